@@ -1,0 +1,1 @@
+//! Derives for `odm`.

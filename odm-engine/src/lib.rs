@@ -1,0 +1,1 @@
+//! An embedded BSON document store with MongoDB's semantics.
