@@ -1,0 +1,189 @@
+//! The seam between the typed language and a database.
+//!
+//! A backend stores BSON documents in collections and knows nothing of models. The typed language compiles to the
+//! plain data of [`operation`], and whatever implements [`Backend`] carries it out: the embedded engine, MongoDB, or a
+//! wrapper such as [`Recorder`] and [`Faults`].
+//!
+//! # The contract
+//!
+//! **Meaning.** Filters, updates, projections and sorts are MongoDB's, byte for byte. What a backend does not support is
+//! an error of kind [`Unsupported`](ErrorKind::Unsupported) that names it; nothing is ignored.
+//!
+//! **Atomicity.** A write to one document, with its index entries, happens whole or not at all. An operation on several
+//! documents ([`Executor::insert`] of many, [`Executor::update`] and [`Executor::delete`] with `multi`) is a sequence of such writes; others may
+//! see it half done unless it runs in a transaction.
+//!
+//! **Order.** Operations awaited one after the other take effect in that order. An insert of many goes in order and stops
+//! at the first failure: what stands before it is stored, what stands behind it is not, and
+//! [`Error::inserted`](crate::Error::inserted) counts the former.
+//!
+//! **Durability.** A write that returned `Ok` outside a transaction, or a [`Transaction::commit`] that did, survives a
+//! crash of the process and of the machine.
+//!
+//! **Errors.** An error from a read has no effect. An error from a write of one document means that nothing was written,
+//! except for kind [`Connection`](ErrorKind::Connection): the connection was lost and the outcome is unknown.
+//! In a transaction an error of kind [`Conflict`](ErrorKind::Conflict) ends the transaction: nothing of it is kept, and
+//! it may be tried again from its beginning.
+//!
+//! **Dropped futures.** Dropping the future of a write leaves it either undone or done, never half of one document; the
+//! write may still happen after the drop. Dropping a [`Transaction`] aborts it.
+
+#[cfg(feature = "engine")]
+mod engine;
+mod faults;
+#[cfg(feature = "mongodb")]
+mod mongodb;
+pub mod operation;
+mod recorder;
+
+pub use faults::Faults;
+pub use recorder::Recorder;
+
+use std::{fmt, pin::Pin, sync::Arc};
+
+use bson::RawDocumentBuf;
+
+use crate::{Error, ErrorKind, Result};
+use operation::{Count, Delete, Deleted, Find, FindEach, Index, Insert, Update, Updated};
+
+/// A boxed future that can be sent to another thread: what makes the traits here object-safe.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What reads and writes documents: a backend, or one of its transactions.
+///
+/// The [module documentation](self) holds the contract of every method.
+pub trait Executor: fmt::Debug + Send + Sync + 'static {
+    /// The documents that match, in the order asked for, as of one point in time or later.
+    fn find(&self, find: Find) -> BoxFuture<'_, Result<Box<dyn Cursor>>>;
+
+    /// For each of several keys, the documents whose value at a path is, or whose array there contains, that key.
+    ///
+    /// The cursor gives one document `{key: <position of the key, as int32>, document: {…}}` for each, sorted within
+    /// each key; the order of the keys is not specified.
+    fn find_each(&self, find: FindEach) -> BoxFuture<'_, Result<Box<dyn Cursor>>>;
+
+    /// How many documents match.
+    fn count(&self, count: Count) -> BoxFuture<'_, Result<u64>>;
+
+    /// Inserts documents in order, stopping at the first that fails.
+    ///
+    /// Every document has an `_id`, as its first field.
+    fn insert(&self, insert: Insert) -> BoxFuture<'_, Result<()>>;
+
+    /// Changes the first document that matches, or all of them.
+    fn update(&self, update: Update) -> BoxFuture<'_, Result<Updated>>;
+
+    /// Deletes the first document that matches, or all of them.
+    fn delete(&self, delete: Delete) -> BoxFuture<'_, Result<Deleted>>;
+}
+
+/// A database.
+pub trait Backend: Executor {
+    /// What this backend can do beyond the operations that every backend has.
+    fn capabilities(&self) -> Capabilities;
+
+    /// The indexes of a collection without the one on `_id`; none if the collection does not exist.
+    fn list_indexes<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Vec<Index>>>;
+
+    /// Creates indexes, with the collection if need be, over the documents that are there.
+    ///
+    /// An index that exists with the same name and the same options is left alone.
+    fn create_indexes<'a>(
+        &'a self,
+        collection: &'a str,
+        indexes: Vec<Index>,
+    ) -> BoxFuture<'a, Result<()>>;
+
+    /// Drops the index with this name.
+    fn drop_index<'a>(&'a self, collection: &'a str, name: &'a str) -> BoxFuture<'a, Result<()>>;
+
+    /// Begins a transaction, or fails with kind [`Unsupported`](ErrorKind::Unsupported) where
+    /// [`Capabilities::transactions`] is false.
+    fn begin(&self) -> BoxFuture<'_, Result<Arc<dyn Transaction>>>;
+}
+
+/// Reads and writes that take effect together, on a snapshot of the database, when committed.
+///
+/// It sees the snapshot and its own writes. Of two transactions that write one document, the first to commit wins and the
+/// other gets an error of kind [`Conflict`](ErrorKind::Conflict). After its end every call is an error of kind
+/// [`TransactionOver`](ErrorKind::TransactionOver).
+pub trait Transaction: Executor {
+    /// Makes all writes visible and durable at once.
+    fn commit(&self) -> BoxFuture<'_, Result<()>>;
+
+    /// Forgets all writes. Aborting what is over already does nothing.
+    fn abort(&self) -> BoxFuture<'_, ()>;
+}
+
+/// The documents that a read found, in batches.
+pub trait Cursor: Send {
+    /// The next documents, at least one; an empty batch is the end.
+    fn next_batch(&mut self) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>>;
+}
+
+/// What a backend can do beyond the operations that every backend has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// Whether several documents can be written atomically: the engine and MongoDB replica sets can, a standalone
+    /// MongoDB server cannot.
+    pub transactions: bool,
+}
+
+impl Capabilities {
+    /// With transactions or without.
+    #[must_use]
+    pub fn new(transactions: bool) -> Self {
+        Self { transactions }
+    }
+}
+
+/// Reads a cursor to its end.
+///
+/// # Errors
+///
+/// Whatever the cursor fails with.
+pub async fn drain(mut cursor: Box<dyn Cursor>) -> Result<Vec<RawDocumentBuf>> {
+    let mut documents = Vec::new();
+    loop {
+        let batch = cursor.next_batch().await?;
+        if batch.is_empty() {
+            return Ok(documents);
+        }
+        documents.extend(batch);
+    }
+}
+
+/// Opens the backend that a URL names.
+///
+/// # Errors
+///
+/// [`InvalidUrl`](ErrorKind::InvalidUrl) for a scheme that is unknown or whose feature is off, and whatever the backend
+/// fails with.
+pub async fn open(url: &str) -> Result<Arc<dyn Backend>> {
+    match url.split_once(':') {
+        #[cfg(feature = "engine")]
+        Some(("odm", path)) => Ok(Arc::new(engine::Engine::open(path).await?)),
+        #[cfg(feature = "engine")]
+        Some(("memory", "")) => Ok(Arc::new(engine::Engine::memory())),
+        #[cfg(not(feature = "engine"))]
+        Some(("odm" | "memory", _)) => Err(missing_feature(url, "engine")),
+        #[cfg(feature = "mongodb")]
+        Some(("mongodb" | "mongodb+srv", _)) => Ok(Arc::new(mongodb::MongoDb::connect(url).await?)),
+        #[cfg(not(feature = "mongodb"))]
+        Some(("mongodb" | "mongodb+srv", _)) => Err(missing_feature(url, "mongodb")),
+        _ => Err(Error::new(
+            ErrorKind::InvalidUrl,
+            "not the URL of a database: give `odm:path/to/file`, `memory:` or `mongodb://host/database`",
+        )),
+    }
+}
+
+#[cfg(not(all(feature = "engine", feature = "mongodb")))]
+fn missing_feature(url: &str, feature: &str) -> Error {
+    let scheme = url.split(':').next().unwrap_or_default();
+    Error::new(
+        ErrorKind::InvalidUrl,
+        format!("`{scheme}:` URLs need the feature `{feature}` of the crate `odm`, which is off"),
+    )
+}

@@ -1,0 +1,206 @@
+//! The operations of a backend, as plain data.
+//!
+//! Documents, filters and values are raw BSON: the typed language has encoded them already, and a backend need not
+//! know what they mean to the application.
+
+use std::{borrow::Cow, time::Duration};
+
+use bson::{RawBson, RawDocumentBuf};
+
+/// The name of a collection: static for a model's, owned for one computed at run time.
+pub type Collection = Cow<'static, str>;
+
+/// Reads the documents that match.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Find {
+    /// Where to look.
+    pub collection: Collection,
+    /// Which documents; an empty one matches all.
+    pub filter: RawDocumentBuf,
+    /// Which fields, or all of them.
+    pub projection: Option<RawDocumentBuf>,
+    /// The order, or none in particular.
+    pub sort: Option<RawDocumentBuf>,
+    /// How many documents at most.
+    pub limit: Option<u64>,
+}
+
+/// Reads the documents that match each of several keys.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FindEach {
+    /// Where to look.
+    pub collection: Collection,
+    /// The path whose value is, or whose array contains, the key.
+    pub path: String,
+    /// The keys, each once.
+    pub keys: Vec<RawBson>,
+    /// A further condition; an empty one matches all.
+    pub filter: RawDocumentBuf,
+    /// The order within each key, or none in particular.
+    pub sort: Option<RawDocumentBuf>,
+    /// How many documents for each key at most.
+    pub limit: Option<u64>,
+}
+
+/// Counts the documents that match.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Count {
+    /// Where to look.
+    pub collection: Collection,
+    /// Which documents; an empty one matches all.
+    pub filter: RawDocumentBuf,
+    /// Where to stop counting.
+    pub limit: Option<u64>,
+}
+
+/// Inserts documents in order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Insert {
+    /// Where to.
+    pub collection: Collection,
+    /// Each with its `_id` as the first field.
+    pub documents: Vec<RawDocumentBuf>,
+}
+
+/// Changes documents by update operators.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Update {
+    /// Where to look.
+    pub collection: Collection,
+    /// Which documents; an empty one matches all.
+    pub filter: RawDocumentBuf,
+    /// Update operators (`{$set: {…}, …}`), never a replacement document.
+    pub update: RawDocumentBuf,
+    /// The conditions behind `$[name]` in the update's paths.
+    pub array_filters: Vec<RawDocumentBuf>,
+    /// Whether to change all documents that match, not only the first.
+    pub multi: bool,
+}
+
+/// Deletes documents.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Delete {
+    /// Where to look.
+    pub collection: Collection,
+    /// Which documents; an empty one matches all.
+    pub filter: RawDocumentBuf,
+    /// Whether to delete all documents that match, not only the first.
+    pub multi: bool,
+}
+
+/// What an update did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Updated {
+    /// How many documents matched the filter.
+    pub matched: u64,
+    /// How many of them are different now.
+    pub modified: u64,
+}
+
+/// What a delete did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Deleted {
+    /// How many documents were deleted.
+    pub deleted: u64,
+}
+
+/// An index of a collection.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Index {
+    /// Its name, by which it is dropped: MongoDB's default is `field_1_other_-1`.
+    pub name: String,
+    /// The paths, in order of significance.
+    pub keys: Vec<(String, Direction)>,
+    /// Whether two documents with the same key are refused.
+    pub unique: bool,
+    /// Whether documents without any of the fields are left out.
+    pub sparse: bool,
+    /// Which documents are in the index; all if none.
+    pub partial: Option<RawDocumentBuf>,
+    /// How long after the date in its one field a document is deleted.
+    pub expire_after: Option<Duration>,
+}
+
+impl Index {
+    /// A plain index, with MongoDB's default name.
+    #[must_use]
+    pub fn new(keys: Vec<(String, Direction)>) -> Self {
+        let name = keys
+            .iter()
+            .map(|(path, direction)| format!("{path}_{}", direction.sign()))
+            .collect::<Vec<_>>()
+            .join("_");
+        Self {
+            name,
+            keys,
+            unique: false,
+            sparse: false,
+            partial: None,
+            expire_after: None,
+        }
+    }
+}
+
+/// The direction of a field in an index or a sort.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Smallest first: `1` in MongoDB's notation.
+    Ascending,
+    /// Largest first: `-1` in MongoDB's notation.
+    Descending,
+}
+
+impl Direction {
+    /// MongoDB's notation: `1` or `-1`.
+    #[must_use]
+    pub fn sign(self) -> i32 {
+        match self {
+            Self::Ascending => 1,
+            Self::Descending => -1,
+        }
+    }
+}
+
+/// Any operation, as a [`Recorder`](super::Recorder) keeps it.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Operation {
+    /// A read.
+    Find(Find),
+    /// A read by several keys.
+    FindEach(FindEach),
+    /// A count.
+    Count(Count),
+    /// An insert.
+    Insert(Insert),
+    /// An update.
+    Update(Update),
+    /// A delete.
+    Delete(Delete),
+    /// A look at a collection's indexes.
+    ListIndexes(Collection),
+    /// The creation of indexes.
+    CreateIndexes(Collection, Vec<Index>),
+    /// The end of an index, by name.
+    DropIndex(Collection, String),
+    /// The beginning of a transaction.
+    Begin,
+    /// The commit of a transaction.
+    Commit,
+    /// The abort of a transaction.
+    Abort,
+}
+
+impl Operation {
+    /// Whether it reads documents: one backend query.
+    #[must_use]
+    pub fn is_query(&self) -> bool {
+        matches!(self, Self::Find(_) | Self::FindEach(_) | Self::Count(_))
+    }
+
+    /// Whether it changes documents.
+    #[must_use]
+    pub fn is_write(&self) -> bool {
+        matches!(self, Self::Insert(_) | Self::Update(_) | Self::Delete(_))
+    }
+}

@@ -1,0 +1,300 @@
+//! What can go wrong, and what to do about it.
+
+use std::{error, fmt, sync::Arc};
+
+use bson::Bson;
+
+/// A result with this crate's error.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The error of every operation.
+///
+/// [`kind`](Self::kind) and the predicates tell what happened; the accessors say where. Its text names the model, the
+/// collection, the document, the path or the index as far as they are known, and what to do.
+///
+/// It is cheap to clone: when several documents wait for one that cannot be read, each gets the same error.
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    model: Option<&'static str>,
+    collection: Option<String>,
+    id: Option<Bson>,
+    path: Option<String>,
+    index: Option<String>,
+    value: Option<Bson>,
+    code: Option<i32>,
+    inserted: Option<usize>,
+    source: Option<Arc<dyn error::Error + Send + Sync>>,
+}
+
+/// What kind of error it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A document that must be there is not.
+    NotFound,
+    /// More than one document where at most one was asked for.
+    NotUnique,
+    /// A unique index, or `_id`, has the value already: give another value, or change the document that has it.
+    DuplicateKey,
+    /// Another write came first and nothing was kept: try again from the beginning.
+    Conflict,
+    /// A condition did not hold, so an update that had to apply did not.
+    NotApplied,
+    /// An array would hold more elements than its `max`, and nothing was written.
+    TooManyElements,
+    /// A stored document does not fit the model: repair the document, or let the model accept it.
+    Decode,
+    /// A value cannot be stored as BSON.
+    Encode,
+    /// The operation makes no sense: a wrong regular expression, a map key with a dot, …
+    Invalid,
+    /// The backend does not have this operation or option.
+    Unsupported,
+    /// The URL names no backend that this build has.
+    InvalidUrl,
+    /// The server cannot be reached, or the connection was lost: whether a write took effect is unknown.
+    Connection,
+    /// Another process has the files open: close it, or use a server.
+    InUse,
+    /// The files are not a database of this engine, are damaged, or are of a newer version.
+    Damaged,
+    /// The transaction was committed or aborted before.
+    TransactionOver,
+    /// Reading or writing files failed.
+    Io,
+    /// The backend refused the operation for another reason; [`code`](Error::code) has MongoDB's number for it.
+    Backend,
+    /// The application's own error, made by [`Error::other`].
+    Other,
+}
+
+impl Error {
+    /// An error for an implementation of [`Backend`](crate::backend::Backend) to return.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self(Arc::new(Inner {
+            kind,
+            message: message.into(),
+            model: None,
+            collection: None,
+            id: None,
+            path: None,
+            index: None,
+            value: None,
+            code: None,
+            inserted: None,
+            source: None,
+        }))
+    }
+
+    /// An application's error, so that `?` and [`Database::transaction`](crate::Database::transaction) carry it through.
+    ///
+    /// ```
+    /// let error = odm::Error::other("not enough credits");
+    /// assert_eq!(error.kind(), odm::ErrorKind::Other);
+    /// ```
+    pub fn other(error: impl Into<Box<dyn error::Error + Send + Sync>>) -> Self {
+        let source = error.into();
+        Self::new(ErrorKind::Other, source.to_string()).with_source(source)
+    }
+
+    /// What kind of error it is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// Whether a document that must be there is not.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.kind() == ErrorKind::NotFound
+    }
+
+    /// Whether a unique index, or `_id`, has the value already.
+    #[must_use]
+    pub fn is_duplicate_key(&self) -> bool {
+        self.kind() == ErrorKind::DuplicateKey
+    }
+
+    /// Whether another write came first: nothing was kept, and it may be tried again from the beginning.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        self.kind() == ErrorKind::Conflict
+    }
+
+    /// Whether a stored document does not fit the model.
+    #[must_use]
+    pub fn is_decode(&self) -> bool {
+        self.kind() == ErrorKind::Decode
+    }
+
+    /// Whether the backend does not have this operation or option.
+    #[must_use]
+    pub fn is_unsupported(&self) -> bool {
+        self.kind() == ErrorKind::Unsupported
+    }
+
+    /// The model that the operation was about.
+    #[must_use]
+    pub fn model(&self) -> Option<&'static str> {
+        self.0.model
+    }
+
+    /// The collection that the operation was about.
+    #[must_use]
+    pub fn collection(&self) -> Option<&str> {
+        self.0.collection.as_deref()
+    }
+
+    /// The `_id` of the document that the error is about.
+    #[must_use]
+    pub fn id(&self) -> Option<&Bson> {
+        self.0.id.as_ref()
+    }
+
+    /// The dotted path, with stored names, that the error is about.
+    #[must_use]
+    pub fn path(&self) -> Option<&str> {
+        self.0.path.as_deref()
+    }
+
+    /// The name of the index that refused a value.
+    #[must_use]
+    pub fn index(&self) -> Option<&str> {
+        self.0.index.as_deref()
+    }
+
+    /// The refused key of a duplicate-key error: a document of the index's paths and their values.
+    #[must_use]
+    pub fn value(&self) -> Option<&Bson> {
+        self.0.value.as_ref()
+    }
+
+    /// MongoDB's number for the error, where there is one.
+    #[must_use]
+    pub fn code(&self) -> Option<i32> {
+        self.0.code
+    }
+
+    /// How many documents an insert of many had stored before the one that failed.
+    #[must_use]
+    pub fn inserted(&self) -> Option<usize> {
+        self.0.inserted
+    }
+
+    /// The same error with the model named.
+    #[must_use]
+    pub fn with_model(self, model: &'static str) -> Self {
+        self.with(|e| e.model = Some(model))
+    }
+
+    /// The same error with the collection named.
+    #[must_use]
+    pub fn with_collection(self, collection: impl Into<String>) -> Self {
+        self.with(|e| e.collection = Some(collection.into()))
+    }
+
+    /// The same error with the document named.
+    #[must_use]
+    pub fn with_id(self, id: impl Into<Bson>) -> Self {
+        self.with(|e| e.id = Some(id.into()))
+    }
+
+    /// The same error with the path named.
+    #[must_use]
+    pub fn with_path(self, path: impl Into<String>) -> Self {
+        self.with(|e| e.path = Some(path.into()))
+    }
+
+    /// The same error with the index named, and the key that it refused.
+    #[must_use]
+    pub fn with_index(self, index: impl Into<String>, key: impl Into<Bson>) -> Self {
+        self.with(|e| {
+            e.index = Some(index.into());
+            e.value = Some(key.into());
+        })
+    }
+
+    /// The same error with MongoDB's number for it.
+    #[must_use]
+    pub fn with_code(self, code: i32) -> Self {
+        self.with(|e| e.code = Some(code))
+    }
+
+    /// The same error with the number of documents that were stored before it.
+    #[must_use]
+    pub fn with_inserted(self, inserted: usize) -> Self {
+        self.with(|e| e.inserted = Some(inserted))
+    }
+
+    /// The same error with what caused it.
+    #[must_use]
+    pub fn with_source(self, source: impl Into<Box<dyn error::Error + Send + Sync>>) -> Self {
+        self.with(|e| e.source = Some(Arc::from(source.into())))
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
+        change(Arc::make_mut(&mut self.0));
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let e = &*self.0;
+        f.write_str(&e.message)?;
+        let mut open = false;
+        let mut part = |f: &mut fmt::Formatter<'_>, name: &str, value: &dyn fmt::Display| {
+            let before = if open { ", " } else { " (" };
+            open = true;
+            write!(f, "{before}{name} {value}")
+        };
+        if let Some(model) = e.model {
+            part(f, "model", &model)?;
+        }
+        if let Some(collection) = &e.collection {
+            part(f, "collection", collection)?;
+        }
+        if let Some(id) = &e.id {
+            part(f, "_id", id)?;
+        }
+        if let Some(path) = &e.path {
+            part(f, "path", path)?;
+        }
+        if let Some(index) = &e.index {
+            part(f, "index", index)?;
+        }
+        if let Some(value) = &e.value {
+            part(f, "key", value)?;
+        }
+        if let Some(inserted) = e.inserted {
+            part(f, "documents stored before it", &inserted)?;
+        }
+        if open { f.write_str(")") } else { Ok(()) }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.kind())
+    }
+}
+
+impl error::Error for Error {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        self.0.source.as_deref().map(|e| e as &(dyn error::Error + 'static))
+    }
+}
+
+/// Serialising fails on a value that BSON cannot hold.
+pub(crate) fn encode(error: bson::error::Error) -> Error {
+    Error::new(
+        ErrorKind::Encode,
+        format!("a value cannot be stored as BSON: {error}"),
+    )
+    .with_source(error)
+}
