@@ -35,8 +35,11 @@ mod faults;
 mod mongodb;
 pub mod operation;
 mod recorder;
+mod wrapper;
 
-pub use faults::Faults;
+pub use faults::{Fault, Faults};
+#[cfg(feature = "mongodb")]
+pub use mongodb::MongoDb;
 pub use recorder::Recorder;
 
 use std::{fmt, pin::Pin, sync::Arc};
@@ -169,7 +172,7 @@ pub async fn open(url: &str) -> Result<Arc<dyn Backend>> {
         #[cfg(not(feature = "engine"))]
         Some(("odm" | "memory", _)) => Err(missing_feature(url, "engine")),
         #[cfg(feature = "mongodb")]
-        Some(("mongodb" | "mongodb+srv", _)) => Ok(Arc::new(mongodb::MongoDb::connect(url).await?)),
+        Some(("mongodb" | "mongodb+srv", _)) => Ok(Arc::new(MongoDb::connect(url).await?)),
         #[cfg(not(feature = "mongodb"))]
         Some(("mongodb" | "mongodb+srv", _)) => Err(missing_feature(url, "mongodb")),
         _ => Err(Error::new(

@@ -1,1 +1,182 @@
-//! Placeholder.
+//! MongoDB, through its official driver.
+//!
+//! The driver's futures are not safe to drop: one that is dropped half-way can leave a connection or a session in a
+//! state that a later operation trips over. So every call of the driver runs in a task of its own ([`task`]), which goes
+//! on to its end whatever happens to the future that waits for it.
+
+mod connect;
+mod cursor;
+mod delete;
+mod error;
+mod find;
+mod find_each;
+mod index;
+mod insert;
+mod task;
+mod transaction;
+mod update;
+
+use std::{fmt, sync::Arc};
+
+use ::mongodb::{Client, ClientSession, Database, bson::Document};
+
+use super::operation::{Count, Delete, Deleted, Find, FindEach, Index, Insert, Update, Updated};
+use super::{Backend, BoxFuture, Capabilities, Cursor, Executor, Transaction};
+use crate::{Error, ErrorKind, Result};
+
+/// A database on a MongoDB server, replica set or sharded cluster.
+///
+/// Writes are acknowledged when a majority of the replica set (or the one server that there is) has them in its journal,
+/// unless the URL asks for something else; a transaction reads a snapshot. What the driver retries by itself (a read, or
+/// a write of one document, once, after the loss of a connection or of a primary) it retries here too.
+///
+/// [`Executor::find_each`] needs MongoDB 5.1 or later, everything else 5.0. It runs as one aggregation, a `$lookup` from
+/// the keys, which uses an index on the path, and one on the path and the sort's fields also for order and limit.
+///
+/// Any error in a transaction ends the transaction, because MongoDB itself ends it.
+#[derive(Clone)]
+pub struct MongoDb {
+    database: Database,
+    capabilities: Capabilities,
+}
+
+impl MongoDb {
+    /// Connects to the server that a `mongodb://` or `mongodb+srv://` URL names, and asks it what it can do.
+    ///
+    /// It waits 5 seconds for the server, or as long as `serverSelectionTimeoutMS` in the URL says.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidUrl`](ErrorKind::InvalidUrl) if the URL is malformed or names no database,
+    /// [`Connection`](ErrorKind::Connection) if the server cannot be reached.
+    pub async fn connect(url: &str) -> Result<Self> {
+        let (database, capabilities) = connect::connect(url).await?;
+        Ok(Self {
+            database,
+            capabilities,
+        })
+    }
+
+    fn client(&self) -> &Client {
+        self.database.client()
+    }
+}
+
+impl fmt::Debug for MongoDb {
+    /// Leaves out the client, whose options hold the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MongoDb")
+            .field("database", &self.database.name())
+            .field("capabilities", &self.capabilities)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Executor for MongoDb {
+    fn find(&self, find: Find) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
+        let database = self.database.clone();
+        Box::pin(async move {
+            let opened = task::finish(async move { find::find(&database, find, None).await });
+            Ok(opened.await?.outside_transaction())
+        })
+    }
+
+    fn find_each(&self, find: FindEach) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
+        let database = self.database.clone();
+        Box::pin(async move {
+            let opened =
+                task::finish(async move { find_each::find_each(&database, find, None).await });
+            Ok(opened.await?.outside_transaction())
+        })
+    }
+
+    fn count(&self, count: Count) -> BoxFuture<'_, Result<u64>> {
+        let database = self.database.clone();
+        Box::pin(task::finish(async move {
+            find::count(&database, count, None).await
+        }))
+    }
+
+    fn insert(&self, insert: Insert) -> BoxFuture<'_, Result<()>> {
+        let database = self.database.clone();
+        Box::pin(task::finish(async move {
+            insert::insert(&database, insert, None).await
+        }))
+    }
+
+    fn update(&self, update: Update) -> BoxFuture<'_, Result<Updated>> {
+        let database = self.database.clone();
+        Box::pin(task::finish(async move {
+            update::update(&database, update, None).await
+        }))
+    }
+
+    fn delete(&self, delete: Delete) -> BoxFuture<'_, Result<Deleted>> {
+        let database = self.database.clone();
+        Box::pin(task::finish(async move {
+            delete::delete(&database, delete, None).await
+        }))
+    }
+}
+
+impl Backend for MongoDb {
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    /// Indexes that [`Index`] cannot describe (text, hashed, geographic, wildcard, with a collation) are left out.
+    fn list_indexes<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Vec<Index>>> {
+        let (database, collection) = (self.database.clone(), collection.to_owned());
+        Box::pin(task::finish(async move {
+            index::list(&database, &collection).await
+        }))
+    }
+
+    fn create_indexes<'a>(
+        &'a self,
+        collection: &'a str,
+        indexes: Vec<Index>,
+    ) -> BoxFuture<'a, Result<()>> {
+        let (database, collection) = (self.database.clone(), collection.to_owned());
+        Box::pin(task::finish(async move {
+            index::create(&database, &collection, indexes).await
+        }))
+    }
+
+    fn drop_index<'a>(&'a self, collection: &'a str, name: &'a str) -> BoxFuture<'a, Result<()>> {
+        let (database, collection, name) = (
+            self.database.clone(),
+            collection.to_owned(),
+            name.to_owned(),
+        );
+        Box::pin(task::finish(async move {
+            index::drop(&database, &collection, &name).await
+        }))
+    }
+
+    fn begin(&self) -> BoxFuture<'_, Result<Arc<dyn Transaction>>> {
+        Box::pin(async move {
+            if !self.capabilities.transactions {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    "a standalone MongoDB server has no transactions: run it as a replica set, if only of one member",
+                ));
+            }
+            let (client, database) = (self.client().clone(), self.database.clone());
+            task::finish(async move { transaction::begin(&client, database).await }).await
+        })
+    }
+}
+
+/// A filter or another small document as the driver wants it.
+fn decode(document: &bson::RawDocument) -> Result<Document> {
+    Document::try_from(document).map_err(crate::error::encode)
+}
+
+/// A limit as MongoDB wants it. It takes 0 for "no limit", so the caller has answered that one already.
+fn limit(limit: u64) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// The session of an action, where there is one.
+type Session<'a> = Option<&'a mut ClientSession>;

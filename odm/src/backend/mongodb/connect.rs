@@ -1,0 +1,175 @@
+//! From a URL to a database.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use ::mongodb::{
+    Client, Database,
+    bson::{Document, doc},
+    event::{EventHandler, sdam::SdamEvent},
+    options::{Acknowledgment, ClientOptions, WriteConcern},
+};
+
+use super::{error, task};
+use crate::{Error, ErrorKind, Result, backend::Capabilities};
+
+/// How long to wait for a server that the URL says nothing about.
+///
+/// Only for the first contact: a server that was there gets the driver's 30 seconds to come back, which is more than the
+/// election of a new primary takes.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Connects, and finds out what the server can do.
+pub(super) async fn connect(url: &str) -> Result<(Database, Capabilities)> {
+    let mut options = parse(url).await?;
+    let hosts = hosts(&options);
+    let Some(name) = options.default_database.clone() else {
+        return Err(Error::new(
+            ErrorKind::InvalidUrl,
+            format!(
+                "the URL names no database: add one behind the host, as in `mongodb://{hosts}/shop`"
+            ),
+        ));
+    };
+    options.write_concern.get_or_insert_with(|| {
+        WriteConcern::builder()
+            .w(Acknowledgment::Majority)
+            .journal(true)
+            .build()
+    });
+    let patience = options.server_selection_timeout.unwrap_or(PATIENCE);
+    let complaint = Complaint::listen(&mut options);
+
+    let client = Client::with_options(options).map_err(invalid_url)?;
+    let database = client.database(&name);
+    let hello = {
+        let database = database.clone();
+        task::finish(async move {
+            let hello = database.run_command(doc! { "hello": 1 }).await;
+            hello.map_err(error::from_driver)
+        })
+    };
+    let hello = match tokio::time::timeout(patience, hello).await {
+        Ok(Ok(hello)) => hello,
+        Ok(Err(error)) if error.kind() != ErrorKind::Connection => return Err(error),
+        failed => {
+            let reason = complaint.last();
+            let error = Error::new(
+                ErrorKind::Connection,
+                format!(
+                    "cannot reach MongoDB at {hosts}: is it running there, and is the address right?{reason}"
+                ),
+            );
+            return Err(match failed {
+                Ok(Err(source)) => error.with_source(source),
+                _ => error,
+            });
+        }
+    };
+    Ok((database, Capabilities::new(has_transactions(&hello))))
+}
+
+/// Whether it is a member of a replica set, or the router of a sharded cluster.
+fn has_transactions(hello: &Document) -> bool {
+    hello.contains_key("setName") || hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid")
+}
+
+/// The addresses in the URL, without user and password.
+fn hosts(options: &ClientOptions) -> String {
+    let hosts: Vec<_> = options.hosts.iter().map(ToString::to_string).collect();
+    hosts.join(",")
+}
+
+async fn parse(url: &str) -> Result<ClientOptions> {
+    let owned = url.to_owned();
+    let parsed = task::outcome(task::spawn(
+        async move { ClientOptions::parse(owned).await },
+    )?)
+    .await?;
+    let Err(failure) = parsed else {
+        return parsed.map_err(invalid_url);
+    };
+    let Some(without_user) = without_user(url) else {
+        return Err(invalid_url(failure));
+    };
+    // The driver's message may quote any part of the URL, the password too, so the one to show is of a URL without it.
+    let parsed = task::outcome(task::spawn(async move {
+        ClientOptions::parse(without_user).await
+    })?)
+    .await?;
+    Err(match parsed {
+        Err(failure) => invalid_url(failure),
+        Ok(_) => Error::new(
+            ErrorKind::InvalidUrl,
+            "the user name or the password in the URL is malformed: the characters `: / ? # [ ] @ %` are written \
+             percent-encoded, such as `%40` for `@`",
+        ),
+    })
+}
+
+/// The same URL without user and password, if it has them.
+fn without_user(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let (_, rest) = rest.rsplit_once('@')?;
+    Some(format!("{scheme}://{rest}"))
+}
+
+fn invalid_url(failure: ::mongodb::error::Error) -> Error {
+    match *failure.kind {
+        ::mongodb::error::ErrorKind::InvalidArgument { ref message, .. } => Error::new(
+            ErrorKind::InvalidUrl,
+            format!("not a URL for MongoDB: {message}"),
+        ),
+        ::mongodb::error::ErrorKind::InvalidTlsConfig { ref message, .. } => Error::new(
+            ErrorKind::InvalidUrl,
+            format!("the URL's TLS options do not work: {message}"),
+        ),
+        _ => error::from_driver(failure),
+    }
+}
+
+/// The last reason that the driver's monitor gave for a server being down.
+///
+/// The driver tells it together with the timeout of an operation only, which is longer than [`PATIENCE`].
+#[derive(Clone, Default)]
+struct Complaint(Arc<Mutex<Option<String>>>);
+
+impl Complaint {
+    fn listen(options: &mut ClientOptions) -> Self {
+        let complaint = Self::default();
+        let heard = complaint.clone();
+        options.sdam_event_handler = Some(EventHandler::callback(move |event| {
+            if let SdamEvent::ServerHeartbeatFailed(failed) = event {
+                let mut last = heard.0.lock().unwrap_or_else(PoisonError::into_inner);
+                *last = Some(failed.failure.kind.to_string());
+            }
+        }));
+        complaint
+    }
+
+    /// In brackets, to be added to a message.
+    fn last(&self) -> String {
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref()
+            .map_or_else(String::new, |reason| format!(" ({reason})"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_with_any_character_is_cut_off() {
+        for url in [
+            "mongodb://alex:se:cret@host/shop",
+            "mongodb://alex:s@cret?@host/shop",
+            "mongodb://alex:s/e/cret@host/shop",
+        ] {
+            assert_eq!(without_user(url).as_deref(), Some("mongodb://host/shop"));
+        }
+        assert_eq!(without_user("mongodb://host/shop"), None);
+    }
+}

@@ -1,0 +1,168 @@
+//! The driver's cursors as batches of raw documents.
+
+use std::{mem, sync::Weak};
+
+use ::mongodb::raw_batch_cursor::{RawBatch, RawBatchCursor, SessionRawBatchCursor};
+use bson::RawDocumentBuf;
+use futures_util::StreamExt;
+use tokio::task::JoinHandle;
+
+use super::{Session, error, task, transaction};
+use crate::{
+    Error, ErrorKind, Result,
+    backend::{BoxFuture, Cursor},
+};
+
+/// What a read answered: the first documents, and what fetches the others if there are any.
+pub(super) struct Opened {
+    first: Vec<RawDocumentBuf>,
+    rest: Option<Rest>,
+}
+
+/// A cursor of the driver that has more to give.
+pub(super) enum Rest {
+    Outside(RawBatchCursor),
+    Inside(SessionRawBatchCursor),
+}
+
+impl Opened {
+    /// Nothing found.
+    pub(super) fn empty() -> Self {
+        Self {
+            first: Vec::new(),
+            rest: None,
+        }
+    }
+
+    /// Takes the first documents, which the driver has already, or fetches some.
+    pub(super) async fn new(mut rest: Rest, session: Session<'_>) -> Result<Self> {
+        let fetched = rest.fetch(session).await?;
+        Ok(Self {
+            first: fetched.documents,
+            rest: fetched.more.then_some(rest),
+        })
+    }
+
+    /// As a cursor that needs no session.
+    pub(super) fn outside_transaction(self) -> Box<dyn Cursor> {
+        self.cursor(None)
+    }
+
+    /// As a cursor that goes on in the transaction as long as that lives.
+    pub(super) fn in_transaction(self, slot: Weak<transaction::Slot>) -> Box<dyn Cursor> {
+        self.cursor(Some(slot))
+    }
+
+    fn cursor(self, slot: Option<Weak<transaction::Slot>>) -> Box<dyn Cursor> {
+        let rest = self.rest.map(|rest| Box::new(Source { rest, slot }));
+        Box::new(MongoCursor {
+            state: State::Ready(self.first, rest),
+        })
+    }
+}
+
+struct Fetched {
+    documents: Vec<RawDocumentBuf>,
+    more: bool,
+}
+
+impl Rest {
+    /// The next documents; none only at the end.
+    async fn fetch(&mut self, mut session: Session<'_>) -> Result<Fetched> {
+        loop {
+            let batch = match (&mut *self, session.as_deref_mut()) {
+                (Self::Outside(cursor), _) => cursor.next().await,
+                (Self::Inside(cursor), Some(session)) => cursor.stream(session).next().await,
+                (Self::Inside(_), None) => return Err(transaction::over()),
+            };
+            let Some(batch) = batch else {
+                return Ok(Fetched {
+                    documents: Vec::new(),
+                    more: false,
+                });
+            };
+            let fetched = read(&batch.map_err(error::from_driver)?)?;
+            // A server may answer with an empty batch before the end.
+            if !(fetched.documents.is_empty() && fetched.more) {
+                return Ok(fetched);
+            }
+        }
+    }
+}
+
+fn read(batch: &RawBatch) -> Result<Fetched> {
+    let malformed = |error: bson::error::Error| {
+        Error::new(ErrorKind::Backend, "MongoDB sent a malformed batch").with_source(error)
+    };
+    let mut documents = Vec::new();
+    for value in batch.doc_slices().map_err(error::from_driver)? {
+        if let Some(document) = value.map_err(malformed)?.as_document() {
+            documents.push(document.to_owned());
+        }
+    }
+    let cursor = batch
+        .as_raw_document()
+        .get_document("cursor")
+        .map_err(malformed)?;
+    let more = cursor.get_i64("id").map_err(malformed)? != 0;
+    Ok(Fetched { documents, more })
+}
+
+/// Where further documents come from.
+struct Source {
+    rest: Rest,
+    /// Weak, so that a cursor does not keep a transaction alive that was dropped.
+    slot: Option<Weak<transaction::Slot>>,
+}
+
+impl Source {
+    async fn fetch(&mut self) -> Result<Fetched> {
+        match &self.slot {
+            None => self.rest.fetch(None).await,
+            Some(slot) => {
+                let slot = slot.upgrade().ok_or_else(transaction::over)?;
+                let mut turn = slot.turn().await?;
+                let fetched = self.rest.fetch(Some(turn.session())).await;
+                turn.settle(fetched).await
+            }
+        }
+    }
+}
+
+struct MongoCursor {
+    state: State,
+}
+
+enum State {
+    /// Documents to hand out, and where the next come from.
+    Ready(Vec<RawDocumentBuf>, Option<Box<Source>>),
+    /// A fetch that goes on even if nobody waits for it: the next call takes its documents.
+    Fetching(JoinHandle<(Result<Fetched>, Box<Source>)>),
+}
+
+impl Cursor for MongoCursor {
+    fn next_batch(&mut self) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
+        Box::pin(async move {
+            if let State::Ready(documents, source) = &mut self.state {
+                if !documents.is_empty() {
+                    return Ok(mem::take(documents));
+                }
+                let Some(mut source) = source.take() else {
+                    return Ok(Vec::new());
+                };
+                let task = task::spawn(async move { (source.fetch().await, source) })?;
+                self.state = State::Fetching(task);
+            }
+            let State::Fetching(task) = &mut self.state else {
+                return Ok(Vec::new());
+            };
+            let outcome = task::outcome(task).await;
+            // From here on nothing waits, so the state cannot be left behind half changed.
+            self.state = State::Ready(Vec::new(), None);
+            let (fetched, source) = outcome?;
+            let fetched = fetched?;
+            self.state = State::Ready(Vec::new(), fetched.more.then_some(source));
+            Ok(fetched.documents)
+        })
+    }
+}

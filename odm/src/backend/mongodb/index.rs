@@ -1,0 +1,150 @@
+//! Indexes, to and from the driver's description.
+
+use std::time::Duration;
+
+use ::mongodb::{
+    Database, IndexModel,
+    bson::{Bson, Document},
+    error::ErrorKind as DriverErrorKind,
+    options::IndexOptions,
+};
+use bson::RawDocumentBuf;
+use futures_util::TryStreamExt;
+
+use super::{decode, error};
+use crate::{
+    Error, ErrorKind, Result,
+    backend::operation::{Direction, Index},
+};
+
+/// MongoDB's code for a collection that does not exist.
+const NAMESPACE_NOT_FOUND: i32 = 26;
+
+/// See [`Backend::list_indexes`](crate::backend::Backend::list_indexes).
+pub(super) async fn list(database: &Database, collection: &str) -> Result<Vec<Index>> {
+    let listed = async {
+        let cursor = database
+            .collection::<Document>(collection)
+            .list_indexes()
+            .await?;
+        cursor.try_collect::<Vec<_>>().await
+    };
+    let models = match listed.await {
+        Ok(models) => models,
+        Err(failure) if is_missing(&failure) => Vec::new(),
+        Err(failure) => return Err(error::from_driver(failure).with_collection(collection)),
+    };
+    models
+        .into_iter()
+        .filter_map(|model| from_driver(model).transpose())
+        .collect()
+}
+
+/// See [`Backend::create_indexes`](crate::backend::Backend::create_indexes).
+pub(super) async fn create(
+    database: &Database,
+    collection: &str,
+    indexes: Vec<Index>,
+) -> Result<()> {
+    if indexes.is_empty() {
+        return Ok(());
+    }
+    let models = indexes.into_iter().map(to_driver);
+    let models = models.collect::<Result<Vec<_>>>()?;
+    let created = database
+        .collection::<Document>(collection)
+        .create_indexes(models)
+        .await;
+    match created {
+        Ok(_) => Ok(()),
+        Err(failure) => Err(error::from_driver(failure).with_collection(collection)),
+    }
+}
+
+/// See [`Backend::drop_index`](crate::backend::Backend::drop_index).
+pub(super) async fn drop(database: &Database, collection: &str, name: &str) -> Result<()> {
+    let dropped = database
+        .collection::<Document>(collection)
+        .drop_index(name)
+        .await;
+    dropped.map_err(|failure| error::from_driver(failure).with_collection(collection))
+}
+
+fn is_missing(failure: &::mongodb::error::Error) -> bool {
+    matches!(&*failure.kind, DriverErrorKind::Command(command) if command.code == NAMESPACE_NOT_FOUND)
+}
+
+fn to_driver(index: Index) -> Result<IndexModel> {
+    if index
+        .expire_after
+        .is_some_and(|after| after.subsec_nanos() != 0)
+    {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "index {}: MongoDB lets documents expire after whole seconds",
+                index.name
+            ),
+        ));
+    }
+    let keys = index.keys.into_iter();
+    let keys = keys.map(|(path, direction)| (path, Bson::Int32(direction.sign())));
+    let partial = index.partial.as_deref().map(decode).transpose()?;
+    let options = IndexOptions::builder()
+        .name(index.name)
+        .unique(index.unique.then_some(true))
+        .sparse(index.sparse.then_some(true))
+        .partial_filter_expression(partial)
+        .expire_after(index.expire_after)
+        .build();
+    let model = IndexModel::builder().keys(keys.collect::<Document>());
+    Ok(model.options(options).build())
+}
+
+/// None for the index on `_id`, and for one that [`Index`] cannot describe.
+fn from_driver(model: IndexModel) -> Result<Option<Index>> {
+    let options = model.options.unwrap_or_default();
+    let Some(name) = options.name.filter(|name| name != "_id_") else {
+        return Ok(None);
+    };
+    let wildcard = model
+        .keys
+        .keys()
+        .any(|path| path == "$**" || path.ends_with(".$**"));
+    if wildcard || options.collation.is_some() {
+        return Ok(None);
+    }
+    let keys = model.keys.into_iter();
+    let keys = keys.map(|(path, value)| Some((path, direction(&value)?)));
+    let Some(keys) = keys.collect::<Option<Vec<_>>>() else {
+        return Ok(None);
+    };
+    let partial = options.partial_filter_expression.as_ref();
+    let partial = partial.map(RawDocumentBuf::try_from).transpose();
+    Ok(Some(Index {
+        name,
+        keys,
+        unique: options.unique.unwrap_or_default(),
+        sparse: options.sparse.unwrap_or_default(),
+        partial: partial.map_err(crate::error::encode)?,
+        expire_after: options
+            .expire_after
+            .map(|after| Duration::from_secs(after.as_secs())),
+    }))
+}
+
+/// Any number stands for a direction, by its sign; a string for another kind of index.
+fn direction(value: &Bson) -> Option<Direction> {
+    let sign = match *value {
+        Bson::Int32(n) => f64::from(n),
+        #[expect(clippy::cast_precision_loss, reason = "only the sign is of interest")]
+        Bson::Int64(n) => n as f64,
+        Bson::Double(n) => n,
+        _ => return None,
+    };
+    Some(if sign < 0.0 {
+        Direction::Descending
+    } else {
+        Direction::Ascending
+    })
+}

@@ -1,0 +1,188 @@
+//! Inserts, in batches that the server takes.
+
+use ::mongodb::{Database, error::ErrorKind as DriverErrorKind};
+use bson::{
+    RawArrayBuf, RawDocumentBuf,
+    raw::{RawBsonRef, cstr},
+    rawdoc,
+};
+
+use super::{Session, error};
+use crate::{Error, ErrorKind, Result, backend::operation::Insert};
+
+/// The largest document that MongoDB stores. A batch is no larger either: the command for it is one document where the
+/// driver does not split it, and a command may be hardly larger.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// The most documents that MongoDB takes at once.
+const MAX_DOCUMENTS: usize = 100_000;
+
+/// What each document costs in an array, with its position as the name.
+const ELEMENT_BYTES: usize = 8;
+
+/// See [`Executor::insert`](crate::backend::Executor::insert).
+pub(super) async fn insert(
+    database: &Database,
+    insert: Insert,
+    mut session: Session<'_>,
+) -> Result<()> {
+    let name = &*insert.collection;
+    let documents = insert.documents.as_slice();
+    let mut stored = 0;
+    while let Some(batch) = next_batch(documents, stored) {
+        let sent = send(database, name, batch, session.as_deref_mut()).await;
+        stored += sent.map_err(|failure| failure.describe(name, documents, stored))?;
+    }
+    Ok(())
+}
+
+/// As many documents as can be sent at once: one at least, and only one that is too large.
+fn next_batch(documents: &[RawDocumentBuf], stored: usize) -> Option<&[RawDocumentBuf]> {
+    let rest = documents.get(stored..)?;
+    let mut bytes = 0;
+    let fit = rest.iter().take(MAX_DOCUMENTS).take_while(|document| {
+        bytes += document.as_bytes().len() + ELEMENT_BYTES;
+        bytes <= MAX_BYTES
+    });
+    let len = fit.count().max(1);
+    rest.get(..len)
+}
+
+/// Sends a batch, and says how many of it are stored.
+async fn send(
+    database: &Database,
+    collection: &str,
+    batch: &[RawDocumentBuf],
+    session: Session<'_>,
+) -> Result<usize, Failure> {
+    if let [document] = batch
+        && document.as_bytes().len() > MAX_BYTES
+    {
+        return Err(Failure::of_document(0, too_large(document)));
+    }
+    if session.is_some() {
+        return send_raw(database, collection, batch, session).await;
+    }
+    let sent = database
+        .collection::<RawDocumentBuf>(collection)
+        .insert_many(batch)
+        .await;
+    let Err(failure) = sent else {
+        return Ok(batch.len());
+    };
+    let refused = match &*failure.kind {
+        DriverErrorKind::InsertMany(insert) => {
+            insert.write_errors.as_deref().and_then(<[_]>::first)
+        }
+        _ => None,
+    };
+    let Some(refused) = refused else {
+        return Err(Failure::of_all(error::from_driver(failure)));
+    };
+    let position = refused.index;
+    let refusal = error::server(refused.code, &refused.message, None);
+    match batch.get(position) {
+        // The driver leaves out of its error which key it was; the raw answer to the document alone has it.
+        Some(document) if refusal.is_duplicate_key() => {
+            let alone = std::slice::from_ref(document);
+            let sent = send_raw(database, collection, alone, None).await;
+            // If it went well, whatever had the key is gone by now.
+            sent.map(|stored| position + stored)
+                .map_err(|failure| failure.behind(position))
+        }
+        _ => Err(Failure::of_document(position, refusal.with_source(failure))),
+    }
+}
+
+/// Sends a batch as a command, whose answer has everything, but which the driver does not try again.
+async fn send_raw(
+    database: &Database,
+    collection: &str,
+    batch: &[RawDocumentBuf],
+    session: Session<'_>,
+) -> Result<usize, Failure> {
+    let mut documents = RawArrayBuf::new();
+    for document in batch {
+        documents.push(document.as_ref());
+    }
+    let mut command = rawdoc! { "insert": collection };
+    command.append(cstr!("documents"), documents);
+    // In a transaction the commit has the write concern.
+    if let (None, Some(concern)) = (&session, database.write_concern()) {
+        let concern = bson::serialize_to_raw_document_buf(concern).map_err(crate::error::encode);
+        command.append(cstr!("writeConcern"), concern.map_err(Failure::of_all)?);
+    }
+    let action = database.run_raw_command(command);
+    let answer = match session {
+        None => action.await,
+        Some(session) => action.session(session).await,
+    };
+    let answer = answer.map_err(|failure| Failure::of_all(error::from_driver(failure)))?;
+    match error::in_answer(&answer) {
+        None => Ok(batch.len()),
+        Some(refused) => Err(Failure {
+            position: refused.position,
+            error: refused.error,
+        }),
+    }
+}
+
+/// A batch that was not stored whole.
+struct Failure {
+    /// The document that was refused; everything before it is stored. None if it is not about one document.
+    position: Option<usize>,
+    error: Error,
+}
+
+impl Failure {
+    fn of_document(position: usize, error: Error) -> Self {
+        Self {
+            position: Some(position),
+            error,
+        }
+    }
+
+    fn of_all(error: Error) -> Self {
+        Self {
+            position: None,
+            error,
+        }
+    }
+
+    /// The same failure, of a batch that began this much earlier.
+    fn behind(self, before: usize) -> Self {
+        Self {
+            position: self.position.map(|position| position + before),
+            error: self.error,
+        }
+    }
+
+    /// With what the caller of the whole insert wants to know, where the batch began after `stored` documents.
+    fn describe(self, collection: &str, documents: &[RawDocumentBuf], stored: usize) -> Error {
+        let error = self.error.with_collection(collection);
+        let Some(position) = self.position else {
+            // With the connection lost, how many of the batch are stored is unknown.
+            return match error.kind() {
+                ErrorKind::Connection => error,
+                _ => error.with_inserted(stored),
+            };
+        };
+        let failed = stored + position;
+        let id = documents
+            .get(failed)
+            .and_then(|document| document.get("_id").ok().flatten());
+        let error = error.with_inserted(failed);
+        match id.map(RawBsonRef::try_into) {
+            Some(Ok::<bson::Bson, _>(id)) => error.with_id(id),
+            _ => error,
+        }
+    }
+}
+
+fn too_large(document: &RawDocumentBuf) -> Error {
+    let size = document.as_bytes().len();
+    Error::new(
+        ErrorKind::Invalid,
+        format!("the document has {size} bytes, and MongoDB stores at most {MAX_BYTES}"),
+    )
+}

@@ -1,0 +1,111 @@
+//! What backends around other backends have in common.
+
+use std::{fmt, sync::Arc};
+
+use super::operation::{
+    Count, Delete, Deleted, Find, FindEach, Index, Insert, Operation, Update, Updated,
+};
+use super::{Backend, BoxFuture, Capabilities, Cursor, Executor, Transaction};
+use crate::Result;
+
+/// A backend, or a transaction, around another one, that every operation goes through.
+///
+/// Whoever implements this is a [`Backend`] or a [`Transaction`], like what it is around.
+pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
+    /// `dyn Backend` or `dyn Transaction`.
+    type Inner: Executor + ?Sized;
+
+    /// What it is around.
+    fn inner(&self) -> &Self::Inner;
+
+    /// Performs an operation by awaiting `run`, or does not.
+    fn perform<'a, T: Send + 'a>(
+        &'a self,
+        operation: Operation,
+        run: BoxFuture<'a, Result<T>>,
+    ) -> BoxFuture<'a, Result<T>>;
+
+    /// The same wrapper around a transaction that has begun.
+    fn around(&self, transaction: Arc<dyn Transaction>) -> Arc<dyn Transaction>;
+}
+
+impl<W: Wrapper> Executor for W {
+    fn find(&self, find: Find) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
+        let operation = Operation::Find(find.clone());
+        self.perform(operation, self.inner().find(find))
+    }
+
+    fn find_each(&self, find: FindEach) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
+        let operation = Operation::FindEach(find.clone());
+        self.perform(operation, self.inner().find_each(find))
+    }
+
+    fn count(&self, count: Count) -> BoxFuture<'_, Result<u64>> {
+        let operation = Operation::Count(count.clone());
+        self.perform(operation, self.inner().count(count))
+    }
+
+    fn insert(&self, insert: Insert) -> BoxFuture<'_, Result<()>> {
+        let operation = Operation::Insert(insert.clone());
+        self.perform(operation, self.inner().insert(insert))
+    }
+
+    fn update(&self, update: Update) -> BoxFuture<'_, Result<Updated>> {
+        let operation = Operation::Update(update.clone());
+        self.perform(operation, self.inner().update(update))
+    }
+
+    fn delete(&self, delete: Delete) -> BoxFuture<'_, Result<Deleted>> {
+        let operation = Operation::Delete(delete.clone());
+        self.perform(operation, self.inner().delete(delete))
+    }
+}
+
+impl<W: Wrapper<Inner = dyn Backend>> Backend for W {
+    fn capabilities(&self) -> Capabilities {
+        self.inner().capabilities()
+    }
+
+    fn list_indexes<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Vec<Index>>> {
+        let operation = Operation::ListIndexes(collection.to_owned().into());
+        self.perform(operation, self.inner().list_indexes(collection))
+    }
+
+    fn create_indexes<'a>(
+        &'a self,
+        collection: &'a str,
+        indexes: Vec<Index>,
+    ) -> BoxFuture<'a, Result<()>> {
+        let operation = Operation::CreateIndexes(collection.to_owned().into(), indexes.clone());
+        self.perform(operation, self.inner().create_indexes(collection, indexes))
+    }
+
+    fn drop_index<'a>(&'a self, collection: &'a str, name: &'a str) -> BoxFuture<'a, Result<()>> {
+        let operation = Operation::DropIndex(collection.to_owned().into(), name.to_owned());
+        self.perform(operation, self.inner().drop_index(collection, name))
+    }
+
+    fn begin(&self) -> BoxFuture<'_, Result<Arc<dyn Transaction>>> {
+        Box::pin(async {
+            let transaction = self.perform(Operation::Begin, self.inner().begin()).await?;
+            Ok(self.around(transaction))
+        })
+    }
+}
+
+impl<W: Wrapper<Inner = dyn Transaction>> Transaction for W {
+    fn commit(&self) -> BoxFuture<'_, Result<()>> {
+        self.perform(Operation::Commit, self.inner().commit())
+    }
+
+    fn abort(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let abort = Box::pin(async {
+                self.inner().abort().await;
+                Ok(())
+            });
+            // An abort has no error to give.
+            let _done = self.perform(Operation::Abort, abort).await;
+        })
+    }
+}
