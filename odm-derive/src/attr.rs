@@ -59,7 +59,11 @@ impl Container {
         if !known.contains(&name.as_str()) {
             return Err(meta.error(format!(
                 "unknown setting `{name}`: `#[{attribute}(…)]` has {}",
-                known.iter().map(|name| format!("`{name}`, ")).collect::<String>() + "`crate`",
+                known
+                    .iter()
+                    .map(|name| format!("`{name}`, "))
+                    .collect::<String>()
+                    + "`crate`",
             )));
         }
         match name.as_str() {
@@ -74,16 +78,15 @@ impl Container {
             "models" => {
                 let content;
                 syn::parenthesized!(content in meta.input);
-                self.models
-                    .extend(content.parse_terminated(<Type as syn::parse::Parse>::parse, Token![,])?);
+                self.models.extend(
+                    content.parse_terminated(<Type as syn::parse::Parse>::parse, Token![,])?,
+                );
             }
             _ => self.of = Some(meta.value()?.parse()?),
         }
         Ok(())
     }
 }
-
-
 
 /// MongoDB's rules for collections, and ours for the prefix of bookkeeping.
 fn refuse_collection(name: &str) -> Option<&'static str> {

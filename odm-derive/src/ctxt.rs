@@ -27,7 +27,11 @@ impl Ctxt {
 
     /// The errors as code, if there are any.
     pub(crate) fn into_errors(self) -> Option<TokenStream> {
-        (!self.errors.is_empty())
-            .then(|| self.errors.iter().map(syn::Error::to_compile_error).collect())
+        (!self.errors.is_empty()).then(|| {
+            self.errors
+                .iter()
+                .map(syn::Error::to_compile_error)
+                .collect()
+        })
     }
 }

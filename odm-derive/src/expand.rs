@@ -74,8 +74,11 @@ pub(crate) fn with_params(
 
 /// The bounds of a `where` clause, with a comma behind each.
 pub(crate) fn where_bounds(generics: &Generics) -> TokenStream {
-    generics.where_clause.as_ref().map_or_else(TokenStream::new, |clause| {
-        let bounds = clause.predicates.iter();
-        quote!(#(#bounds,)*)
-    })
+    generics
+        .where_clause
+        .as_ref()
+        .map_or_else(TokenStream::new, |clause| {
+            let bounds = clause.predicates.iter();
+            quote!(#(#bounds,)*)
+        })
 }

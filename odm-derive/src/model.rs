@@ -3,7 +3,8 @@
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
 use syn::{
-    Attribute, Data, DeriveInput, Fields, Ident, Token, Type, Visibility, ext::IdentExt, punctuated::Punctuated,
+    Attribute, Data, DeriveInput, Fields, Ident, Token, Type, Visibility, ext::IdentExt,
+    punctuated::Punctuated,
 };
 
 use crate::{
@@ -228,7 +229,9 @@ fn named_fields<'a>(
             }
             ctxt.error(
                 &input.ident,
-                format!("`{what}` needs a struct with named fields: they are the fields of the document"),
+                format!(
+                    "`{what}` needs a struct with named fields: they are the fields of the document"
+                ),
             );
         }
         Data::Enum(_) | Data::Union(_) => ctxt.error(
@@ -252,7 +255,10 @@ fn stored_name(ident: &Ident, field: &SerdeField, container: &SerdeContainer) ->
 /// Two fields of one name would be written over each other.
 fn refuse_same_names(ctxt: &mut Ctxt, fields: &[Field<'_>]) {
     for (i, field) in fields.iter().enumerate() {
-        if fields[..i].iter().any(|before| before.stored == field.stored) {
+        if fields[..i]
+            .iter()
+            .any(|before| before.stored == field.stored)
+        {
             ctxt.error(
                 field.ident,
                 format!("another field is stored as `{}` already", field.stored),

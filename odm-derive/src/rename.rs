@@ -66,7 +66,11 @@ mod tests {
             ("kebab-case", "first-name-2"),
             ("SCREAMING-KEBAB-CASE", "FIRST-NAME-2"),
         ] {
-            assert_eq!(Rule::parse(rule).unwrap().field("first_name_2"), name, "{rule}");
+            assert_eq!(
+                Rule::parse(rule).unwrap().field("first_name_2"),
+                name,
+                "{rule}"
+            );
         }
         assert_eq!(Rule::Camel.field("__x"), "x");
     }

@@ -16,11 +16,7 @@ pub use crate::{
     query::{Filter, IntoKey},
     schema::{Closed, Contains, Model, Schema, is_first_on_its_collection},
 };
-use crate::{
-    error::too_many,
-    field::Date,
-    query::IntoFilter,
-};
+use crate::{error::too_many, field::Date, query::IntoFilter};
 
 /// A field without an attribute.
 #[diagnostic::on_unimplemented(

@@ -74,8 +74,8 @@ fn explain<T: DeserializeOwned>(
     .with_model(model.name)
     .with_collection(model.collection)
     .with_source(error.clone());
-    if let Some(id) = id(raw).and_then(|id| id.to_raw_bson().try_into().ok()) {
-        explained = explained.with_id::<Bson>(id);
+    if let Some(id) = id(raw).and_then(|id| Bson::try_from(id).ok()) {
+        explained = explained.with_id(id);
     }
     match path {
         Some(path) => explained.with_path(path.replace('[', ".").replace(']', "")),

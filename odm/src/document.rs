@@ -91,7 +91,7 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
 )]
 pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// How it is laid out: one of [`kind`].
-    type Kind;
+    type Kind: kind::Element;
     /// The operators and fields of a place in `M` that holds it, with the role `R` and the shape `S`.
     type Fields<M: 'static, R: 'static, S: 'static>: FromPath;
 
@@ -156,7 +156,7 @@ pub mod kind {
     /// The kind of an array of elements of this kind.
     pub trait Element {
         /// [`References`] or [`Array`].
-        type Many;
+        type Many: Element;
     }
     impl Element for Value {
         type Many = Array;

@@ -293,7 +293,10 @@ impl fmt::Debug for Error {
 
 impl error::Error for Error {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        self.0.source.as_deref().map(|e| e as &(dyn error::Error + 'static))
+        self.0
+            .source
+            .as_deref()
+            .map(|e| e as &(dyn error::Error + 'static))
     }
 }
 

@@ -19,9 +19,9 @@ pub use path::Path;
 pub use scalar::{Bits, Date, Numeric, Ordered, Text};
 
 use crate::{
+    backend::operation::Direction,
     document::Stored,
     query::{Filter, IntoFilter, IntoValue, Node, Pattern, Sort, test, values},
-    backend::operation::Direction,
 };
 
 /// Who writes a field.
@@ -117,7 +117,10 @@ pub struct Field<M, T, R = role::Own, S = shape::One> {
 
 impl<M, T, R, S> FromPath for Field<M, T, R, S> {
     fn from_path(path: Path) -> Self {
-        Self { path, of: PhantomData }
+        Self {
+            path,
+            of: PhantomData,
+        }
     }
 }
 

@@ -48,7 +48,11 @@ impl<W: Write> Plan<W> {
                 )
                 .with_source(error))
             })
-            .map_err(|error| error.with_model(model.name).with_collection(model.collection))
+            .map_err(|error| {
+                error
+                    .with_model(model.name)
+                    .with_collection(model.collection)
+            })
     }
 }
 

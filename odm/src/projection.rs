@@ -48,7 +48,9 @@ impl<T: Document> Projection for T {
     const FIELDS: Option<&'static [&'static str]> = None;
 
     fn rewritten(&self) -> Option<Result<RawDocumentBuf>> {
-        T::MODEL.rewrites.then(|| crate::query::encode_document(self))
+        T::MODEL
+            .rewrites
+            .then(|| crate::query::encode_document(self))
     }
 }
 
@@ -61,10 +63,16 @@ pub(crate) fn to_raw<P: Projection>(needs: &[String]) -> Result<Option<RawDocume
     for need in needs {
         // A path below a field that is there already would be in its way.
         let covered = |path: &&str| {
-            need == path || need.strip_prefix(**path).is_some_and(|rest| rest.starts_with('.'))
+            need == path
+                || need
+                    .strip_prefix(*path)
+                    .is_some_and(|rest| rest.starts_with('.'))
         };
         if !paths.iter().any(covered) {
-            paths.retain(|path| path.strip_prefix(need.as_str()).is_none_or(|rest| !rest.starts_with('.')));
+            paths.retain(|path| {
+                path.strip_prefix(need.as_str())
+                    .is_none_or(|rest| !rest.starts_with('.'))
+            });
             paths.push(need);
         }
     }

@@ -3,7 +3,7 @@
 mod model;
 mod sync;
 
-pub use model::{Model};
+pub use model::{Model, is_first_on_its_collection};
 pub use sync::{IndexReport, SyncIndexes};
 
 /// The models of a database: derive it.

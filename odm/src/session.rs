@@ -44,10 +44,6 @@ impl<S> Session<S> {
             of: PhantomData,
         }
     }
-
-    pub(crate) fn executor(&self) -> &Arc<dyn Executor> {
-        &self.executor
-    }
 }
 
 impl<S: Schema> Session<S> {

@@ -121,6 +121,8 @@ fn pause(attempt: u32) -> Duration {
         .saturating_mul(1 << attempt.min(16))
         .min(MAX_PAUSE);
     let spread = bson::oid::ObjectId::new().bytes();
-    let part = spread.iter().fold(0_u32, |sum, &byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    let part = spread.iter().fold(0_u32, |sum, &byte| {
+        sum.wrapping_mul(31).wrapping_add(byte.into())
+    });
     full.mul_f64(f64::from(part % 1_000) / 2_000.0 + 0.5)
 }

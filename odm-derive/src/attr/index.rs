@@ -92,7 +92,9 @@ impl Parse for Key {
             path.push(input.call(Ident::parse_any)?);
         }
         if input.peek(Token![=]) || input.peek(syn::token::Paren) {
-            return Err(input.error("options of an index stand behind a semicolon: `index(host, -time; unique)`"));
+            return Err(input.error(
+                "options of an index stand behind a semicolon: `index(host, -time; unique)`",
+            ));
         }
         Ok(Self { path, direction })
     }
@@ -126,8 +128,14 @@ impl Options {
                 input.parse::<Token![=]>()?;
                 let seconds: LitInt = input.parse()?;
                 // The server's limit.
-                if seconds.base10_parse::<u64>().is_ok_and(|s| s > i32::MAX as u64) {
-                    return Err(syn::Error::new_spanned(seconds, "at most 2147483647 seconds"));
+                if seconds
+                    .base10_parse::<u64>()
+                    .is_ok_and(|s| s > i32::MAX as u64)
+                {
+                    return Err(syn::Error::new_spanned(
+                        seconds,
+                        "at most 2147483647 seconds",
+                    ));
                 }
                 self.expire_after_seconds = Some(seconds);
             }

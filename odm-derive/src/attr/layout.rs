@@ -30,7 +30,10 @@ impl Layout {
         let mut layout = Self::Plain;
         for attr in named(attrs, "embed").chain(named(attrs, "reference")) {
             if !matches!(layout, Self::Plain) {
-                ctxt.error(attr, "a field is either embedded or a reference, and says so once");
+                ctxt.error(
+                    attr,
+                    "a field is either embedded or a reference, and says so once",
+                );
             }
             let reference = attr.path().is_ident("reference");
             if let Some(arguments) = ctxt.ok(Arguments::parse(attr)) {

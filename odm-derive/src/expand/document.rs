@@ -30,7 +30,10 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         ctxt.error(lifetime, "a document owns its values: it has no lifetimes");
     }
     let id = find_id(ctxt, &model)?;
-    let collection = container.collection.as_ref().map_or_else(String::new, syn::LitStr::value);
+    let collection = container
+        .collection
+        .as_ref()
+        .map_or_else(String::new, syn::LitStr::value);
     let private = private(&container.krate);
 
     let fields = fields(&model, id, &private);
@@ -55,7 +58,10 @@ fn find_id<'m, 'a>(ctxt: &mut Ctxt, model: &'m Model<'a>) -> Option<&'m Field<'a
                 ctxt.error(id.ty, "the `_id` is one value: it has no layout");
             }
             if !id.indexes.is_empty() {
-                ctxt.error(id.ident, "the `_id` always has a unique index: leave `#[index]` out");
+                ctxt.error(
+                    id.ident,
+                    "the `_id` always has a unique index: leave `#[index]` out",
+                );
             }
         }
     }
@@ -68,10 +74,14 @@ fn fields(model: &Model<'_>, id: &Field<'_>, private: &TokenStream) -> TokenStre
     let (name, vis, ident) = (&input.ident, &input.vis, model.fields_ident());
     let (decl, names) = with_params(&input.generics, &quote!(), &quote!());
     let (impl_generics, _, where_clause) = input.generics.split_for_impl();
-    let used = input.generics.params.iter().filter_map(|param| match param {
-        GenericParam::Type(param) => Some(&param.ident),
-        _ => None,
-    });
+    let used = input
+        .generics
+        .params
+        .iter()
+        .filter_map(|param| match param {
+            GenericParam::Type(param) => Some(&param.ident),
+            _ => None,
+        });
     let accessors = model.fields.iter().map(|field| {
         let role = if std::ptr::eq(field, id) {
             quote!(#private::role::Id)
@@ -84,7 +94,10 @@ fn fields(model: &Model<'_>, id: &Field<'_>, private: &TokenStream) -> TokenStre
             [&quote!(#name #names), &role, &quote!(#private::shape::One)],
         )
     });
-    let doc = format!("The fields of [`{}`], for filters, sorts, updates and joins.", name.unraw());
+    let doc = format!(
+        "The fields of [`{}`], for filters, sorts, updates and joins.",
+        name.unraw()
+    );
     let quiet = quiet();
     quote! {
         #[doc = #doc]
@@ -132,7 +145,12 @@ fn implementation(
     let indexes = model
         .fields
         .iter()
-        .flat_map(|field| field.indexes.iter().map(move |options| field_index(field, options, private)))
+        .flat_map(|field| {
+            field
+                .indexes
+                .iter()
+                .map(move |options| field_index(field, options, private))
+        })
         .chain(compound.iter().map(|index| compound_index(index, private)));
     let quiet = quiet();
     quote! {
@@ -203,7 +221,9 @@ fn index(keys: &[Key], options: &Options, private: &TokenStream) -> TokenStream 
         });
     }
     if let Some(seconds) = &options.expire_after_seconds {
-        set.push(quote!(index.expire_after = #private::Some(#private::Duration::from_secs(#seconds));));
+        set.push(
+            quote!(index.expire_after = #private::Some(#private::Duration::from_secs(#seconds));),
+        );
     }
     if let Some(name) = &options.name {
         set.push(quote!(index.name = ::std::string::String::from(#name);));
@@ -219,7 +239,11 @@ fn index(keys: &[Key], options: &Options, private: &TokenStream) -> TokenStream 
 fn closed(model: &Model<'_>, private: &TokenStream) -> TokenStream {
     let input = model.input;
     let name = &input.ident;
-    let (decl, _) = with_params(&input.generics, &quote!(__Schema: #private::Schema,), &quote!());
+    let (decl, _) = with_params(
+        &input.generics,
+        &quote!(__Schema: #private::Schema,),
+        &quote!(),
+    );
     let (_, names) = with_params(&input.generics, &quote!(), &quote!());
     let bounds = where_bounds(&input.generics);
     let types = model.closed_types();

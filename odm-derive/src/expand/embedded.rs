@@ -20,11 +20,16 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     match &input.data {
         Data::Enum(_) => Some(value(ctxt, input, None, &private)),
         Data::Struct(data) => match &data.fields {
-            Fields::Unnamed(fields) if fields.unnamed.len() == 1 => {
-                Some(value(ctxt, input, fields.unnamed.first().map(|field| &field.ty), &private))
-            }
+            Fields::Unnamed(fields) if fields.unnamed.len() == 1 => Some(value(
+                ctxt,
+                input,
+                fields.unnamed.first().map(|field| &field.ty),
+                &private,
+            )),
             // Told apart without reporting: `Model::parse` reads the attributes again.
-            Fields::Named(_) if SerdeContainer::parse(&mut Ctxt::default(), &input.attrs).other_form => {
+            Fields::Named(_)
+                if SerdeContainer::parse(&mut Ctxt::default(), &input.attrs).other_form =>
+            {
                 Some(value(ctxt, input, None, &private))
             }
             _ => structure(ctxt, input, &private),
@@ -123,7 +128,11 @@ fn implementation(model: &Model<'_>, private: &TokenStream) -> TokenStream {
     let (_, own) = with_params(&input.generics, &quote!(), &quote!());
     let (_, names) = with_params(&input.generics, &quote!(), &quote!(__M, __R, __S,));
     let (impl_generics, _, where_clause) = input.generics.split_for_impl();
-    let (closed_decl, _) = with_params(&input.generics, &quote!(__Schema: #private::Schema,), &quote!());
+    let (closed_decl, _) = with_params(
+        &input.generics,
+        &quote!(__Schema: #private::Schema,),
+        &quote!(),
+    );
     let bounds = where_bounds(&input.generics);
     let validation = model.validation(private, &quote!(path));
     let rewrites = model.rewrites(private);
@@ -164,7 +173,10 @@ fn value(
     SerdeContainer::parse(ctxt, &input.attrs);
     for param in &input.generics.params {
         if let GenericParam::Type(param) = param {
-            ctxt.error(param, "an enum or a newtype that is stored as one value has no type parameters");
+            ctxt.error(
+                param,
+                "an enum or a newtype that is stored as one value has no type parameters",
+            );
         }
     }
     let name = &input.ident;

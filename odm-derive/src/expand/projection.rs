@@ -11,10 +11,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     let container = Container::parse(ctxt, input, "projection", &["of"]);
     let projected = Projected::parse(ctxt, input)?;
     let Some(of) = &container.of else {
-        ctxt.error(
-            &input.ident,
-            "of which model? Say `#[projection(of = …)]`",
-        );
+        ctxt.error(&input.ident, "of which model? Say `#[projection(of = …)]`");
         return None;
     };
     let private = private(&container.krate);

@@ -18,7 +18,10 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     for (i, model) in container.models.iter().enumerate() {
         let text = model.to_token_stream().to_string();
         let before = container.models.iter().take(i);
-        if before.into_iter().any(|other| other.to_token_stream().to_string() == text) {
+        if before
+            .into_iter()
+            .any(|other| other.to_token_stream().to_string() == text)
+        {
             ctxt.error(model, "this model is in the schema already");
         }
     }

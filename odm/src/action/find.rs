@@ -214,7 +214,12 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> Find<S, T, P, J
     /// [`stream`](Self::stream) reads past such documents.
     pub async fn all(self) -> Result<Vec<J::Item>> {
         let executor = self.executor.clone();
-        let raws = drain(executor.find(self.to_operation()?).await.map_err(error::of_model::<T>)?);
+        let raws = drain(
+            executor
+                .find(self.to_operation()?)
+                .await
+                .map_err(error::of_model::<T>)?,
+        );
         let raws = raws.await.map_err(error::of_model::<T>)?;
         let items = assemble::<P, J>(executor, raws, self.joins).await?;
         items.into_iter().collect()
@@ -240,7 +245,10 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> Find<S, T, P, J
             filter: self.raw_filter()?,
             limit: self.limit,
         };
-        self.executor.count(count).await.map_err(error::of_model::<T>)
+        self.executor
+            .count(count)
+            .await
+            .map_err(error::of_model::<T>)
     }
 
     /// Whether a document matches.

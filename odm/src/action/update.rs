@@ -120,7 +120,8 @@ impl<T: Document> Update<T> {
         P: Place<Scope = T, Role: Settable, Shape: Writable>,
         V: IntoValue<P::Value>,
     {
-        self.changes.set(&field(T::fields()).path(), value.into_value());
+        self.changes
+            .set(&field(T::fields()).path(), value.into_value());
         self
     }
 
@@ -296,7 +297,7 @@ impl<T: Document> Update<T> {
         condition: impl FnOnce(Inside<P>) -> F,
     ) -> Self
     where
-        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: List>,
+        P: Place<Scope = T, Role: Settable + 'static, Shape: Writable, Value: List>,
         F: IntoFilter<Elem<T>>,
     {
         let condition = condition(FromPath::from_path(Path::ROOT))
@@ -350,7 +351,9 @@ impl<T: Document> Update<T> {
             array_filters: Vec::new(),
             multi: target.is_multi(),
         };
-        let done = Plan::new(&T::MODEL, write).run(Arc::clone(&executor)).await?;
+        let done = Plan::new(&T::MODEL, write)
+            .run(Arc::clone(&executor))
+            .await?;
         if guarded && (target.is_multi() || done.matched == 0) {
             refuse_full::<T>(&*executor, full, done.matched).await?;
         }

@@ -53,7 +53,10 @@ impl<M, T: Stored, R, S> Deref for Array<M, T, R, S> {
 
 impl<M, T: Stored, R, S> Array<M, T, R, S> {
     /// One and the same element meets all conditions: `$elemMatch`.
-    pub fn any<F>(&self, condition: impl FnOnce(T::Fields<Elem<M>, R, shape::One>) -> F) -> Filter<M>
+    pub fn any<F>(
+        &self,
+        condition: impl FnOnce(T::Fields<Elem<M>, R, shape::One>) -> F,
+    ) -> Filter<M>
     where
         F: IntoFilter<Elem<M>>,
         S: Queryable,
@@ -118,7 +121,7 @@ impl<M, T: Stored, R, S> Array<M, T, R, S> {
     }
 }
 
-impl<T: Stored<Kind: kind::Element>> Stored for Vec<T> {
+impl<T: Stored> Stored for Vec<T> {
     type Kind = <T::Kind as kind::Element>::Many;
     type Fields<M: 'static, R: 'static, S: 'static> = Array<M, T, R, S>;
     const REWRITES: bool = T::REWRITES;

@@ -22,7 +22,10 @@ pub struct Map<M, T, V, R, S = shape::One> {
 
 impl<M, T, V, R, S> FromPath for Map<M, T, V, R, S> {
     fn from_path(path: Path) -> Self {
-        Self { path, of: PhantomData }
+        Self {
+            path,
+            of: PhantomData,
+        }
     }
 }
 

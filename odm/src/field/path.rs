@@ -119,6 +119,8 @@ pub(crate) fn refuse_key(key: &str) -> Result<()> {
     };
     Err(Error::new(
         ErrorKind::Invalid,
-        format!("the map key {key:?} {what}: no document can be asked for it, so it is not stored; encode such keys"),
+        format!(
+            "the map key {key:?} {what}: no document can be asked for it, so it is not stored; encode such keys"
+        ),
     ))
 }

@@ -1,6 +1,9 @@
 //! Regular expressions.
 
-use bson::{RawBson, Regex, raw::CString};
+use bson::{
+    RawBson, Regex,
+    raw::{CString, cstr},
+};
 
 /// A regular expression, in the syntax that the backend reads (PCRE on MongoDB; the engine refuses look-around and
 /// back-references).
@@ -96,14 +99,19 @@ impl From<String> for Pattern {
 
 /// A null byte ends a pattern in BSON, so it is written as the escape that matches it.
 fn c_string(text: &str) -> CString {
-    CString::try_from(text.replace('\0', "\\x00")).unwrap_or_default()
+    CString::try_from(text.replace('\0', "\\x00")).unwrap_or_else(|_| CString::from(cstr!("")))
 }
 
 /// Every character that has a meaning in a pattern, taken by its word.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_ascii() && !c.is_ascii_alphanumeric() && c != '_' && !c.is_ascii_control() && c != ' ' {
+        if c.is_ascii()
+            && !c.is_ascii_alphanumeric()
+            && c != '_'
+            && !c.is_ascii_control()
+            && c != ' '
+        {
             escaped.push('\\');
         }
         escaped.push(c);

@@ -193,6 +193,9 @@ pub(crate) fn append(
     name: &str,
     value: impl Into<RawBson>,
 ) -> Result<()> {
-    document.append(<&CStr>::try_from(name).map_err(crate::error::encode)?, value.into());
+    document.append(
+        <&CStr>::try_from(name).map_err(crate::error::encode)?,
+        value.into(),
+    );
     Ok(())
 }

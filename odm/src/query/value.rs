@@ -80,7 +80,7 @@ where
     Vec<T>: Stored,
 {
     fn into_value(self) -> Result<RawBson> {
-        values(self)
+        values::<T, _>(self)
     }
 }
 
@@ -90,7 +90,7 @@ where
     Vec<T>: Stored,
 {
     fn into_value(self) -> Result<RawBson> {
-        values(self)
+        values::<T, _>(self)
     }
 }
 
@@ -100,7 +100,7 @@ where
     Vec<T>: Stored,
 {
     fn into_value(self) -> Result<RawBson> {
-        values(self)
+        values::<T, _>(self)
     }
 }
 
@@ -193,7 +193,7 @@ pub(crate) fn encode<T: Stored>(value: &T) -> Result<RawBson> {
     let bytes = bson::serialize_to_vec(&Inside { value }).map_err(error::encode)?;
     let document = RawDocumentBuf::from_bytes(bytes).map_err(error::encode)?;
     match document.get("value").map_err(error::encode)? {
-        Some(value) => Ok(value.to_raw_bson()),
+        Some(value) => Ok(RawBson::from(value)),
         None => Err(Error::new(
             ErrorKind::Encode,
             "a value that serde skips cannot stand alone",
@@ -219,11 +219,11 @@ fn id_first(raw: RawDocumentBuf) -> Result<RawDocumentBuf> {
     let Some(id) = raw.get("_id").map_err(error::encode)? else {
         return Err(Error::new(ErrorKind::Encode, "the document has no `_id`"));
     };
-    super::render::append(&mut ordered, "_id", id.to_raw_bson())?;
+    super::render::append(&mut ordered, "_id", RawBson::from(id))?;
     for field in raw.iter() {
         let (name, value) = field.map_err(error::encode)?;
         if name != "_id" {
-            super::render::append(&mut ordered, name.as_str(), value.to_raw_bson())?;
+            super::render::append(&mut ordered, name.as_str(), RawBson::from(value))?;
         }
     }
     Ok(ordered)

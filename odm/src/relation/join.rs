@@ -84,8 +84,9 @@ impl<X: Item> Gather<X> for Links<X> {
 /// The documents of one level of a query, as stored.
 pub(crate) type Parents = Arc<Vec<RawDocumentBuf>>;
 
-type Load<Out> =
-    dyn Fn(Arc<dyn Executor>, Parents) -> BoxFuture<'static, Result<Vec<Result<Out>>>> + Send + Sync;
+type Load<Out> = dyn Fn(Arc<dyn Executor>, Parents) -> BoxFuture<'static, Result<Vec<Result<Out>>>>
+    + Send
+    + Sync;
 
 /// One relation to load with documents of the model `M`, giving an `Out` for each.
 pub struct Join<M, Out> {
@@ -187,7 +188,7 @@ where
     let path = path.dotted().map(str::to_owned);
     Join::new(path.clone(), move |executor, parents| {
         let (path, joins) = (path.clone(), joins.clone());
-        Box::pin(async move { load::targets(executor, parents, &path?, joins).await })
+        Box::pin(async move { load::targets::<P, J>(executor, parents, &path?, joins).await })
     })
 }
 

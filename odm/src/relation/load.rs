@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{Bson, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::{
     join::{Gather, Joins, Parents, Reference},
@@ -139,7 +139,7 @@ where
 {
     let keys = parents
         .iter()
-        .map(|parent| decode::id(parent).map(|id| id.to_raw_bson()))
+        .map(|parent| decode::id(parent).map(|id| RawBson::from(id)))
         .collect::<Option<Vec<_>>>()
         .ok_or_else(|| Error::new(ErrorKind::Decode, "a document came back without its `_id`"))?;
 
@@ -185,7 +185,7 @@ fn row_of(row: &RawDocument) -> Option<(usize, RawDocumentBuf)> {
 }
 
 /// The backend broke its contract.
-pub(super) fn short() -> Error {
+pub(crate) fn short() -> Error {
     Error::new(
         ErrorKind::Backend,
         "the backend's answer does not fit the question",
@@ -198,8 +198,8 @@ fn no_reference(parent: &RawDocument, path: &str) -> Error {
         "the document has no reference where its model has one: repair the document, or make the reference optional",
     )
     .with_path(path);
-    match decode::id(parent).and_then(|id| id.to_raw_bson().try_into().ok()) {
-        Some(id) => error.with_id::<bson::Bson>(id),
+    match decode::id(parent).and_then(|id| Bson::try_from(id).ok()) {
+        Some(id) => error.with_id(id),
         None => error,
     }
 }
@@ -231,7 +231,7 @@ fn walk(value: RawBsonRef<'_>, path: &[&str], found: &mut Vec<RawBson>) {
                 walk(value, rest, found);
             }
         }
-        (value, []) => found.push(value.to_raw_bson()),
+        (value, []) => found.push(RawBson::from(value)),
         (_, [_, ..]) => {}
     }
 }
@@ -268,7 +268,7 @@ impl Key {
 
 #[cfg(test)]
 mod tests {
-    use bson::{Bson, rawdoc};
+    use bson::rawdoc;
 
     use super::*;
 

@@ -90,7 +90,9 @@ impl SyncIndexes {
                     report.dropped.push((collection.to_owned(), other.clone()));
                     missing.push(index.clone());
                 }
-                report.differing.push((collection.to_owned(), index.clone(), other));
+                report
+                    .differing
+                    .push((collection.to_owned(), index.clone(), other));
             }
         }
         for index in found {
@@ -101,10 +103,14 @@ impl SyncIndexes {
             report.undeclared.push((collection.to_owned(), index));
         }
         if !missing.is_empty() {
-            self.backend.create_indexes(collection, missing.clone()).await?;
-            report
-                .created
-                .extend(missing.into_iter().map(|index| (collection.to_owned(), index)));
+            self.backend
+                .create_indexes(collection, missing.clone())
+                .await?;
+            report.created.extend(
+                missing
+                    .into_iter()
+                    .map(|index| (collection.to_owned(), index)),
+            );
         }
         Ok(())
     }

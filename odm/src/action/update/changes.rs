@@ -144,7 +144,7 @@ fn room(operator: &str, path: &Path, elements: &RawArrayBuf, max: usize) -> Resu
     let elements: Vec<RawBson> = elements
         .into_iter()
         .flatten()
-        .map(|value| value.to_raw_bson())
+        .map(|value| RawBson::from(value))
         .collect();
     match elements.as_slice() {
         [] => Ok(Node::All),

@@ -2,11 +2,7 @@
 
 use bson::{Decimal128, RawBson};
 
-use crate::{
-    Result,
-    document::{Stored, kind},
-    query::encode,
-};
+use crate::{Result, document::Stored, query::encode};
 
 /// Numbers that `inc` and `mul` can change by a `V`.
 #[diagnostic::on_unimplemented(
@@ -65,7 +61,7 @@ pub trait List: Stored {
     type Item: Stored;
 }
 
-impl<T: Stored<Kind: kind::Element>> List for Vec<T> {
+impl<T: Stored> List for Vec<T> {
     type Item = T;
 }
 
