@@ -1,3 +1,4 @@
+<<<<<<< HEAD
 //! Indexes: what they are defined by, and the keys that they hold for a document.
 
 mod definition;
@@ -17,6 +18,16 @@ pub enum Direction {
     /// Smallest first.
     Ascending,
     /// Greatest first.
+=======
+//! Stands in for the module of this name until that arrives.
+
+use std::cmp::Ordering;
+
+/// Whether small values come first or last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Ascending,
+>>>>>>> engine-semantics
     Descending,
 }
 
@@ -27,6 +38,7 @@ impl Direction {
             Direction::Descending => order.reverse(),
         }
     }
+<<<<<<< HEAD
 
     pub(crate) fn reversed(self) -> Direction {
         match self {
@@ -118,4 +130,6 @@ fn default_name(keys: &[(String, Direction)]) -> String {
         })
         .collect();
     parts.join("_")
+=======
+>>>>>>> engine-semantics
 }
