@@ -10,7 +10,7 @@ use crate::document::append;
 use crate::error::{Error, Result, code};
 use crate::index::{Direction, ID_INDEX, Index, IndexState};
 use crate::key::{self, RecordId};
-use crate::store::{Changes, KeyRange, View};
+use crate::store::{Changes, KeyRange, Snapshot, View};
 
 /// The collections of one state of the database. A clone costs nothing.
 #[derive(Clone, Default)]
@@ -43,7 +43,7 @@ impl Catalog {
     /// Takes over the definitions among `changes`, which `view` already shows.
     pub(crate) fn apply(&mut self, view: &View, changes: &Changes) -> Result<()> {
         let definitions = KeyRange::prefix(&key::catalog_prefix());
-        for (key, value) in changes.range(definitions.bounds()) {
+        for (key, value) in changes.range::<_, [u8]>(definitions.bounds()) {
             if let Some(value) = value {
                 self.read(view, key, value)?;
             }
@@ -125,7 +125,12 @@ impl Collection {
         document
     }
 
-    fn decode(view: &View, name: &str, bytes: &[u8], known: Option<&Arc<Collection>>) -> Result<Self> {
+    fn decode(
+        view: &View,
+        name: &str,
+        bytes: &[u8],
+        known: Option<&Arc<Collection>>,
+    ) -> Result<Self> {
         let damaged = |error: bson::error::Error| {
             Error::damaged(format!("the definition of {name} cannot be read: {error}"))
         };

@@ -76,10 +76,7 @@ impl Committer {
     }
 
     /// Carries out `operation` and makes its changes durable. If it fails, it has changed nothing.
-    pub(crate) fn write<T>(
-        &self,
-        operation: impl FnOnce(&mut Overlay) -> Result<T>,
-    ) -> Result<T> {
+    pub(crate) fn write<T>(&self, operation: impl FnOnce(&mut Overlay) -> Result<T>) -> Result<T> {
         let (result, ticket) = {
             let mut stage = self.stage()?;
             let mut overlay = self.overlay(stage.view(), stage.catalog().clone());
@@ -152,7 +149,10 @@ impl Committer {
                     view: View::new(Arc::clone(&snapshot), Changes::new()),
                     catalog: batch.catalog,
                 };
-                *self.published.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(state);
+                *self
+                    .published
+                    .write()
+                    .unwrap_or_else(PoisonError::into_inner) = Arc::new(state);
                 stage.committed(snapshot, batch.ticket);
                 Ok(())
             }
@@ -182,7 +182,9 @@ fn check_format(store: &dyn Store) -> Result<()> {
         view.put(key::format(), FORMAT_VERSION.to_be_bytes());
         return store.commit(view.changes());
     };
-    let version = version.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
+    let version = version
+        .first_chunk()
+        .map(|bytes| u32::from_be_bytes(*bytes));
     match version {
         Some(FORMAT_VERSION) => Ok(()),
         Some(newer) if newer > FORMAT_VERSION => {

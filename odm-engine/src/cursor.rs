@@ -13,7 +13,9 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    pub(crate) fn new(documents: impl Iterator<Item = Result<RawDocumentBuf>> + Send + 'static) -> Cursor {
+    pub(crate) fn new(
+        documents: impl Iterator<Item = Result<RawDocumentBuf>> + Send + 'static,
+    ) -> Cursor {
         Cursor {
             documents: Box::new(documents),
         }
@@ -24,7 +26,10 @@ impl Cursor {
     /// # Errors
     /// I/O, damaged file. What was read before the error in this call is lost.
     pub fn next_batch(&mut self, max_documents: usize) -> Result<Option<Vec<RawDocumentBuf>>> {
-        let batch: Vec<_> = self.by_ref().take(max_documents.max(1)).collect::<Result<_>>()?;
+        let batch: Vec<_> = self
+            .by_ref()
+            .take(max_documents.max(1))
+            .collect::<Result<_>>()?;
         Ok((!batch.is_empty()).then_some(batch))
     }
 }

@@ -106,9 +106,18 @@ mod tests {
     #[test]
     fn some_values_cannot_be_ids() {
         let refused = |document| prepare(document).unwrap_err().code();
-        assert_eq!(refused(rawdoc! { "_id": [1] }), Some(code::INVALID_ID_FIELD));
-        assert_eq!(refused(rawdoc! { "_id": bson::Bson::Undefined }), Some(code::INVALID_ID_FIELD));
-        assert_eq!(refused(rawdoc! { "_id": { "$a": 1 } }), Some(code::ID_NOT_STORABLE));
+        assert_eq!(
+            refused(rawdoc! { "_id": [1] }),
+            Some(code::INVALID_ID_FIELD)
+        );
+        assert_eq!(
+            refused(rawdoc! { "_id": bson::RawBson::Undefined }),
+            Some(code::INVALID_ID_FIELD)
+        );
+        assert_eq!(
+            refused(rawdoc! { "_id": { "$a": 1 } }),
+            Some(code::ID_NOT_STORABLE)
+        );
     }
 
     #[test]

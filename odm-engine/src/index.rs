@@ -1,4 +1,3 @@
-<<<<<<< HEAD
 //! Indexes: what they are defined by, and the keys that they hold for a document.
 
 mod definition;
@@ -18,16 +17,6 @@ pub enum Direction {
     /// Smallest first.
     Ascending,
     /// Greatest first.
-=======
-//! Stands in for the module of this name until that arrives.
-
-use std::cmp::Ordering;
-
-/// Whether small values come first or last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
-    Ascending,
->>>>>>> engine-semantics
     Descending,
 }
 
@@ -38,7 +27,6 @@ impl Direction {
             Direction::Descending => order.reverse(),
         }
     }
-<<<<<<< HEAD
 
     pub(crate) fn reversed(self) -> Direction {
         match self {
@@ -130,6 +118,4 @@ fn default_name(keys: &[(String, Direction)]) -> String {
         })
         .collect();
     parts.join("_")
-=======
->>>>>>> engine-semantics
 }

@@ -204,7 +204,9 @@ impl Overlay {
         }
         for key in keys {
             let holder = self.view.get(&join(&state.prefix, key))?;
-            let holder = holder.map(|bytes| key::trailing_record(&bytes)).transpose()?;
+            let holder = holder
+                .map(|bytes| key::trailing_record(&bytes))
+                .transpose()?;
             if holder.is_some() && holder != own {
                 return Err(duplicate_error(&collection.name, state, document, key));
             }
@@ -252,7 +254,10 @@ pub(crate) fn find_id(
 
 /// Refuses an index that is not there.
 pub(crate) fn index_not_found(name: &str) -> Error {
-    Error::server(code::INDEX_NOT_FOUND, format!("index not found with name [{name}]"))
+    Error::server(
+        code::INDEX_NOT_FOUND,
+        format!("index not found with name [{name}]"),
+    )
 }
 
 fn entry_key(state: &IndexState, key: Vec<u8>, record: RecordId) -> Vec<u8> {

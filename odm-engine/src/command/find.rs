@@ -43,7 +43,11 @@ pub(crate) fn run(reading: Reading<'_>, name: &str, find: &Find) -> Result<Curso
 impl Query {
     pub(super) fn parse(find: &Find) -> Result<Query> {
         let sort = find.sort.as_deref().map(Sort::parse).transpose()?;
-        let projection = find.projection.as_deref().map(Projection::parse).transpose()?;
+        let projection = find
+            .projection
+            .as_deref()
+            .map(Projection::parse)
+            .transpose()?;
         Ok(Query {
             filter: Arc::new(Filter::parse(&find.filter)?),
             sort: sort.filter(|sort| !sort.is_empty()),

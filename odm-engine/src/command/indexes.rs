@@ -25,13 +25,22 @@ pub(crate) fn create(overlay: &mut Overlay, name: &str, indexes: &[Index]) -> Re
 
 /// The indexes, that of `_id` first; none if there is no such collection.
 pub(crate) fn list(reading: Reading<'_>, name: &str) -> Vec<Index> {
-    let indexes = reading.catalog.get(name).map(|collection| &collection.indexes);
-    indexes.into_iter().flatten().map(|state| state.listed()).collect()
+    let indexes = reading
+        .catalog
+        .get(name)
+        .map(|collection| &collection.indexes);
+    indexes
+        .into_iter()
+        .flatten()
+        .map(|state| state.listed())
+        .collect()
 }
 
 /// Removes an index with its entries.
 pub(crate) fn drop(overlay: &mut Overlay, name: &str, index: &str) -> Result<()> {
-    let collection = overlay.collection(name).ok_or_else(|| index_not_found(index))?;
+    let collection = overlay
+        .collection(name)
+        .ok_or_else(|| index_not_found(index))?;
     let state = collection
         .indexes
         .iter()
@@ -54,7 +63,10 @@ fn is_id_index(index: &Index) -> Result<bool> {
     }
     if index.unique || index.sparse || index.partial.is_some() {
         let message = "the index of _id takes no options";
-        return Err(Error::server(code::INVALID_INDEX_SPECIFICATION_OPTION, message));
+        return Err(Error::server(
+            code::INVALID_INDEX_SPECIFICATION_OPTION,
+            message,
+        ));
     }
     Ok(true)
 }
@@ -70,7 +82,10 @@ fn exists(collection: &Collection, index: &Index) -> Result<bool> {
             return Ok(true);
         }
         let message = if other.expire_after != index.expire_after {
-            format!("the index {} has the same fields and other options", other.name)
+            format!(
+                "the index {} has the same fields and other options",
+                other.name
+            )
         } else {
             format!("Index already exists with a different name: {}", other.name)
         };
@@ -92,7 +107,11 @@ fn is_equivalent(a: &Index, b: &Index) -> bool {
 /// Refuses a list that has one index twice.
 fn refuse_twins(indexes: &[Index]) -> Result<()> {
     for (position, index) in indexes.iter().enumerate() {
-        if indexes.iter().skip(position + 1).any(|other| other == index) {
+        if indexes
+            .iter()
+            .skip(position + 1)
+            .any(|other| other == index)
+        {
             let message = format!("Identical index already exists: {}", index.name);
             return Err(Error::server(code::INDEX_ALREADY_EXISTS, message));
         }

@@ -35,8 +35,8 @@ pub(crate) fn run(
     let collection = overlay.collection_or_create(name)?;
     let mut report = InsertReport::default();
     for document in documents {
-        let inserted = document::prepare(document)
-            .and_then(|document| overlay.insert(&collection, &document));
+        let inserted =
+            document::prepare(document).and_then(|document| overlay.insert(&collection, &document));
         match inserted {
             Ok(()) => report.inserted += 1,
             Err(failure) => {

@@ -22,7 +22,12 @@ pub(super) struct Match {
 }
 
 impl Matches {
-    pub(super) fn new(view: &View, collection: &Collection, plan: Plan, filter: Arc<Filter>) -> Matches {
+    pub(super) fn new(
+        view: &View,
+        collection: &Collection,
+        plan: Plan,
+        filter: Arc<Filter>,
+    ) -> Matches {
         Matches {
             records: Records::new(view.clone(), collection, plan.access),
             filter,

@@ -25,7 +25,9 @@ impl<'s> Sorter<'s> {
     pub(super) fn new(sort: &'s Sort, limit: Option<u64>) -> Sorter<'s> {
         Sorter {
             sort,
-            limit: limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX)),
+            limit: limit.map_or(usize::MAX, |limit| {
+                usize::try_from(limit).unwrap_or(usize::MAX)
+            }),
             held: Vec::new(),
             bytes: 0,
         }

@@ -76,7 +76,11 @@ impl Conflicts {
         let Some(open) = self.open.get(&id) else {
             return Err(Error::write_conflict());
         };
-        let changed_since = |key: &[u8]| self.changed.get(key).is_some_and(|write| *write > open.sees);
+        let changed_since = |key: &[u8]| {
+            self.changed
+                .get(key)
+                .is_some_and(|write| *write > open.sees)
+        };
         let mut definitions = outcome.written.iter().map(|name| key::catalog(name));
         let mut keys = outcome.changes.keys();
         if keys.any(|key| changed_since(key)) || definitions.any(|key| changed_since(&key)) {

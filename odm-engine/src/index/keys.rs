@@ -49,7 +49,9 @@ pub(crate) fn duplicate_error(
 ) -> Error {
     let key_value = tuples(state, document).ok().and_then(|tuples| {
         let mut tuples = tuples.iter();
-        tuples.find(|values| encode_key(state, values).is_ok_and(|encoded| encoded == key)).map(|values| key_document(state, values))
+        tuples
+            .find(|values| encode_key(state, values).is_ok_and(|encoded| encoded == key))
+            .map(|values| key_document(state, values))
     });
     Error::duplicate(DuplicateKey {
         collection: collection.to_owned(),
@@ -62,7 +64,11 @@ pub(crate) fn duplicate_error(
 type Tuple<'d> = Vec<Option<RawBsonRef<'d>>>;
 
 fn tuples<'d>(state: &IndexState, document: &'d RawDocument) -> Result<Vec<Tuple<'d>>> {
-    if state.partial.as_ref().is_some_and(|filter| !filter.matches(document)) {
+    if state
+        .partial
+        .as_ref()
+        .is_some_and(|filter| !filter.matches(document))
+    {
         return Ok(Vec::new());
     }
     let mut tuples = key_tuples(&state.paths, document).map_err(key_error)?;

@@ -16,7 +16,14 @@ const MAX_EXPIRE_AFTER: i64 = i32::MAX as i64;
 const MAX_FIELDS: usize = 32;
 
 /// The index types of MongoDB that are named by a string in the key.
-const OTHER_KINDS: [&str; 6] = ["2d", "2dsphere", "geoHaystack", "hashed", "text", "wildcard"];
+const OTHER_KINDS: [&str; 6] = [
+    "2d",
+    "2dsphere",
+    "geoHaystack",
+    "hashed",
+    "text",
+    "wildcard",
+];
 
 /// The options of MongoDB that this engine does not have.
 const OTHER_OPTIONS: [&str; 16] = [
@@ -79,7 +86,10 @@ impl Index {
                     let message = format!(
                         "The field '{option}' is not valid for an index specification; remove it"
                     );
-                    return Err(Error::server(code::INVALID_INDEX_SPECIFICATION_OPTION, message));
+                    return Err(Error::server(
+                        code::INVALID_INDEX_SPECIFICATION_OPTION,
+                        message,
+                    ));
                 }
             }
         }
@@ -139,7 +149,12 @@ impl Index {
         }
         for (position, (path, _)) in self.keys.iter().enumerate() {
             check_path(path)?;
-            if self.keys.iter().skip(position + 1).any(|(other, _)| other == path) {
+            if self
+                .keys
+                .iter()
+                .skip(position + 1)
+                .any(|(other, _)| other == path)
+            {
                 return cannot(format!("the field '{path}' appears twice in the index"));
             }
         }
@@ -151,7 +166,10 @@ impl Index {
         }
         if self.expire_after.is_some() && self.keys.iter().any(|(path, _)| path == "_id") {
             let message = "the index of _id cannot be a TTL index; use another field";
-            return Err(Error::server(code::INVALID_INDEX_SPECIFICATION_OPTION, message));
+            return Err(Error::server(
+                code::INVALID_INDEX_SPECIFICATION_OPTION,
+                message,
+            ));
         }
         Ok(())
     }
@@ -169,13 +187,17 @@ fn parse_keys(keys: &RawDocument) -> Result<Vec<(String, Direction)>> {
         let value = element.value()?;
         if let Some(kind) = value.as_str() {
             if OTHER_KINDS.contains(&kind) {
-                return Err(Error::not_supported(format!("a {kind} index is not supported")));
+                return Err(Error::not_supported(format!(
+                    "a {kind} index is not supported"
+                )));
             }
             return cannot(format!("Unknown index plugin '{kind}'"));
         }
         let Some(number) = Number::from_bson(value) else {
             let name = value::type_name(value);
-            return cannot(format!("the direction of '{path}' cannot be of type {name}"));
+            return cannot(format!(
+                "the direction of '{path}' cannot be of type {name}"
+            ));
         };
         if number.is_nan() || number.is_zero() {
             return cannot(format!("the direction of '{path}' must be 1 or -1"));

@@ -17,14 +17,14 @@
 //! | date | milliseconds, 8 bytes with the sign bit flipped |
 //! | timestamp | time 4, increment 4 |
 //! | regex | pattern and options like strings |
-//! | dbPointer | length of the namespace 4, namespace, ObjectId |
+//! | dbPointer | length 4, the value's bytes in BSON |
 //! | code with scope | code like a string, scope like a document |
 
 mod number;
 
-use bson::raw::RawBinaryRef;
+use bson::raw::{RawBinaryRef, cstr};
 use bson::spec::BinarySubtype;
-use bson::{RawArray, RawBsonRef, RawDocument};
+use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::error::{Error, Result, code};
 use crate::index::Direction;
@@ -92,11 +92,7 @@ fn encode_ascending(value: RawBsonRef<'_>, depth: usize, out: &mut Vec<u8>) -> R
             encode_text(regex.pattern.as_str(), out);
             encode_text(regex.options.as_str(), out);
         }
-        RawBsonRef::DbPointer(pointer) => {
-            encode_length(pointer.namespace.len(), out);
-            out.extend_from_slice(pointer.namespace.as_bytes());
-            out.extend_from_slice(&pointer.id.bytes());
-        }
+        RawBsonRef::DbPointer(_) => encode_pointer(value, out),
         RawBsonRef::JavaScriptCodeWithScope(code) => {
             encode_text(code.code, out);
             encode_document(code.scope, depth, out)?;
@@ -160,6 +156,19 @@ fn encode_binary(binary: RawBinaryRef<'_>, out: &mut Vec<u8>) {
     encode_length(length, out);
     out.push(binary.subtype.into());
     out.extend_from_slice(binary.bytes);
+}
+
+/// The parts of a pointer can only be read from the bytes of a document around it.
+fn encode_pointer(pointer: RawBsonRef<'_>, out: &mut Vec<u8>) {
+    let mut document = RawDocumentBuf::new();
+    document.append(cstr!(""), pointer);
+    // Before it: the document's length, the type and the empty name; after it: the end.
+    let bytes = document.as_bytes();
+    let pointer = bytes
+        .get(6..bytes.len().saturating_sub(1))
+        .unwrap_or_default();
+    encode_length(pointer.len(), out);
+    out.extend_from_slice(pointer);
 }
 
 /// BSON's own lengths have 4 bytes, so that none is cut here.

@@ -32,7 +32,7 @@ impl<V: Clone> Paged<V> {
     }
 
     fn turn_page(&mut self) {
-        let entries = self.map.range(self.rest.bounds());
+        let entries = self.map.range::<_, [u8]>(self.rest.bounds());
         let copy = |(key, value): (&Arc<[u8]>, &V)| (Arc::clone(key), value.clone());
         match self.direction {
             Direction::Ascending => self.page.extend(entries.take(PAGE).map(copy)),
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn pages_join_without_gap_or_repetition() {
         let map: OrdMap<Arc<[u8]>, u16> = (0..1000u16)
-            .map(|n| (Arc::from(n.to_be_bytes().as_slice()), n))
+            .map(|n| (Arc::<[u8]>::from(n.to_be_bytes()), n))
             .collect();
         let range = KeyRange {
             start: 10u16.to_be_bytes().to_vec(),

@@ -83,7 +83,11 @@ fn magnitude(number: Number) -> Magnitude {
     let order = absolute.compare(Number::Double(nearest));
     Magnitude {
         negative,
-        double: if order.is_lt() { nearest.next_down() } else { nearest },
+        double: if order.is_lt() {
+            nearest.next_down()
+        } else {
+            nearest
+        },
         rest: order.is_ne().then(|| normalize(coefficient, exponent)),
     }
 }
