@@ -58,13 +58,12 @@ pub(super) fn index_to(index: Index) -> engine::Index {
         };
         (path, direction)
     });
-    engine::Index {
-        unique: index.unique,
-        sparse: index.sparse,
-        partial: index.partial,
-        expire_after: index.expire_after,
-        ..engine::Index::new(keys).named(index.name)
-    }
+    let mut converted = engine::Index::new(keys).named(index.name);
+    converted.unique = index.unique;
+    converted.sparse = index.sparse;
+    converted.partial = index.partial;
+    converted.expire_after = index.expire_after;
+    converted
 }
 
 pub(super) fn index_from(index: engine::Index) -> Index {
