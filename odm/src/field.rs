@@ -109,10 +109,13 @@ pub trait Place {
     fn path(&self) -> Path;
 }
 
+/// Types that a value speaks about without holding them.
+type Marker<T> = PhantomData<fn() -> T>;
+
 /// A place in `M` that holds a `T`.
 pub struct Field<M, T, R = role::Own, S = shape::One> {
     path: Path,
-    of: PhantomData<fn() -> (M, T, R, S)>,
+    of: Marker<(M, T, R, S)>,
 }
 
 impl<M, T, R, S> FromPath for Field<M, T, R, S> {

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// The embedded engine, on a file or in memory.
+/// The embedded engine, on a file or in memory; as a type parameter, the database or one of its transactions.
 #[derive(Clone)]
 pub struct Engine<T = engine::Database>(T);
 
@@ -55,7 +55,7 @@ impl<T> fmt::Debug for Engine<T> {
 }
 
 /// A database of the engine, or a transaction: what has the commands.
-trait Commands: Clone + Send + Sync + 'static {
+pub trait Commands: Clone + Send + Sync + 'static {
     fn find(&self, collection: &str, find: &engine::Find) -> engine::Result<engine::Cursor>;
     fn find_each(
         &self,

@@ -6,7 +6,7 @@ use std::{
     marker::PhantomData,
 };
 
-use super::{FromPath, Path, Place, Queryable, path::refuse_key, shape};
+use super::{FromPath, Marker, Path, Place, Queryable, path::refuse_key, shape};
 use crate::{
     Result,
     document::{Stored, kind},
@@ -17,7 +17,7 @@ use crate::{
 /// A place that holds a map from text to `T`, which `V` is: a `BTreeMap` or a `HashMap`.
 pub struct Map<M, T, V, R, S = shape::One> {
     path: Path,
-    of: PhantomData<fn() -> (M, T, V, R, S)>,
+    of: Marker<(M, T, V, R, S)>,
 }
 
 impl<M, T, V, R, S> FromPath for Map<M, T, V, R, S> {

@@ -139,7 +139,7 @@ where
 {
     let keys = parents
         .iter()
-        .map(|parent| decode::id(parent).map(|id| RawBson::from(id)))
+        .map(|parent| decode::id(parent).map(RawBson::from))
         .collect::<Option<Vec<_>>>()
         .ok_or_else(|| Error::new(ErrorKind::Decode, "a document came back without its `_id`"))?;
 

@@ -20,9 +20,11 @@ pub(super) struct Changes {
 impl Changes {
     /// One operator on one path.
     pub(super) fn add(&mut self, operator: &'static str, path: &Path, value: Result<RawBson>) {
-        let added = path
-            .dotted()
-            .and_then(|path| Ok(self.fields(operator).push((path.to_owned(), value?))));
+        let added = path.dotted().and_then(|path| {
+            let value = value?;
+            self.fields(operator).push((path.to_owned(), value));
+            Ok(())
+        });
         self.keep(added, path);
     }
 
@@ -141,11 +143,7 @@ fn room(operator: &str, path: &Path, elements: &RawArrayBuf, max: usize) -> Resu
     }
     // Of a set, only what it does not have takes room: how much that is depends on which are there.
     let present = |value: RawBson| Node::Test(Path::ROOT.append(&every), "$eq", value);
-    let elements: Vec<RawBson> = elements
-        .into_iter()
-        .flatten()
-        .map(|value| RawBson::from(value))
-        .collect();
+    let elements: Vec<RawBson> = elements.into_iter().flatten().map(RawBson::from).collect();
     match elements.as_slice() {
         [] => Ok(Node::All),
         [only] => Ok(Node::Or(match max.checked_sub(1) {

@@ -118,10 +118,10 @@ pub(super) fn error(error: engine::Error) -> Error {
     if let Some(code) = error.code() {
         converted = converted.with_code(code);
     }
-    if let Some(key) = error.duplicate_key() {
-        if let Ok(value) = bson::Document::try_from(key.key_value()) {
-            converted = converted.with_index(key.index(), value);
-        }
+    if let Some(key) = error.duplicate_key()
+        && let Ok(value) = bson::Document::try_from(key.key_value())
+    {
+        converted = converted.with_index(key.index(), value);
     }
     converted.with_source(error)
 }
