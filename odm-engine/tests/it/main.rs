@@ -2,6 +2,7 @@
 
 mod crud;
 mod durability;
+mod planner;
 mod transactions;
 
 use bson::{RawDocumentBuf, rawdoc};
