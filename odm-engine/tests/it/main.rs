@@ -2,6 +2,8 @@
 
 mod crud;
 mod durability;
+mod expiry;
+mod indexes;
 mod planner;
 mod transactions;
 
