@@ -1,0 +1,194 @@
+//! What collections there are, and their indexes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bson::{RawArrayBuf, RawDocument, RawDocumentBuf};
+use imbl::OrdMap;
+
+use crate::document::append;
+use crate::error::{Error, Result, code};
+use crate::index::{Direction, ID_INDEX, Index, IndexState};
+use crate::key::{self, RecordId};
+use crate::store::{Changes, KeyRange, Snapshot, View};
+
+/// The collections of one state of the database. A clone costs nothing.
+#[derive(Clone, Default)]
+pub(crate) struct Catalog {
+    collections: OrdMap<String, Arc<Collection>>,
+}
+
+/// A collection that exists.
+pub(crate) struct Collection {
+    pub(crate) id: u32,
+    pub(crate) name: String,
+    /// All indexes; that of `_id` is the first.
+    pub(crate) indexes: Vec<Arc<IndexState>>,
+    next_index: u32,
+    /// Shared by all versions of the collection: two transactions never get the same number.
+    next_record: Arc<AtomicU64>,
+}
+
+impl Catalog {
+    pub(crate) fn load(view: &View) -> Result<Catalog> {
+        let mut catalog = Catalog::default();
+        let definitions = KeyRange::prefix(&key::catalog_prefix());
+        for entry in view.range(definitions, Direction::Ascending) {
+            let (key, value) = entry?;
+            catalog.read(view, &key, &value)?;
+        }
+        Ok(catalog)
+    }
+
+    /// Takes over the definitions among `changes`, which `view` already shows.
+    pub(crate) fn apply(&mut self, view: &View, changes: &Changes) -> Result<()> {
+        let definitions = KeyRange::prefix(&key::catalog_prefix());
+        for (key, value) in changes.range::<_, [u8]>(definitions.bounds()) {
+            if let Some(value) = value {
+                self.read(view, key, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Arc<Collection>> {
+        self.collections.get(name)
+    }
+
+    pub(crate) fn collections(&self) -> impl Iterator<Item = &Arc<Collection>> {
+        self.collections.values()
+    }
+
+    pub(crate) fn insert(&mut self, collection: Arc<Collection>) {
+        self.collections.insert(collection.name.clone(), collection);
+    }
+
+    fn read(&mut self, view: &View, key: &[u8], value: &[u8]) -> Result<()> {
+        let name = key::catalog_name(key)?;
+        let known = self.collections.get(name);
+        let collection = Collection::decode(view, name, value, known)?;
+        self.insert(Arc::new(collection));
+        Ok(())
+    }
+}
+
+impl Collection {
+    /// A collection with nothing but the index of `_id`.
+    pub(crate) fn new(id: u32, name: &str) -> Collection {
+        Collection {
+            id,
+            name: name.to_owned(),
+            indexes: vec![Arc::new(IndexState::of_id(id))],
+            next_index: ID_INDEX + 1,
+            next_record: Arc::new(AtomicU64::new(0)),
+        }
+    }
+
+    pub(crate) fn allocate_record(&self) -> RecordId {
+        self.next_record.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn id_index(&self) -> Result<&Arc<IndexState>> {
+        self.indexes
+            .first()
+            .ok_or_else(|| Error::damaged("a collection has no index of _id"))
+    }
+
+    /// The collection with one more index.
+    pub(crate) fn with_index(&self, index: Index) -> Result<(Collection, Arc<IndexState>)> {
+        let state = Arc::new(IndexState::new(self.id, self.next_index, index)?);
+        let mut collection = self.copy();
+        collection.next_index = self.next_index.saturating_add(1);
+        collection.indexes.push(Arc::clone(&state));
+        Ok((collection, state))
+    }
+
+    /// The collection without one of its indexes.
+    pub(crate) fn without_index(&self, id: u32) -> Collection {
+        let mut collection = self.copy();
+        collection.indexes.retain(|state| state.id != id);
+        collection
+    }
+
+    pub(crate) fn encode(&self) -> RawDocumentBuf {
+        let mut indexes = RawArrayBuf::new();
+        for state in self.indexes.iter().filter(|state| state.id != ID_INDEX) {
+            let mut document = RawDocumentBuf::new();
+            append(&mut document, "id", i64::from(state.id));
+            append(&mut document, "spec", state.index.to_document());
+            indexes.push(document);
+        }
+        let mut document = RawDocumentBuf::new();
+        append(&mut document, "id", i64::from(self.id));
+        append(&mut document, "nextIndex", i64::from(self.next_index));
+        append(&mut document, "indexes", indexes);
+        document
+    }
+
+    fn decode(
+        view: &View,
+        name: &str,
+        bytes: &[u8],
+        known: Option<&Arc<Collection>>,
+    ) -> Result<Self> {
+        let damaged = |error: bson::error::Error| {
+            Error::damaged(format!("the definition of {name} cannot be read: {error}"))
+        };
+        let document = RawDocument::from_bytes(bytes).map_err(damaged)?;
+        let id = read_number(document, "id")?;
+        let mut collection = Collection::new(id, name);
+        collection.next_index = read_number(document, "nextIndex")?;
+        collection.next_record = match known.filter(|known| known.id == id) {
+            Some(known) => Arc::clone(&known.next_record),
+            None => Arc::new(AtomicU64::new(first_free_record(view, id)?)),
+        };
+        for entry in document.get_array("indexes").map_err(damaged)? {
+            let Some(entry) = entry.map_err(damaged)?.as_document() else {
+                return Err(Error::damaged(format!("an index of {name} cannot be read")));
+            };
+            let specification = entry.get_document("spec").map_err(damaged)?;
+            let index = Index::from_document(specification)?;
+            let state = IndexState::new(id, read_number(entry, "id")?, index)?;
+            collection.indexes.push(Arc::new(state));
+        }
+        Ok(collection)
+    }
+
+    fn copy(&self) -> Collection {
+        Collection {
+            id: self.id,
+            name: self.name.clone(),
+            indexes: self.indexes.clone(),
+            next_index: self.next_index,
+            next_record: Arc::clone(&self.next_record),
+        }
+    }
+}
+
+/// Refuses names that MongoDB refuses.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    let invalid = name.is_empty()
+        || name.contains(['\0', '$'])
+        || name.starts_with('.')
+        || name.ends_with('.');
+    if invalid {
+        let message = format!("'{name}' cannot be the name of a collection");
+        return Err(Error::server(code::INVALID_NAMESPACE, message));
+    }
+    Ok(())
+}
+
+fn first_free_record(view: &View, collection: u32) -> Result<RecordId> {
+    let records = KeyRange::prefix(&key::records(collection));
+    match view.range(records, Direction::Descending).next() {
+        Some(last) => Ok(key::trailing_record(&last?.0)?.saturating_add(1)),
+        None => Ok(0),
+    }
+}
+
+fn read_number(document: &RawDocument, field: &str) -> Result<u32> {
+    let number = document.get_i64(field).ok();
+    number
+        .and_then(|number| u32::try_from(number).ok())
+        .ok_or_else(|| Error::damaged(format!("the catalog has no {field}")))
+}

@@ -1,0 +1,78 @@
+use std::sync::Arc;
+
+use super::find::Query;
+use super::matches::Matches;
+use super::{Find, Reading};
+use crate::error::Result;
+use crate::plan::{self, Access};
+
+/// How a query finds its documents, and what that takes.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Explain {
+    /// Where the documents come from.
+    pub stage: Stage,
+    /// The name of the index, if one is used.
+    pub index: Option<String>,
+    /// The intervals of the index that are walked, as people can read them, one for each field.
+    pub bounds: Vec<String>,
+    /// Whether the order comes from the index, or needs none.
+    pub sorted_by_index: bool,
+    /// How many index entries are read.
+    pub keys_examined: u64,
+    /// How many documents are read.
+    pub documents_examined: u64,
+    /// How many documents match, before skip and limit.
+    pub returned: u64,
+}
+
+/// Where the documents of a query come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stage {
+    /// There is no such collection.
+    Nothing,
+    /// Every document of the collection is read.
+    CollectionScan,
+    /// Documents are looked up by their `_id`.
+    IdLookup,
+    /// Ranges of an index are walked.
+    IndexScan,
+}
+
+pub(crate) fn run(reading: Reading<'_>, name: &str, find: &Find) -> Result<Explain> {
+    let query = Query::parse(find)?;
+    let mut explain = Explain {
+        stage: Stage::Nothing,
+        index: None,
+        bounds: Vec::new(),
+        sorted_by_index: query.sort.is_none(),
+        keys_examined: 0,
+        documents_examined: 0,
+        returned: 0,
+    };
+    let Some(collection) = reading.catalog.get(name) else {
+        return Ok(explain);
+    };
+    let plan = plan::choose(reading.view, collection, &query.filter, query.sort.as_ref())?;
+    explain.sorted_by_index |= plan.is_sorted;
+    match &plan.access {
+        Access::Collection => explain.stage = Stage::CollectionScan,
+        Access::Ids(_) => {
+            explain.stage = Stage::IdLookup;
+            explain.index = Some(collection.id_index()?.index.name.clone());
+        }
+        Access::Index { state, .. } => {
+            explain.stage = Stage::IndexScan;
+            explain.index = Some(state.index.name.clone());
+        }
+    }
+    let mut matches = Matches::new(reading.view, collection, plan, Arc::clone(&query.filter));
+    for found in &mut matches {
+        found?;
+        explain.returned += 1;
+    }
+    explain.keys_examined = matches.examined().keys;
+    explain.documents_examined = matches.examined().documents;
+    Ok(explain)
+}

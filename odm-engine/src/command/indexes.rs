@@ -1,0 +1,120 @@
+//! The indexes of a collection: create, list, drop.
+
+use crate::catalog::Collection;
+use crate::command::Reading;
+use crate::error::{Error, Result, code};
+use crate::index::{ID_INDEX, Index};
+use crate::overlay::{Overlay, index_not_found};
+
+/// Creates the indexes that are not there yet, all or none of them.
+pub(crate) fn create(overlay: &mut Overlay, name: &str, indexes: &[Index]) -> Result<()> {
+    for index in indexes {
+        index.check()?;
+    }
+    refuse_twins(indexes)?;
+    overlay.collection_or_create(name)?;
+    for index in indexes {
+        let collection = overlay.collection_or_create(name)?;
+        if is_id_index(index)? || exists(&collection, index)? {
+            continue;
+        }
+        overlay.build_index(&collection, index.clone())?;
+    }
+    Ok(())
+}
+
+/// The indexes, that of `_id` first; none if there is no such collection.
+pub(crate) fn list(reading: Reading<'_>, name: &str) -> Vec<Index> {
+    let indexes = reading
+        .catalog
+        .get(name)
+        .map(|collection| &collection.indexes);
+    indexes
+        .into_iter()
+        .flatten()
+        .map(|state| state.listed())
+        .collect()
+}
+
+/// Removes an index with its entries.
+pub(crate) fn drop(overlay: &mut Overlay, name: &str, index: &str) -> Result<()> {
+    let collection = overlay
+        .collection(name)
+        .ok_or_else(|| index_not_found(index))?;
+    let state = collection
+        .indexes
+        .iter()
+        .find(|state| state.index.name == index)
+        .ok_or_else(|| index_not_found(index))?;
+    if state.id == ID_INDEX {
+        let message = "the index of _id cannot be dropped";
+        return Err(Error::server(code::INVALID_OPTIONS, message));
+    }
+    overlay.drop_index(&collection, state)
+}
+
+/// Whether this asks for the index that every collection has.
+fn is_id_index(index: &Index) -> Result<bool> {
+    let [(path, direction)] = index.keys.as_slice() else {
+        return Ok(false);
+    };
+    if path != "_id" || *direction == crate::index::Direction::Descending {
+        return Ok(false);
+    }
+    if index.unique || index.sparse || index.partial.is_some() {
+        let message = "the index of _id takes no options";
+        return Err(Error::server(
+            code::INVALID_INDEX_SPECIFICATION_OPTION,
+            message,
+        ));
+    }
+    Ok(true)
+}
+
+/// Whether the very same index exists.
+///
+/// # Errors
+/// An index with the same name or the same keys that differs in something else.
+fn exists(collection: &Collection, index: &Index) -> Result<bool> {
+    let existing = || collection.indexes.iter().map(|state| &state.index);
+    if let Some(other) = existing().find(|other| is_equivalent(other, index)) {
+        if other.name == index.name && other.expire_after == index.expire_after {
+            return Ok(true);
+        }
+        let message = if other.expire_after != index.expire_after {
+            format!(
+                "the index {} has the same fields and other options",
+                other.name
+            )
+        } else {
+            format!("Index already exists with a different name: {}", other.name)
+        };
+        return Err(Error::server(code::INDEX_OPTIONS_CONFLICT, message));
+    }
+    if existing().any(|other| other.name == index.name) {
+        let name = &index.name;
+        let message = format!("another index is named {name}; drop it first, or choose a name");
+        return Err(Error::server(code::INDEX_KEY_SPECS_CONFLICT, message));
+    }
+    Ok(false)
+}
+
+/// Whether both indexes hold the same keys.
+fn is_equivalent(a: &Index, b: &Index) -> bool {
+    a.keys == b.keys && a.unique == b.unique && a.sparse == b.sparse && a.partial == b.partial
+}
+
+/// Refuses a list that has one index twice.
+fn refuse_twins(indexes: &[Index]) -> Result<()> {
+    for (position, index) in indexes.iter().enumerate() {
+        if indexes
+            .iter()
+            .skip(position + 1)
+            .any(|other| other == index)
+        {
+            let message = format!("Identical index already exists: {}", index.name);
+            return Err(Error::server(code::INDEX_ALREADY_EXISTS, message));
+        }
+    }
+    Ok(())
+}

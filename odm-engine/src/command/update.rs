@@ -1,0 +1,70 @@
+use std::sync::Arc;
+
+use bson::{RawBson, RawDocumentBuf};
+
+use super::matches::Matches;
+use crate::document;
+use crate::error::{Error, Result, code};
+use crate::filter::Filter;
+use crate::overlay::Overlay;
+use crate::{plan, update};
+
+/// An update.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Update {
+    /// What the documents must match; empty for all.
+    pub filter: RawDocumentBuf,
+    /// Update operators, or the document to put in place.
+    pub update: RawDocumentBuf,
+    /// What the `$[name]` in the paths of the update refer to.
+    pub array_filters: Vec<RawDocumentBuf>,
+    /// Whether to update all that match rather than the first.
+    pub multi: bool,
+    /// Whether to insert a document if none matches.
+    pub upsert: bool,
+}
+
+/// What an update did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct UpdateReport {
+    /// How many documents matched.
+    pub matched: u64,
+    /// How many of them are different now.
+    pub modified: u64,
+    /// The `_id` of the document that was inserted because none matched.
+    pub upserted_id: Option<RawBson>,
+}
+
+pub(crate) fn run(overlay: &mut Overlay, name: &str, command: &Update) -> Result<UpdateReport> {
+    let filter = Arc::new(Filter::parse(&command.filter)?);
+    let update = update::Update::parse(&command.update, &command.array_filters)?;
+    if command.multi && update.is_replacement() {
+        let message = "a replacement is for one document; use update operators for several";
+        return Err(Error::server(code::FAILED_TO_PARSE, message));
+    }
+    let mut report = UpdateReport::default();
+    if let Some(collection) = overlay.collection(name) {
+        // The view is frozen: no document is met again after it has changed.
+        let view = overlay.view().clone();
+        let plan = plan::choose(&view, &collection, &filter, None)?;
+        for found in Matches::new(&view, &collection, plan, Arc::clone(&filter)) {
+            let found = found?;
+            let old = found.document()?;
+            if let Some(new) = update.apply(old, &filter)? {
+                overlay.replace(&collection, found.record, old, &new)?;
+                report.modified += 1;
+            }
+            report.matched += 1;
+            if !command.multi {
+                break;
+            }
+        }
+    }
+    if report.matched == 0 && command.upsert {
+        let collection = overlay.collection_or_create(name)?;
+        let document = document::prepare(update.upsert(&filter)?)?;
+        overlay.insert(&collection, &document)?;
+        report.upserted_id = Some(document::id(&document)?.into());
+    }
+    Ok(report)
+}

@@ -1,0 +1,199 @@
+//! How writes become durable, one after the other but with one fsync for many.
+//!
+//! A write is carried out on the thread that asks for it, against the state that all writes before it
+//! leave behind, durable or not; it is short and in memory. Then it is made durable by whoever gets
+//! to lead: that thread commits everything that has gathered meanwhile in one store transaction, and
+//! the others find their write done. One write that fails alone leaves no trace.
+
+mod conflicts;
+mod stage;
+
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use conflicts::TransactionId;
+use stage::Stage;
+
+use crate::catalog::Catalog;
+use crate::error::{Error, ErrorKind, Result};
+use crate::key;
+use crate::overlay::{Outcome, Overlay};
+use crate::store::{Changes, Snapshot, Store, View};
+
+/// The version of the layout of the store that this engine writes.
+const FORMAT_VERSION: u32 = 1;
+
+/// The one place where a database changes.
+pub(crate) struct Committer {
+    store: Box<dyn Store>,
+    published: RwLock<Arc<State>>,
+    stage: Mutex<Stage>,
+    /// Held by the thread that commits to the store.
+    leader: Mutex<()>,
+    next_collection: Arc<AtomicU32>,
+}
+
+/// A durable state of the database.
+pub(crate) struct State {
+    pub(crate) view: View,
+    pub(crate) catalog: Catalog,
+}
+
+/// The state that a transaction reads, and its place among the others.
+pub(crate) struct Begun {
+    pub(crate) state: Arc<State>,
+    id: TransactionId,
+}
+
+impl Committer {
+    /// Takes over a store, new or not.
+    ///
+    /// # Errors
+    /// Newer format, damaged, I/O.
+    pub(crate) fn open(store: Box<dyn Store>) -> Result<Committer> {
+        check_format(store.as_ref())?;
+        let view = View::new(store.snapshot()?, Changes::new());
+        let catalog = Catalog::load(&view)?;
+        let last_collection = catalog.collections().map(|collection| collection.id).max();
+        let next_collection = last_collection.map_or(0, |id| id.saturating_add(1));
+        let state = Arc::new(State {
+            view: view.clone(),
+            catalog: catalog.clone(),
+        });
+        Ok(Committer {
+            store,
+            published: RwLock::new(state),
+            stage: Mutex::new(Stage::new(view, catalog)),
+            leader: Mutex::new(()),
+            next_collection: Arc::new(AtomicU32::new(next_collection)),
+        })
+    }
+
+    /// The last durable state.
+    pub(crate) fn state(&self) -> Arc<State> {
+        let published = self.published.read();
+        Arc::clone(&published.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Carries out `operation` and makes its changes durable. If it fails, it has changed nothing.
+    pub(crate) fn write<T>(&self, operation: impl FnOnce(&mut Overlay) -> Result<T>) -> Result<T> {
+        let (result, ticket) = {
+            let mut stage = self.stage()?;
+            let mut overlay = self.overlay(stage.view(), stage.catalog().clone());
+            let result = operation(&mut overlay)?;
+            (result, stage.add(overlay.finish().changes)?)
+        };
+        self.make_durable(ticket)?;
+        Ok(result)
+    }
+
+    /// Changes on top of some state.
+    pub(crate) fn overlay(&self, base: &View, catalog: Catalog) -> Overlay {
+        Overlay::new(base, catalog, Arc::clone(&self.next_collection))
+    }
+
+    /// Begins a transaction on the last durable state.
+    pub(crate) fn begin(&self) -> Result<Begun> {
+        let mut stage = self.stage()?;
+        let id = stage.begin();
+        Ok(Begun {
+            state: self.state(),
+            id,
+        })
+    }
+
+    /// Reserves the keys of `changes` for a transaction.
+    ///
+    /// # Errors
+    /// Write conflict, if another transaction has reserved one or someone has changed one since.
+    pub(crate) fn claim(&self, begun: &Begun, changes: &Changes) -> Result<()> {
+        self.stage()?.conflicts().claim(begun.id, changes)
+    }
+
+    /// Ends a transaction without its changes.
+    pub(crate) fn abort(&self, begun: &Begun) {
+        self.stage_even_if_failed().conflicts().end(begun.id);
+    }
+
+    /// Ends a transaction with its changes.
+    ///
+    /// # Errors
+    /// Write conflict, I/O. Nothing has been changed then.
+    pub(crate) fn commit(&self, begun: &Begun, outcome: Outcome) -> Result<()> {
+        let ticket = {
+            let mut stage = self.stage_even_if_failed();
+            let checked = stage.conflicts().check(begun.id, &outcome);
+            stage.conflicts().end(begun.id);
+            checked?;
+            stage.require_sound()?;
+            stage.add(outcome.changes)?
+        };
+        self.make_durable(ticket)
+    }
+
+    /// Returns once everything up to `ticket` is durable, and leads if nobody else does.
+    fn make_durable(&self, ticket: u64) -> Result<()> {
+        let _leader = self.leader.lock().unwrap_or_else(PoisonError::into_inner);
+        let batch = {
+            let mut stage = self.stage()?;
+            if stage.is_durable(ticket) {
+                return Ok(());
+            }
+            stage.take()
+        };
+        let committed = self.store.commit(&batch.changes);
+        let mut stage = self.stage_even_if_failed();
+        match committed.and_then(|()| self.store.snapshot()) {
+            Ok(snapshot) => {
+                let state = State {
+                    view: View::new(Arc::clone(&snapshot), Changes::new()),
+                    catalog: batch.catalog,
+                };
+                *self
+                    .published
+                    .write()
+                    .unwrap_or_else(PoisonError::into_inner) = Arc::new(state);
+                stage.committed(snapshot, batch.ticket);
+                Ok(())
+            }
+            Err(error) => {
+                stage.fail(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    fn stage(&self) -> Result<MutexGuard<'_, Stage>> {
+        let stage = self.stage_even_if_failed();
+        stage.require_sound()?;
+        Ok(stage)
+    }
+
+    /// An operation that panics has changed only its overlay, so the stage is never left half-way.
+    fn stage_even_if_failed(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn check_format(store: &dyn Store) -> Result<()> {
+    let view = View::new(store.snapshot()?, Changes::new());
+    let Some(version) = view.get(&key::format())? else {
+        let mut view = view;
+        view.put(key::format(), FORMAT_VERSION.to_be_bytes());
+        return store.commit(view.changes());
+    };
+    let version = version
+        .first_chunk()
+        .map(|bytes| u32::from_be_bytes(*bytes));
+    match version {
+        Some(FORMAT_VERSION) => Ok(()),
+        Some(newer) if newer > FORMAT_VERSION => {
+            let message = format!(
+                "the database has format {newer} and this version of the engine knows formats up \
+                 to {FORMAT_VERSION}; upgrade the program"
+            );
+            Err(Error::new(ErrorKind::NewerFormat, None, message))
+        }
+        _ => Err(Error::damaged("it has no valid format version")),
+    }
+}

@@ -1,0 +1,107 @@
+use std::sync::Arc;
+
+use super::conflicts::{Conflicts, TransactionId};
+use crate::catalog::Catalog;
+use crate::error::{Error, Result};
+use crate::store::{Changes, Snapshot, View};
+
+/// The state that the next write starts from: durable or on its way there.
+pub(super) struct Stage {
+    /// The last durable snapshot, with everything since on top.
+    view: View,
+    catalog: Catalog,
+    /// What no leader has taken yet.
+    gathered: Changes,
+    conflicts: Conflicts,
+    /// The number of the last write that was added, and of the last one that is durable.
+    added: u64,
+    durable: u64,
+    /// Set once the store has failed: what it holds is then unknown until it is opened again.
+    failure: Option<Error>,
+}
+
+/// What a leader commits.
+pub(super) struct Batch {
+    pub(super) changes: Changes,
+    pub(super) catalog: Catalog,
+    pub(super) ticket: u64,
+}
+
+impl Stage {
+    pub(super) fn new(view: View, catalog: Catalog) -> Stage {
+        Stage {
+            view,
+            catalog,
+            gathered: Changes::new(),
+            conflicts: Conflicts::default(),
+            added: 0,
+            durable: 0,
+            failure: None,
+        }
+    }
+
+    pub(super) fn view(&self) -> &View {
+        &self.view
+    }
+
+    pub(super) fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    pub(super) fn conflicts(&mut self) -> &mut Conflicts {
+        &mut self.conflicts
+    }
+
+    /// Registers a transaction that reads the last durable state.
+    pub(super) fn begin(&mut self) -> TransactionId {
+        // What is not durable yet is not in that state, so that it counts as changed later.
+        self.conflicts
+            .begin(self.durable, self.added, self.view.changes())
+    }
+
+    /// Adds the changes of one write; the result is what to wait for.
+    pub(super) fn add(&mut self, changes: Changes) -> Result<u64> {
+        if changes.is_empty() {
+            return Ok(self.added);
+        }
+        let mut view = self.view.clone();
+        view.apply(&changes);
+        self.catalog.apply(&view, &changes)?;
+        self.view = view;
+        self.added += 1;
+        self.conflicts.record(&changes, self.added);
+        if self.gathered.is_empty() {
+            self.gathered = changes;
+        } else {
+            self.gathered.extend(changes);
+        }
+        Ok(self.added)
+    }
+
+    pub(super) fn is_durable(&self, ticket: u64) -> bool {
+        self.durable >= ticket
+    }
+
+    /// Hands everything that has gathered to a leader.
+    pub(super) fn take(&mut self) -> Batch {
+        Batch {
+            changes: std::mem::take(&mut self.gathered),
+            catalog: self.catalog.clone(),
+            ticket: self.added,
+        }
+    }
+
+    /// Notes that what was taken is durable now and part of `snapshot`.
+    pub(super) fn committed(&mut self, snapshot: Arc<dyn Snapshot>, ticket: u64) {
+        self.view = View::new(snapshot, self.gathered.clone());
+        self.durable = ticket;
+    }
+
+    pub(super) fn fail(&mut self, error: Error) {
+        self.failure = Some(error);
+    }
+
+    pub(super) fn require_sound(&self) -> Result<()> {
+        self.failure.clone().map_or(Ok(()), Err)
+    }
+}

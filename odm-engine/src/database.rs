@@ -1,0 +1,178 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use bson::{RawDocument, RawDocumentBuf};
+
+use crate::command::{
+    Delete, DeleteReport, Explain, Find, FindEach, InsertReport, Reading, Update, UpdateReport,
+    count, delete, explain, find, find_each, indexes, insert, update,
+};
+use crate::commit::{Committer, State};
+use crate::cursor::Cursor;
+use crate::error::Result;
+use crate::index::Index;
+use crate::store::Store;
+use crate::store::memory::MemoryStore;
+use crate::store::redb::RedbStore;
+use crate::transaction::Transaction;
+
+/// A database: collections of documents in one file, or in memory.
+///
+/// A clone is another handle to the same database. All methods block until they are done; those that
+/// write return once the change is durable. Each write is atomic: after an error nothing has changed,
+/// but for [`insert`](Database::insert), which reports how far it came.
+///
+/// ```
+/// use bson::rawdoc;
+/// use odm_engine::{Database, Find};
+///
+/// let database = Database::memory();
+/// database.insert("people", vec![rawdoc! { "_id": 1, "name": "Ada" }])?.all()?;
+/// let found = database.find("people", &Find { filter: rawdoc! { "name": "Ada" }, ..Find::default() })?;
+/// assert_eq!(found.count(), 1);
+/// # Ok::<(), odm_engine::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Database {
+    committer: Arc<Committer>,
+}
+
+impl Database {
+    /// Opens the database in the file at `path`, which is created if there is none.
+    ///
+    /// # Errors
+    /// The file is in use (by this or another process), is not a database of this engine, is damaged or
+    /// of a newer format; I/O.
+    pub fn open(path: impl AsRef<Path>) -> Result<Database> {
+        Database::on(Box::new(RedbStore::open(path.as_ref())?))
+    }
+
+    /// A new database that exists for as long as a handle to it does.
+    pub fn memory() -> Database {
+        let opened = Database::on(Box::new(MemoryStore::default()));
+        opened.expect("a store in memory has nothing to fail on")
+    }
+
+    /// Inserts documents in their order, in one durable commit.
+    ///
+    /// A document without an `_id` gets an ObjectId. The first document that cannot be inserted ends
+    /// the insertion; those before it are kept, and the report says both.
+    ///
+    /// # Errors
+    /// An invalid name of a collection, I/O. Nothing has been inserted then.
+    pub fn insert(&self, collection: &str, documents: Vec<RawDocumentBuf>) -> Result<InsertReport> {
+        self.committer
+            .write(|overlay| insert::run(overlay, collection, documents))
+    }
+
+    /// Finds documents. A collection that does not exist is empty.
+    ///
+    /// # Errors
+    /// A filter, projection or sort that is not valid or not supported; a sort that needs too much
+    /// memory; I/O.
+    pub fn find(&self, collection: &str, find: &Find) -> Result<Cursor> {
+        find::run(self.committer.state().reading(), collection, find)
+    }
+
+    /// Runs one query for each of several keys, all on one state of the database, and returns the
+    /// documents of each key in the order of the keys.
+    ///
+    /// # Errors
+    /// As [`find`](Database::find).
+    pub fn find_each(&self, collection: &str, each: &FindEach) -> Result<Vec<Vec<RawDocumentBuf>>> {
+        find_each::run(self.committer.state().reading(), collection, each)
+    }
+
+    /// Counts the documents that match, up to `limit`.
+    ///
+    /// # Errors
+    /// A filter that is not valid or not supported; I/O.
+    pub fn count(&self, collection: &str, filter: &RawDocument, limit: Option<u64>) -> Result<u64> {
+        count::run(self.committer.state().reading(), collection, filter, limit)
+    }
+
+    /// Changes the first document that matches, or all of them.
+    ///
+    /// # Errors
+    /// A filter or an update that is not valid, not supported or does not fit a document; duplicate
+    /// key; I/O. No document has changed then.
+    pub fn update(&self, collection: &str, update: &Update) -> Result<UpdateReport> {
+        self.committer
+            .write(|overlay| update::run(overlay, collection, update))
+    }
+
+    /// Deletes the first document that matches, or all of them.
+    ///
+    /// # Errors
+    /// A filter that is not valid or not supported; I/O. No document has been deleted then.
+    pub fn delete(&self, collection: &str, delete: &Delete) -> Result<DeleteReport> {
+        self.committer
+            .write(|overlay| delete::run(overlay, collection, delete))
+    }
+
+    /// Runs a query and says how it found its documents.
+    ///
+    /// # Errors
+    /// As [`find`](Database::find).
+    pub fn explain(&self, collection: &str, find: &Find) -> Result<Explain> {
+        explain::run(self.committer.state().reading(), collection, find)
+    }
+
+    /// Creates indexes, over the documents that are there already; all of them or none.
+    ///
+    /// An index that exists with the same name and definition is left alone.
+    ///
+    /// # Errors
+    /// A definition that is not valid; another index with the same name or the same fields; documents
+    /// with duplicate keys or parallel arrays; I/O.
+    pub fn create_indexes(&self, collection: &str, indexes: &[Index]) -> Result<()> {
+        self.committer
+            .write(|overlay| indexes::create(overlay, collection, indexes))
+    }
+
+    /// The indexes of a collection, that of `_id` first. A collection that does not exist has none.
+    ///
+    /// # Errors
+    /// None for now.
+    pub fn list_indexes(&self, collection: &str) -> Result<Vec<Index>> {
+        Ok(indexes::list(self.committer.state().reading(), collection))
+    }
+
+    /// Drops the index with this name.
+    ///
+    /// # Errors
+    /// There is no such index, or it is that of `_id`; I/O.
+    pub fn drop_index(&self, collection: &str, name: &str) -> Result<()> {
+        self.committer
+            .write(|overlay| indexes::drop(overlay, collection, name))
+    }
+
+    /// Begins a transaction, which sees the database as it is now.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn begin(&self) -> Result<Transaction> {
+        Transaction::begin(Arc::clone(&self.committer))
+    }
+
+    fn on(store: Box<dyn Store>) -> Result<Database> {
+        Ok(Database {
+            committer: Arc::new(Committer::open(store)?),
+        })
+    }
+}
+
+impl State {
+    fn reading(&self) -> Reading<'_> {
+        Reading {
+            view: &self.view,
+            catalog: &self.catalog,
+        }
+    }
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Database").finish_non_exhaustive()
+    }
+}

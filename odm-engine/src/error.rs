@@ -1,0 +1,240 @@
+//! The error of the engine.
+
+pub(crate) mod code;
+mod duplicate_key;
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+
+pub use duplicate_key::DuplicateKey;
+
+/// The result of an operation of the engine.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an operation failed, and what to do about it.
+///
+/// [`kind`](Error::kind) is what a program decides on, [`code`](Error::code) is MongoDB's number for
+/// it where MongoDB has one, and the message is for people.
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+/// The kinds of failure that a program may want to tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A unique index already holds the key: change the document, or update the one that is there.
+    DuplicateKey,
+    /// Another writer changed the same data first: run the whole transaction again.
+    WriteConflict,
+    /// No operator has this name: correct the spelling.
+    UnknownOperator,
+    /// MongoDB has it and this engine does not: express it differently.
+    NotSupported,
+    /// The input is not valid; the message says what is.
+    BadValue,
+    /// The file is open elsewhere: close it there, or share that `Database`.
+    InUse,
+    /// The file was not made by this engine: give another path.
+    ForeignFile,
+    /// The file was made by a newer version of this engine: upgrade the program.
+    NewerFormat,
+    /// The file is truncated or its content is inconsistent: restore a backup.
+    Damaged,
+    /// The transaction has already been committed or aborted: begin another.
+    TransactionOver,
+    /// The file system failed: free space or repair it, then open the database again.
+    Io,
+}
+
+struct Inner {
+    kind: ErrorKind,
+    code: Option<i32>,
+    message: String,
+    duplicate: Option<DuplicateKey>,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    /// What kind of failure this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// MongoDB's number for this error, where it has one.
+    pub fn code(&self) -> Option<i32> {
+        self.0.code
+    }
+
+    /// The explanation, without the kind.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// What was duplicated, if a unique index refused a key.
+    pub fn duplicate_key(&self) -> Option<&DuplicateKey> {
+        self.0.duplicate.as_ref()
+    }
+
+    /// Whether a unique index refused a key.
+    pub fn is_duplicate_key(&self) -> bool {
+        self.kind() == ErrorKind::DuplicateKey
+    }
+
+    /// Whether another writer was first; running the whole transaction again may succeed.
+    pub fn is_write_conflict(&self) -> bool {
+        self.kind() == ErrorKind::WriteConflict
+    }
+
+    /// Whether an operator has a name that nobody knows.
+    pub fn is_unknown_operator(&self) -> bool {
+        self.kind() == ErrorKind::UnknownOperator
+    }
+
+    /// Whether MongoDB has this and the engine does not.
+    pub fn is_not_supported(&self) -> bool {
+        self.kind() == ErrorKind::NotSupported
+    }
+
+    /// Whether the input was refused.
+    pub fn is_bad_value(&self) -> bool {
+        self.kind() == ErrorKind::BadValue
+    }
+
+    /// Whether the file is open elsewhere.
+    pub fn is_in_use(&self) -> bool {
+        self.kind() == ErrorKind::InUse
+    }
+
+    /// Whether the file was not made by this engine.
+    pub fn is_foreign_file(&self) -> bool {
+        self.kind() == ErrorKind::ForeignFile
+    }
+
+    /// Whether the file was made by a newer version of this engine.
+    pub fn is_newer_format(&self) -> bool {
+        self.kind() == ErrorKind::NewerFormat
+    }
+
+    /// Whether the file is truncated or inconsistent.
+    pub fn is_damaged(&self) -> bool {
+        self.kind() == ErrorKind::Damaged
+    }
+
+    /// Whether the transaction had already ended.
+    pub fn is_transaction_over(&self) -> bool {
+        self.kind() == ErrorKind::TransactionOver
+    }
+
+    /// Whether the file system failed.
+    pub fn is_io(&self) -> bool {
+        self.kind() == ErrorKind::Io
+    }
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, code: Option<i32>, message: impl Into<String>) -> Error {
+        Error(Arc::new(Inner {
+            kind,
+            code,
+            message: message.into(),
+            duplicate: None,
+            source: None,
+        }))
+    }
+
+    /// Input that MongoDB refuses under the number `code` (see [`mod@code`]).
+    pub(crate) fn server(code: i32, message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::BadValue, Some(code), message)
+    }
+
+    /// Input that MongoDB refuses under its general number for bad values.
+    pub(crate) fn bad_value(message: impl Into<String>) -> Error {
+        Error::server(code::BAD_VALUE, message)
+    }
+
+    /// A name that is no operator; MongoDB's number depends on the place.
+    pub(crate) fn unknown_operator(code: i32, message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::UnknownOperator, Some(code), message)
+    }
+
+    /// Something that MongoDB has and the engine refuses.
+    pub(crate) fn not_supported(message: impl Into<String>) -> Error {
+        let code = Some(code::COMMAND_NOT_SUPPORTED);
+        Error::new(ErrorKind::NotSupported, code, message)
+    }
+
+    pub(crate) fn duplicate(duplicate: DuplicateKey) -> Error {
+        Error(Arc::new(Inner {
+            kind: ErrorKind::DuplicateKey,
+            code: Some(code::DUPLICATE_KEY),
+            message: duplicate.to_string(),
+            duplicate: Some(duplicate),
+            source: None,
+        }))
+    }
+
+    pub(crate) fn write_conflict() -> Error {
+        let message = "another writer changed the same data first; run the whole transaction again";
+        Error::new(
+            ErrorKind::WriteConflict,
+            Some(code::WRITE_CONFLICT),
+            message,
+        )
+    }
+
+    pub(crate) fn transaction_over(code: i32, how: &str) -> Error {
+        let message = format!("the transaction has been {how}; begin another one");
+        Error::new(ErrorKind::TransactionOver, Some(code), message)
+    }
+
+    pub(crate) fn damaged(what: impl fmt::Display) -> Error {
+        let message = format!("the database file is damaged ({what}); restore it from a backup");
+        Error::new(ErrorKind::Damaged, None, message)
+    }
+
+    pub(crate) fn io(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Error {
+        let source = source.into();
+        let message = format!("{source}; once the cause is removed, open the database again");
+        Error(Arc::new(Inner {
+            kind: ErrorKind::Io,
+            code: None,
+            message,
+            duplicate: None,
+            source: Some(source),
+        }))
+    }
+}
+
+impl From<bson::error::Error> for Error {
+    /// Bytes that are not BSON, wherever they are met.
+    fn from(error: bson::error::Error) -> Error {
+        Error::server(code::INVALID_BSON, format!("malformed BSON: {error}"))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Error");
+        debug.field("kind", &self.0.kind);
+        if let Some(code) = self.0.code {
+            debug.field("code", &code);
+        }
+        debug.field("message", &self.0.message).finish()
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0
+            .source
+            .as_deref()
+            .map(|source| source as &(dyn StdError + 'static))
+    }
+}

@@ -1,0 +1,170 @@
+//! Filters: which documents an operation is about.
+//!
+//! A filter is parsed once into an [`Expression`], which is matched against raw documents and read
+//! by the planner. Each operator is a file of this module, listed in [`parse`]'s registries.
+
+mod all;
+mod bits;
+mod compare;
+mod elem_match;
+mod exists;
+mod expression;
+mod implication;
+mod logical;
+mod membership;
+mod modulo;
+mod not;
+mod parse;
+mod regex;
+mod size;
+mod type_of;
+
+use bson::{RawBson, RawDocument};
+
+use crate::path::Path;
+use crate::{Result, value};
+
+pub(crate) use compare::{Comparison, Operator as CompareOperator};
+pub(crate) use elem_match::ElemMatch;
+pub(crate) use expression::{Expression, Operator, Predicate, Test};
+pub(crate) use membership::Membership;
+pub(crate) use regex::Regex;
+
+/// A parsed filter.
+#[derive(Debug)]
+pub(crate) struct Filter {
+    expression: Expression,
+}
+
+impl Filter {
+    /// Reads a filter document. The empty document matches everything.
+    ///
+    /// # Errors
+    /// Unknown operators, operators that the engine does not support, and operands of the wrong
+    /// kind, with MongoDB's codes.
+    pub(crate) fn parse(filter: &RawDocument) -> Result<Filter> {
+        value::check(filter)?;
+        Ok(Filter {
+            expression: parse::document(filter)?,
+        })
+    }
+
+    /// Reads conditions on a value by itself, such as `{ $gte: 5 }`, to be used with
+    /// [`Predicate::matches`].
+    ///
+    /// # Errors
+    /// As [`Filter::parse`].
+    pub(crate) fn parse_predicate(conditions: &RawDocument) -> Result<Predicate> {
+        value::check(conditions)?;
+        parse::predicate("", conditions)
+    }
+
+    /// Whether a document matches.
+    pub(crate) fn matches(&self, document: &RawDocument) -> bool {
+        self.expression.matches(document, &mut None)
+    }
+
+    /// The position of the array element through which a document matches, which positional `$`
+    /// stands for. `None` if it does not match, or not through an array.
+    pub(crate) fn position(&self, document: &RawDocument) -> Option<usize> {
+        let mut position = None;
+        let matches = self.expression.matches(document, &mut position);
+        position.filter(|_| matches)
+    }
+
+    /// What the filter says, for the planner.
+    pub(crate) fn expression(&self) -> &Expression {
+        &self.expression
+    }
+
+    /// Whether every document that matches this filter also matches `other`.
+    ///
+    /// Errs on the side of no. It decides whether a partial or sparse index may answer a query.
+    pub(crate) fn implies(&self, other: &Filter) -> bool {
+        implication::implies(&self.expression, &other.expression)
+    }
+
+    /// Whether documents without a value at the path cannot match.
+    pub(crate) fn requires(&self, path: &Path) -> bool {
+        implication::requires(&self.expression, path)
+    }
+
+    /// The values that the filter says fields are equal to, which an upsert starts from.
+    pub(crate) fn equalities(&self) -> Vec<(&Path, &RawBson)> {
+        let mut found = Vec::new();
+        collect_equalities(&self.expression, &mut found);
+        found
+    }
+}
+
+fn collect_equalities<'e>(expression: &'e Expression, found: &mut Vec<(&'e Path, &'e RawBson)>) {
+    match expression {
+        Expression::And(all) => all
+            .iter()
+            .for_each(|inner| collect_equalities(inner, found)),
+        Expression::Or(any) => {
+            if let [only] = any.as_slice() {
+                collect_equalities(only, found);
+            }
+        }
+        Expression::Field(path, Test::Compare(comparison)) => {
+            if comparison.operator == CompareOperator::Eq {
+                found.push((path, &comparison.value));
+            }
+        }
+        Expression::Field(path, Test::In(membership)) => {
+            if let ([only], true) = (membership.values(), membership.patterns().is_empty()) {
+                found.push((path, only));
+            }
+        }
+        Expression::Nor(_) | Expression::Not(_) | Expression::Field(..) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::{RawBson, RawDocumentBuf, rawdoc};
+
+    fn matches(filter: RawDocumentBuf, document: RawDocumentBuf) -> bool {
+        Filter::parse(&filter).unwrap().matches(&document)
+    }
+
+    #[test]
+    fn null_matches_what_is_missing() {
+        assert!(matches(rawdoc! { "a": RawBson::Null }, rawdoc! {}));
+        assert!(matches(
+            rawdoc! { "a.b": RawBson::Null },
+            rawdoc! { "a": [{ "c": 1 }] }
+        ));
+        assert!(!matches(
+            rawdoc! { "a.b": RawBson::Null },
+            rawdoc! { "a": [1] }
+        ));
+    }
+
+    #[test]
+    fn conditions_on_one_array_may_hold_for_different_elements() {
+        let document = || rawdoc! { "a": [1, 10] };
+        assert!(matches(rawdoc! { "a": { "$gt": 5, "$lt": 5 } }, document()));
+        assert!(!matches(
+            rawdoc! { "a": { "$elemMatch": { "$gt": 5, "$lt": 5 } } },
+            document()
+        ));
+    }
+
+    #[test]
+    fn the_position_is_that_of_the_last_condition_on_an_array() {
+        let filter = Filter::parse(&rawdoc! { "a": 2, "b": 8 }).unwrap();
+        assert_eq!(filter.position(&rawdoc! { "a": [1, 2], "b": 8 }), Some(1));
+        assert_eq!(filter.position(&rawdoc! { "a": [1, 2], "b": 7 }), None);
+    }
+
+    #[test]
+    fn unknown_and_unsupported_operators_are_told_apart() {
+        let unknown = Filter::parse(&rawdoc! { "a": { "$foo": 1 } }).unwrap_err();
+        assert_eq!(unknown.code(), Some(2));
+        let unsupported = Filter::parse(&rawdoc! { "$where": "true" }).unwrap_err();
+        assert_ne!(unsupported.code(), Some(2));
+    }
+}

@@ -1,0 +1,155 @@
+//! What a filter says, as a tree.
+
+use std::fmt;
+
+use bson::{RawBsonRef, RawDocument};
+
+use super::{Comparison, ElemMatch, Membership, Regex};
+use crate::path::{Leaf, Path};
+
+/// Conditions on a document.
+#[derive(Debug)]
+pub(crate) enum Expression {
+    /// All of them hold. None at all is always true.
+    And(Vec<Expression>),
+    /// Any of them holds. None at all is never true.
+    Or(Vec<Expression>),
+    /// None of them holds.
+    Nor(Vec<Expression>),
+    /// It does not hold.
+    Not(Box<Expression>),
+    /// One of the values that the path reaches passes the test.
+    Field(Path, Test),
+}
+
+/// Conditions on a single value.
+#[derive(Debug)]
+pub(crate) enum Predicate {
+    /// All of them hold. None at all is always true.
+    All(Vec<Predicate>),
+    /// It does not hold.
+    Not(Box<Predicate>),
+    /// The value passes the test.
+    Test(Test),
+    /// Never true.
+    Never,
+}
+
+/// One condition on a value. Those that the planner can use have a variant of their own.
+#[derive(Debug)]
+pub(crate) enum Test {
+    Compare(Comparison),
+    ElemMatch(ElemMatch),
+    Exists,
+    In(Membership),
+    Other(Box<dyn Operator>),
+    Regex(Regex),
+}
+
+/// A condition on a value that only matching has to understand.
+pub(crate) trait Operator: fmt::Debug + Send + Sync {
+    /// Whether a value passes; `None` is a missing one.
+    fn matches(&self, value: Option<RawBsonRef<'_>>) -> bool;
+
+    /// Whether an array is tested element by element, or only itself.
+    fn leaf(&self) -> Leaf {
+        Leaf::Expand
+    }
+}
+
+impl Expression {
+    /// Whether a document matches. Sets the position of the array element that decided it, if
+    /// there is one; callers ignore what is set if the answer is no.
+    pub(crate) fn matches(&self, document: &RawDocument, position: &mut Option<usize>) -> bool {
+        match self {
+            Expression::And(all) => all.iter().all(|inner| inner.matches(document, position)),
+            Expression::Or(any) => match any.as_slice() {
+                // Which branch decides is unspecified, so only a sole one sets the position.
+                [only] => only.matches(document, position),
+                any => any.iter().any(|inner| inner.matches(document, &mut None)),
+            },
+            Expression::Nor(none) => !none.iter().any(|inner| inner.matches(document, &mut None)),
+            Expression::Not(inner) => !inner.matches(document, &mut None),
+            Expression::Field(path, test) => {
+                path.walk(document, test.leaf(), &mut |value, outer| {
+                    let mut inner = None;
+                    let matches = test.matches(value, &mut inner);
+                    if matches && let Some(index) = outer.or(inner) {
+                        *position = Some(index);
+                    }
+                    matches
+                })
+            }
+        }
+    }
+}
+
+impl Predicate {
+    /// Whether a value by itself, arrays not entered, meets the conditions.
+    pub(crate) fn matches(&self, value: Option<RawBsonRef<'_>>) -> bool {
+        match self {
+            Predicate::All(all) => all.iter().all(|inner| inner.matches(value)),
+            Predicate::Not(inner) => !inner.matches(value),
+            Predicate::Test(test) => test.matches(value, &mut None),
+            Predicate::Never => false,
+        }
+    }
+
+    /// The conditions, asked of what a path reaches.
+    pub(super) fn at(self, path: &Path) -> Expression {
+        match self {
+            Predicate::All(all) => {
+                Expression::And(all.into_iter().map(|inner| inner.at(path)).collect())
+            }
+            Predicate::Not(inner) => Expression::Not(Box::new(inner.at(path))),
+            Predicate::Test(test) => Expression::Field(path.clone(), test),
+            Predicate::Never => Expression::Or(Vec::new()),
+        }
+    }
+
+    /// A condition that is no more than a test.
+    pub(super) fn other(operator: impl Operator + 'static) -> Predicate {
+        Predicate::Test(Test::Other(Box::new(operator)))
+    }
+
+    /// The opposite.
+    pub(super) fn negated(self) -> Predicate {
+        Predicate::Not(Box::new(self))
+    }
+}
+
+impl Test {
+    /// Whether a value passes. Sets the position of the element that decided it, if the test is
+    /// one on array elements.
+    pub(crate) fn matches(
+        &self,
+        value: Option<RawBsonRef<'_>>,
+        position: &mut Option<usize>,
+    ) -> bool {
+        match self {
+            Test::Compare(comparison) => comparison.matches(value),
+            Test::ElemMatch(elements) => match value {
+                Some(RawBsonRef::Array(array)) => {
+                    let found = elements.position(array);
+                    if found.is_some() {
+                        *position = found;
+                    }
+                    found.is_some()
+                }
+                _ => false,
+            },
+            Test::Exists => value.is_some(),
+            Test::In(membership) => membership.matches(value),
+            Test::Other(operator) => operator.matches(value),
+            Test::Regex(regex) => value.is_some_and(|value| regex.matches(value)),
+        }
+    }
+
+    fn leaf(&self) -> Leaf {
+        match self {
+            Test::ElemMatch(_) => Leaf::Whole,
+            Test::Other(operator) => operator.leaf(),
+            Test::Compare(_) | Test::Exists | Test::In(_) | Test::Regex(_) => Leaf::Expand,
+        }
+    }
+}

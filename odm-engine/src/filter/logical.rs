@@ -1,0 +1,68 @@
+//! `$and`, `$or`, `$nor`: conditions combined; `$comment`: nothing at all.
+//!
+//! ```json
+//! { "$or": [{ "price": { "$lt": 5 } }, { "sale": true }] }
+//! ```
+
+use bson::RawBsonRef;
+
+use super::{Expression, parse};
+use crate::{Error, Result, value};
+
+pub(super) fn parse_and(name: &str, value: RawBsonRef<'_>) -> Result<Expression> {
+    branches(name, value).map(Expression::And)
+}
+
+pub(super) fn parse_or(name: &str, value: RawBsonRef<'_>) -> Result<Expression> {
+    branches(name, value).map(Expression::Or)
+}
+
+pub(super) fn parse_nor(name: &str, value: RawBsonRef<'_>) -> Result<Expression> {
+    branches(name, value).map(Expression::Nor)
+}
+
+pub(super) fn parse_comment(_: &str, _: RawBsonRef<'_>) -> Result<Expression> {
+    Ok(Expression::And(Vec::new()))
+}
+
+fn branches(name: &str, value: RawBsonRef<'_>) -> Result<Vec<Expression>> {
+    let array = value
+        .as_array()
+        .ok_or_else(|| Error::bad_value(format!("{name} must be an array of filters")))?;
+    if array.is_empty() {
+        return Err(Error::bad_value(format!("{name} must not be empty")));
+    }
+    value::items(array)
+        .map(|branch| match branch {
+            RawBsonRef::Document(branch) => parse::document(branch),
+            _ => Err(Error::bad_value(format!(
+                "the entries of {name} must be filters"
+            ))),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::filter::Filter;
+    use bson::rawdoc;
+
+    #[test]
+    fn branches_are_combined() {
+        let matches = |operator: &str, value: i32| {
+            let operator: &bson::raw::CStr = operator.try_into().unwrap();
+            let branches = [rawdoc! { "a": { "$gt": 1 } }, rawdoc! { "a": { "$lt": 5 } }];
+            let mut filter = bson::RawDocumentBuf::new();
+            filter.append(
+                operator,
+                branches.into_iter().collect::<bson::RawArrayBuf>(),
+            );
+            Filter::parse(&filter)
+                .unwrap()
+                .matches(&rawdoc! { "a": value })
+        };
+        assert!(matches("$and", 3) && !matches("$and", 7));
+        assert!(matches("$or", 7));
+        assert!(!matches("$nor", 3) && !matches("$nor", 7));
+    }
+}

@@ -1,0 +1,62 @@
+//! `$mod`: a number that leaves this remainder.
+//!
+//! ```json
+//! { "count": { "$mod": [4, 0] } }
+//! ```
+
+use bson::RawBsonRef;
+
+use super::parse::Operand;
+use super::{Operator, Predicate};
+use crate::value::{self, Number};
+use crate::{Error, Result};
+
+#[derive(Debug)]
+struct Modulo {
+    divisor: i64,
+    remainder: i64,
+}
+
+pub(super) fn parse(operand: &Operand<'_>) -> Result<Predicate> {
+    let malformed =
+        || Error::bad_value("$mod needs an array of two numbers: divisor and remainder");
+    let array = operand.value.as_array().ok_or_else(malformed)?;
+    let mut items = value::items(array);
+    let (Some(divisor), Some(remainder), None) = (items.next(), items.next(), items.next()) else {
+        return Err(malformed());
+    };
+    let whole = |value| {
+        Number::from_bson(value)
+            .and_then(Number::truncated)
+            .ok_or_else(malformed)
+    };
+    let (divisor, remainder) = (whole(divisor)?, whole(remainder)?);
+    if divisor == 0 {
+        return Err(Error::bad_value("the divisor of $mod cannot be 0"));
+    }
+    Ok(Predicate::other(Modulo { divisor, remainder }))
+}
+
+impl Operator for Modulo {
+    fn matches(&self, value: Option<RawBsonRef<'_>>) -> bool {
+        value
+            .and_then(Number::from_bson)
+            .and_then(Number::truncated)
+            .is_some_and(|value| value.wrapping_rem(self.divisor) == self.remainder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::filter::Filter;
+    use bson::rawdoc;
+
+    #[test]
+    fn fractions_are_cut_off() {
+        let filter = Filter::parse(&rawdoc! { "a": { "$mod": [4, 1.9] } }).unwrap();
+        assert!(filter.matches(&rawdoc! { "a": 5.5 }));
+        assert!(!filter.matches(&rawdoc! { "a": -5 }));
+        assert!(!filter.matches(&rawdoc! { "a": f64::NAN }));
+        assert!(Filter::parse(&rawdoc! { "a": { "$mod": [0, 1] } }).is_err());
+    }
+}

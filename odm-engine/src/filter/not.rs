@@ -1,0 +1,43 @@
+//! `$not`: the opposite of other conditions on the field.
+//!
+//! ```json
+//! { "price": { "$not": { "$gt": 5 } } }
+//! ```
+
+use bson::RawBsonRef;
+
+use super::parse::{self, Operand};
+use super::regex::Regex;
+use super::{Predicate, Test};
+use crate::{Error, Result};
+
+pub(super) fn parse(operand: &Operand<'_>) -> Result<Predicate> {
+    match operand.value {
+        RawBsonRef::RegularExpression(literal) => {
+            Ok(Predicate::Test(Test::Regex(Regex::from_literal(literal)?)).negated())
+        }
+        RawBsonRef::Document(conditions) if conditions.is_empty() => {
+            Err(Error::bad_value("$not cannot be empty"))
+        }
+        RawBsonRef::Document(conditions) => {
+            Ok(parse::predicate(operand.field, conditions)?.negated())
+        }
+        _ => Err(Error::bad_value(
+            "$not needs conditions or a regular expression",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::filter::Filter;
+    use bson::rawdoc;
+
+    #[test]
+    fn no_element_may_match() {
+        let filter = Filter::parse(&rawdoc! { "a": { "$not": { "$gt": 5 } } }).unwrap();
+        assert!(filter.matches(&rawdoc! {}));
+        assert!(filter.matches(&rawdoc! { "a": [1, 2] }));
+        assert!(!filter.matches(&rawdoc! { "a": [1, 9] }));
+    }
+}

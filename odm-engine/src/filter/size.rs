@@ -1,0 +1,52 @@
+//! `$size`: an array of just so many elements.
+//!
+//! ```json
+//! { "tags": { "$size": 2 } }
+//! ```
+
+use bson::RawBsonRef;
+
+use super::parse::Operand;
+use super::{Operator, Predicate};
+use crate::path::Leaf;
+use crate::value::{self, Number};
+use crate::{Error, Result};
+
+#[derive(Debug)]
+struct Size(usize);
+
+pub(super) fn parse(operand: &Operand<'_>) -> Result<Predicate> {
+    let size = Number::from_bson(operand.value).and_then(Number::whole);
+    let size = size
+        .and_then(|size| u32::try_from(size).ok())
+        .filter(|size| *size <= i32::MAX as u32);
+    let size =
+        size.ok_or_else(|| Error::bad_value("$size needs a whole number that is not negative"))?;
+    Ok(Predicate::other(Size(size as usize)))
+}
+
+impl Operator for Size {
+    fn matches(&self, value: Option<RawBsonRef<'_>>) -> bool {
+        let array = value.and_then(RawBsonRef::as_array);
+        array.is_some_and(|array| value::items(array).count() == self.0)
+    }
+
+    fn leaf(&self) -> Leaf {
+        Leaf::Whole
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::filter::Filter;
+    use bson::rawdoc;
+
+    #[test]
+    fn only_arrays_have_a_size() {
+        let filter = Filter::parse(&rawdoc! { "a": { "$size": 1.0 } }).unwrap();
+        assert!(filter.matches(&rawdoc! { "a": [[1, 2]] }));
+        assert!(!filter.matches(&rawdoc! { "a": [1, 2] }));
+        assert!(!filter.matches(&rawdoc! { "a": 1 }));
+        assert!(Filter::parse(&rawdoc! { "a": { "$size": -1 } }).is_err());
+    }
+}

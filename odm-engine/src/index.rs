@@ -1,0 +1,121 @@
+//! Indexes: what they are defined by, and the keys that they hold for a document.
+
+mod definition;
+pub(crate) mod keys;
+mod specification;
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use bson::RawDocumentBuf;
+
+pub(crate) use definition::{ID_INDEX, IndexState};
+
+/// The order of a field in an index, or of a walk through one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Smallest first.
+    Ascending,
+    /// Greatest first.
+    Descending,
+}
+
+impl Direction {
+    pub(crate) fn apply(self, order: Ordering) -> Ordering {
+        match self {
+            Direction::Ascending => order,
+            Direction::Descending => order.reverse(),
+        }
+    }
+
+    pub(crate) fn reversed(self) -> Direction {
+        match self {
+            Direction::Ascending => Direction::Descending,
+            Direction::Descending => Direction::Ascending,
+        }
+    }
+}
+
+/// The definition of an index.
+///
+/// ```
+/// use odm_engine::{Direction, Index};
+///
+/// let index = Index::new([("customer", Direction::Ascending), ("when", Direction::Descending)]).unique();
+/// assert_eq!(index.name, "customer_1_when_-1");
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Index {
+    /// The name, unique within the collection.
+    pub name: String,
+    /// The dotted paths of the indexed fields with their directions, the most significant first.
+    pub keys: Vec<(String, Direction)>,
+    /// Whether no two documents may have the same key.
+    pub unique: bool,
+    /// Whether documents with none of the fields are left out.
+    pub sparse: bool,
+    /// A filter that documents must match to be indexed.
+    pub partial: Option<RawDocumentBuf>,
+    /// How long after the date in the (only) field a document is deleted.
+    pub expire_after: Option<Duration>,
+}
+
+impl Index {
+    /// An index of these fields, named after them as MongoDB does.
+    pub fn new<P: Into<String>>(keys: impl IntoIterator<Item = (P, Direction)>) -> Index {
+        let keys: Vec<_> = keys
+            .into_iter()
+            .map(|(path, direction)| (path.into(), direction))
+            .collect();
+        Index {
+            name: default_name(&keys),
+            keys,
+            unique: false,
+            sparse: false,
+            partial: None,
+            expire_after: None,
+        }
+    }
+
+    /// The same index under another name.
+    pub fn named(mut self, name: impl Into<String>) -> Index {
+        self.name = name.into();
+        self
+    }
+
+    /// Refuses documents whose key is already there.
+    pub fn unique(mut self) -> Index {
+        self.unique = true;
+        self
+    }
+
+    /// Leaves out the documents that have none of the fields.
+    pub fn sparse(mut self) -> Index {
+        self.sparse = true;
+        self
+    }
+
+    /// Leaves out the documents that do not match `filter`.
+    pub fn partial(mut self, filter: RawDocumentBuf) -> Index {
+        self.partial = Some(filter);
+        self
+    }
+
+    /// Deletes documents some time after the date in the field.
+    pub fn expire_after(mut self, duration: Duration) -> Index {
+        self.expire_after = Some(duration);
+        self
+    }
+}
+
+fn default_name(keys: &[(String, Direction)]) -> String {
+    let parts: Vec<_> = keys
+        .iter()
+        .map(|(path, direction)| match direction {
+            Direction::Ascending => format!("{path}_1"),
+            Direction::Descending => format!("{path}_-1"),
+        })
+        .collect();
+    parts.join("_")
+}

@@ -1,0 +1,267 @@
+//! The document form of an index's definition, as MongoDB's `createIndexes` takes it.
+
+use std::time::Duration;
+
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+
+use super::{Direction, Index};
+use crate::document::append;
+use crate::error::{Error, Result, code};
+use crate::value::{self, Number};
+
+/// The longest time to live that MongoDB takes, in seconds.
+const MAX_EXPIRE_AFTER: i64 = i32::MAX as i64;
+
+/// How many fields an index can have.
+const MAX_FIELDS: usize = 32;
+
+/// The index types of MongoDB that are named by a string in the key.
+const OTHER_KINDS: [&str; 6] = [
+    "2d",
+    "2dsphere",
+    "geoHaystack",
+    "hashed",
+    "text",
+    "wildcard",
+];
+
+/// The options of MongoDB that this engine does not have.
+const OTHER_OPTIONS: [&str; 16] = [
+    "2dsphereIndexVersion",
+    "bits",
+    "bucketSize",
+    "clustered",
+    "coarsestIndexedLevel",
+    "collation",
+    "default_language",
+    "finestIndexedLevel",
+    "hidden",
+    "language_override",
+    "max",
+    "min",
+    "prepareUnique",
+    "storageEngine",
+    "textIndexVersion",
+    "weights",
+];
+
+impl Index {
+    /// The definition as MongoDB's `createIndexes` takes it: `{ key, name, unique, sparse,
+    /// partialFilterExpression, expireAfterSeconds }`.
+    ///
+    /// # Errors
+    /// Missing, unknown or badly typed fields under MongoDB's codes, and "not supported" for the
+    /// options and kinds of index that this engine does not have.
+    pub fn from_document(specification: &RawDocument) -> Result<Index> {
+        let mut index = Index::new::<String>([]);
+        let mut name = None;
+        let mut has_key = false;
+        for element in specification.iter_elements() {
+            let element = element?;
+            let value = element.value()?;
+            match element.key().as_str() {
+                "key" => {
+                    index.keys = parse_keys(expect_document("key", value)?)?;
+                    has_key = true;
+                }
+                "name" => {
+                    let text = value
+                        .as_str()
+                        .ok_or_else(|| type_mismatch("name", "a string", value))?;
+                    name = Some(text.to_owned());
+                }
+                "unique" => index.unique = expect_flag("unique", value)?,
+                "sparse" => index.sparse = expect_flag("sparse", value)?,
+                "background" | "v" | "ns" => {}
+                "partialFilterExpression" => {
+                    let filter = expect_document("partialFilterExpression", value)?;
+                    index.partial = Some(filter.to_owned());
+                }
+                "expireAfterSeconds" => index.expire_after = Some(parse_expire_after(value)?),
+                option if OTHER_OPTIONS.contains(&option) => {
+                    let message = format!("the index option {option} is not supported");
+                    return Err(Error::not_supported(message));
+                }
+                option => {
+                    let message = format!(
+                        "The field '{option}' is not valid for an index specification; remove it"
+                    );
+                    return Err(Error::server(
+                        code::INVALID_INDEX_SPECIFICATION_OPTION,
+                        message,
+                    ));
+                }
+            }
+        }
+        if !has_key {
+            return Err(required("key"));
+        }
+        index.name = name.ok_or_else(|| required("name"))?;
+        Ok(index)
+    }
+
+    /// The definition as MongoDB's `listIndexes` shows it, without the version.
+    pub fn to_document(&self) -> RawDocumentBuf {
+        let mut document = RawDocumentBuf::new();
+        append(&mut document, "key", self.key_pattern());
+        append(&mut document, "name", self.name.as_str());
+        if self.unique {
+            append(&mut document, "unique", true);
+        }
+        if self.sparse {
+            append(&mut document, "sparse", true);
+        }
+        if let Some(filter) = &self.partial {
+            append(&mut document, "partialFilterExpression", filter.as_ref());
+        }
+        if let Some(duration) = self.expire_after {
+            let seconds = i32::try_from(duration.as_secs()).unwrap_or(i32::MAX);
+            append(&mut document, "expireAfterSeconds", seconds);
+        }
+        document
+    }
+
+    /// The fields with `1` or `-1`.
+    pub(crate) fn key_pattern(&self) -> RawDocumentBuf {
+        let mut pattern = RawDocumentBuf::new();
+        for (path, direction) in &self.keys {
+            let sign = match direction {
+                Direction::Ascending => 1,
+                Direction::Descending => -1,
+            };
+            append(&mut pattern, path, sign);
+        }
+        pattern
+    }
+
+    /// Checks what can be checked without the collection.
+    pub(crate) fn check(&self) -> Result<()> {
+        let cannot = |message: String| Err(Error::server(code::CANNOT_CREATE_INDEX, message));
+        if self.keys.is_empty() {
+            return cannot("Index keys cannot be empty.".into());
+        }
+        if self.keys.len() > MAX_FIELDS {
+            let message = "too many compound keys";
+            return Err(Error::server(code::TOO_MANY_COMPOUND_KEYS, message));
+        }
+        if self.name.is_empty() || self.name == "*" || self.name.contains('\0') {
+            return cannot(format!("'{}' cannot be the name of an index", self.name));
+        }
+        for (position, (path, _)) in self.keys.iter().enumerate() {
+            check_path(path)?;
+            if self
+                .keys
+                .iter()
+                .skip(position + 1)
+                .any(|(other, _)| other == path)
+            {
+                return cannot(format!("the field '{path}' appears twice in the index"));
+            }
+        }
+        if self.sparse && self.partial.is_some() {
+            return cannot("cannot mix \"partialFilterExpression\" and \"sparse\" options".into());
+        }
+        if self.expire_after.is_some() && self.keys.len() > 1 {
+            return cannot("TTL indexes are single-field indexes".into());
+        }
+        if self.expire_after.is_some() && self.keys.iter().any(|(path, _)| path == "_id") {
+            let message = "the index of _id cannot be a TTL index; use another field";
+            return Err(Error::server(
+                code::INVALID_INDEX_SPECIFICATION_OPTION,
+                message,
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn parse_keys(keys: &RawDocument) -> Result<Vec<(String, Direction)>> {
+    let mut parsed = Vec::new();
+    for element in keys.iter_elements() {
+        let element = element?;
+        let path = element.key().as_str();
+        let cannot = |message: String| Err(Error::server(code::CANNOT_CREATE_INDEX, message));
+        if path.split('.').any(|part| part == "$**") {
+            return Err(Error::not_supported("a wildcard index is not supported"));
+        }
+        let value = element.value()?;
+        if let Some(kind) = value.as_str() {
+            if OTHER_KINDS.contains(&kind) {
+                return Err(Error::not_supported(format!(
+                    "a {kind} index is not supported"
+                )));
+            }
+            return cannot(format!("Unknown index plugin '{kind}'"));
+        }
+        let Some(number) = Number::from_bson(value) else {
+            let name = value::type_name(value);
+            return cannot(format!(
+                "the direction of '{path}' cannot be of type {name}"
+            ));
+        };
+        if number.is_nan() || number.is_zero() {
+            return cannot(format!("the direction of '{path}' must be 1 or -1"));
+        }
+        let direction = if number.compare(Number::Int32(0)).is_gt() {
+            Direction::Ascending
+        } else {
+            Direction::Descending
+        };
+        parsed.push((path.to_owned(), direction));
+    }
+    Ok(parsed)
+}
+
+fn check_path(path: &str) -> Result<()> {
+    let invalid = path.contains('\0')
+        || path
+            .split('.')
+            .any(|part| part.is_empty() || part.starts_with('$') && !is_reference_part(part));
+    if invalid {
+        let message = format!("'{path}' cannot be the path of an indexed field");
+        return Err(Error::server(code::CANNOT_CREATE_INDEX, message));
+    }
+    Ok(())
+}
+
+/// The fields of a DBRef are the only ones with a dollar that can be indexed.
+fn is_reference_part(part: &str) -> bool {
+    matches!(part, "$db" | "$id" | "$ref")
+}
+
+fn parse_expire_after(value: RawBsonRef<'_>) -> Result<Duration> {
+    let Some(number) = Number::from_bson(value) else {
+        return Err(type_mismatch("expireAfterSeconds", "a number", value));
+    };
+    let seconds = number.truncated().unwrap_or(0);
+    if !(0..=MAX_EXPIRE_AFTER).contains(&seconds) {
+        let message = format!("expireAfterSeconds must be between 0 and {MAX_EXPIRE_AFTER}");
+        return Err(Error::server(code::CANNOT_CREATE_INDEX, message));
+    }
+    Ok(Duration::from_secs(seconds.unsigned_abs()))
+}
+
+fn expect_document<'a>(field: &str, value: RawBsonRef<'a>) -> Result<&'a RawDocument> {
+    value
+        .as_document()
+        .ok_or_else(|| type_mismatch(field, "an object", value))
+}
+
+fn expect_flag(field: &str, value: RawBsonRef<'_>) -> Result<bool> {
+    let is_flag = matches!(value, RawBsonRef::Boolean(_)) || Number::from_bson(value).is_some();
+    if !is_flag {
+        return Err(type_mismatch(field, "a boolean", value));
+    }
+    Ok(value::is_truthy(value))
+}
+
+fn type_mismatch(field: &str, expected: &str, value: RawBsonRef<'_>) -> Error {
+    let found = value::type_name(value);
+    let message = format!("The field '{field}' must be {expected}, but got {found}");
+    Error::server(code::TYPE_MISMATCH, message)
+}
+
+fn required(field: &str) -> Error {
+    let message = format!("The '{field}' field is a required property of an index specification");
+    Error::server(code::FAILED_TO_PARSE, message)
+}

@@ -1,0 +1,111 @@
+//! The encoding of numbers: one scale for int32, int64, double and Decimal128, without loss.
+//!
+//! The tag's low bits hold the class: 0 NaN, 1 negative, 2 zero, 3 positive. Then the magnitude: the
+//! greatest double that is not above it, 8 bytes; `00` if that is all, or else `01`, the decimal
+//! exponent of the magnitude (2 bytes) and its 34 digits as an integer (15 bytes). Every number
+//! that is no double is an integer or a decimal of at most 34 digits, and within one gap between doubles
+//! those two order them. The bytes after the tag are complemented for negative numbers.
+
+use crate::value::{Decimal, Number};
+
+/// The first integer with 35 digits.
+const LIMIT: u128 = 10_u128.pow(34);
+
+/// Added to decimal exponents (from −6176 to 6144) to make them positive.
+const EXPONENT_BIAS: i32 = 1 << 14;
+
+pub(super) fn encode(number: Number, tag: u8, out: &mut Vec<u8>) {
+    if number.is_nan() {
+        out.push(tag);
+        return;
+    }
+    let Magnitude {
+        negative,
+        double,
+        rest,
+    } = magnitude(number);
+    if double == 0.0 && rest.is_none() {
+        out.push(tag + 2);
+        return;
+    }
+    out.push(if negative { tag + 1 } else { tag + 3 });
+    let start = out.len();
+    out.extend_from_slice(&double.to_bits().to_be_bytes());
+    match rest {
+        None => out.push(0),
+        Some((exponent, digits)) => {
+            out.push(1);
+            out.extend_from_slice(&exponent.to_be_bytes());
+            // 34 digits fit into 113 bits.
+            out.extend(digits.to_be_bytes().iter().skip(1));
+        }
+    }
+    if negative {
+        for byte in out.iter_mut().skip(start) {
+            *byte = !*byte;
+        }
+    }
+}
+
+struct Magnitude {
+    negative: bool,
+    /// The greatest double that is not above the magnitude.
+    double: f64,
+    /// The whole magnitude as exponent and digits, if it is not that double.
+    rest: Option<(u16, u128)>,
+}
+
+fn magnitude(number: Number) -> Magnitude {
+    let decimal = match number {
+        Number::Double(value) => return exact(value),
+        Number::Int32(value) => return exact(value.into()),
+        // Below 2^53, every integer is a double.
+        Number::Int64(value) if value.unsigned_abs() < 1 << 53 => return exact(value as f64),
+        number => number.to_decimal(),
+    };
+    let Decimal::Finite {
+        negative,
+        coefficient,
+        exponent,
+    } = decimal
+    else {
+        return exact(decimal.to_double());
+    };
+    if coefficient == 0 {
+        return exact(0.0);
+    }
+    let absolute = Number::Decimal(Decimal::Finite {
+        negative: false,
+        coefficient,
+        exponent,
+    });
+    let nearest = absolute.to_double();
+    let order = absolute.compare(Number::Double(nearest));
+    Magnitude {
+        negative,
+        double: if order.is_lt() {
+            nearest.next_down()
+        } else {
+            nearest
+        },
+        rest: order.is_ne().then(|| normalize(coefficient, exponent)),
+    }
+}
+
+fn exact(value: f64) -> Magnitude {
+    Magnitude {
+        negative: value < 0.0,
+        double: value.abs(),
+        rest: None,
+    }
+}
+
+/// The exponent and digits of a magnitude with all 34 digits used, so that equal ones look equal.
+fn normalize(mut coefficient: u128, mut exponent: i32) -> (u16, u128) {
+    while coefficient < LIMIT / 10 {
+        coefficient *= 10;
+        exponent -= 1;
+    }
+    let biased = u16::try_from(exponent + EXPONENT_BIAS).unwrap_or(0);
+    (biased, coefficient)
+}

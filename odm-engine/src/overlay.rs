@@ -1,0 +1,276 @@
+//! What one write sees and changes: documents, with the index entries that follow from them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use bson::{RawBsonRef, RawDocument};
+
+use crate::catalog::{Catalog, Collection, check_name};
+use crate::document;
+use crate::error::{Error, Result, code};
+use crate::index::keys::{Keys, duplicate_error, keys_of};
+use crate::index::{Direction, Index, IndexState};
+use crate::key::{self, RecordId};
+use crate::store::{Changes, KeyRange, Snapshot, View};
+
+/// Changes on top of a state of the database, not yet committed.
+///
+/// Each method makes its changes completely or, if it fails, not at all.
+pub(crate) struct Overlay {
+    view: View,
+    catalog: Catalog,
+    next_collection: Arc<AtomicU32>,
+    written: BTreeSet<String>,
+}
+
+/// What an overlay leaves behind.
+pub(crate) struct Outcome {
+    pub(crate) changes: Changes,
+    /// The collections whose definitions the changes rely on.
+    pub(crate) written: BTreeSet<String>,
+}
+
+impl Overlay {
+    pub(crate) fn new(base: &View, catalog: Catalog, next_collection: Arc<AtomicU32>) -> Overlay {
+        Overlay {
+            view: base.layer(),
+            catalog,
+            next_collection,
+            written: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn finish(self) -> Outcome {
+        Outcome {
+            changes: self.view.changes().clone(),
+            written: self.written,
+        }
+    }
+
+    pub(crate) fn view(&self) -> &View {
+        &self.view
+    }
+
+    pub(crate) fn collection(&self, name: &str) -> Option<Arc<Collection>> {
+        self.catalog.get(name).cloned()
+    }
+
+    pub(crate) fn collection_or_create(&mut self, name: &str) -> Result<Arc<Collection>> {
+        if let Some(collection) = self.collection(name) {
+            return Ok(collection);
+        }
+        check_name(name)?;
+        let id = self.next_collection.fetch_add(1, Ordering::Relaxed);
+        let collection = Arc::new(Collection::new(id, name));
+        self.define(&collection);
+        Ok(collection)
+    }
+
+    /// Adds a document that [`document::prepare`] has returned.
+    ///
+    /// # Errors
+    /// Duplicate key; what [`keys_of`] refuses.
+    pub(crate) fn insert(&mut self, collection: &Collection, document: &RawDocument) -> Result<()> {
+        let mut entries = Vec::with_capacity(collection.indexes.len());
+        for state in &collection.indexes {
+            let keys = keys_of(state, document)?;
+            self.refuse_duplicates(collection, state, document, keys.keys.iter(), None)?;
+            entries.push((state, keys));
+        }
+        let record = collection.allocate_record();
+        for (state, keys) in entries {
+            self.mark_multikey(collection, state, &keys)?;
+            for key in keys.keys {
+                self.put_entry(state, key, record);
+            }
+        }
+        let bytes = document.as_bytes();
+        self.view.put(key::record(collection.id, record), bytes);
+        self.touch(collection);
+        Ok(())
+    }
+
+    /// Replaces a document by one with the same `_id`.
+    ///
+    /// # Errors
+    /// Duplicate key; too large a document; what [`keys_of`] refuses.
+    pub(crate) fn replace(
+        &mut self,
+        collection: &Collection,
+        record: RecordId,
+        old: &RawDocument,
+        new: &RawDocument,
+    ) -> Result<()> {
+        document::check_size(new)?;
+        let mut entries = Vec::with_capacity(collection.indexes.len());
+        for state in collection.indexes.iter().skip(1) {
+            let (before, after) = (keys_of(state, old)?, keys_of(state, new)?);
+            let added = after.keys.difference(&before.keys);
+            self.refuse_duplicates(collection, state, new, added, Some(record))?;
+            entries.push((state, before, after));
+        }
+        for (state, before, after) in entries {
+            self.mark_multikey(collection, state, &after)?;
+            for key in before.keys.difference(&after.keys) {
+                self.view.remove(entry_key(state, key.clone(), record));
+            }
+            for key in after.keys.difference(&before.keys) {
+                self.put_entry(state, key.clone(), record);
+            }
+        }
+        let bytes = new.as_bytes();
+        self.view.put(key::record(collection.id, record), bytes);
+        self.touch(collection);
+        Ok(())
+    }
+
+    pub(crate) fn remove(
+        &mut self,
+        collection: &Collection,
+        record: RecordId,
+        document: &RawDocument,
+    ) -> Result<()> {
+        for state in &collection.indexes {
+            for key in keys_of(state, document)?.keys {
+                self.view.remove(entry_key(state, key, record));
+            }
+        }
+        self.view.remove(key::record(collection.id, record));
+        self.touch(collection);
+        Ok(())
+    }
+
+    /// Adds an index with entries for the documents that are there.
+    ///
+    /// # Errors
+    /// Duplicate key, parallel arrays.
+    pub(crate) fn build_index(&mut self, collection: &Collection, index: Index) -> Result<()> {
+        let (collection, state) = collection.with_index(index)?;
+        let records = KeyRange::prefix(&key::records(collection.id));
+        for entry in self.view.clone().range(records, Direction::Ascending) {
+            let (key, value) = entry?;
+            let record = key::trailing_record(&key)?;
+            let document = RawDocument::from_bytes(&*value)?;
+            let keys = keys_of(&state, document)?;
+            let unmet = keys.keys.iter();
+            self.refuse_duplicates(&collection, &state, document, unmet, Some(record))?;
+            self.mark_multikey(&collection, &state, &keys)?;
+            for key in keys.keys {
+                self.put_entry(&state, key, record);
+            }
+        }
+        self.define(&Arc::new(collection));
+        Ok(())
+    }
+
+    /// Removes an index with its entries.
+    pub(crate) fn drop_index(&mut self, collection: &Collection, state: &IndexState) -> Result<()> {
+        let marks = key::multikeys(collection.id, state.id);
+        for prefix in [&state.prefix, &marks] {
+            let range = KeyRange::prefix(prefix);
+            for entry in self.view.clone().range(range, Direction::Ascending) {
+                self.view.remove(&*entry?.0);
+            }
+        }
+        self.define(&Arc::new(collection.without_index(state.id)));
+        Ok(())
+    }
+
+    fn define(&mut self, collection: &Arc<Collection>) {
+        let definition = collection.encode();
+        self.view
+            .put(key::catalog(&collection.name), definition.as_bytes());
+        self.catalog.insert(Arc::clone(collection));
+        self.touch(collection);
+    }
+
+    fn touch(&mut self, collection: &Collection) {
+        if !self.written.contains(&collection.name) {
+            self.written.insert(collection.name.clone());
+        }
+    }
+
+    fn refuse_duplicates<'k>(
+        &self,
+        collection: &Collection,
+        state: &IndexState,
+        document: &RawDocument,
+        keys: impl Iterator<Item = &'k Vec<u8>>,
+        own: Option<RecordId>,
+    ) -> Result<()> {
+        if !state.index.unique {
+            return Ok(());
+        }
+        for key in keys {
+            let holder = self.view.get(&join(&state.prefix, key))?;
+            let holder = holder
+                .map(|bytes| key::trailing_record(&bytes))
+                .transpose()?;
+            if holder.is_some() && holder != own {
+                return Err(duplicate_error(&collection.name, state, document, key));
+            }
+        }
+        Ok(())
+    }
+
+    fn mark_multikey(
+        &mut self,
+        collection: &Collection,
+        state: &IndexState,
+        keys: &Keys,
+    ) -> Result<()> {
+        let fields = (0..64_u8).filter(|field| keys.multikey & (1 << field) != 0);
+        for field in fields {
+            let mark = key::multikey(collection.id, state.id, field);
+            if self.view.get(&mark)?.is_none() {
+                self.view.put(mark, []);
+            }
+        }
+        Ok(())
+    }
+
+    fn put_entry(&mut self, state: &IndexState, key: Vec<u8>, record: RecordId) {
+        let value: &[u8] = if state.index.unique {
+            &record.to_be_bytes()
+        } else {
+            &[]
+        };
+        self.view.put(entry_key(state, key, record), value);
+    }
+}
+
+/// The record number of the document with this `_id`.
+pub(crate) fn find_id(
+    view: &View,
+    collection: &Collection,
+    id: RawBsonRef<'_>,
+) -> Result<Option<RecordId>> {
+    let mut key = collection.id_index()?.prefix.clone();
+    key::value::encode(id, Direction::Ascending, &mut key)?;
+    let record = view.get(&key)?;
+    record.map(|bytes| key::trailing_record(&bytes)).transpose()
+}
+
+/// Refuses an index that is not there.
+pub(crate) fn index_not_found(name: &str) -> Error {
+    Error::server(
+        code::INDEX_NOT_FOUND,
+        format!("index not found with name [{name}]"),
+    )
+}
+
+fn entry_key(state: &IndexState, key: Vec<u8>, record: RecordId) -> Vec<u8> {
+    let mut entry = join(&state.prefix, &key);
+    if !state.index.unique {
+        entry.extend_from_slice(&record.to_be_bytes());
+    }
+    entry
+}
+
+fn join(prefix: &[u8], key: &[u8]) -> Vec<u8> {
+    let mut joined = Vec::with_capacity(prefix.len() + key.len() + size_of::<RecordId>());
+    joined.extend_from_slice(prefix);
+    joined.extend_from_slice(key);
+    joined
+}

@@ -1,0 +1,169 @@
+//! The store on disk: one redb file with one table.
+
+use std::fs::File;
+use std::io::{ErrorKind as IoErrorKind, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use redb::{
+    Builder, Database, DatabaseError, ReadOnlyTable, ReadableDatabase, StorageError,
+    TableDefinition, TableError,
+};
+
+use super::{Bytes, Changes, Entries, KeyRange, Snapshot, Store};
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::Direction;
+
+/// The table that holds the whole keyspace.
+const TABLE: TableDefinition<'static, &'static [u8], &'static [u8]> =
+    TableDefinition::new("odm-engine");
+
+/// The first bytes of every redb file.
+const MAGIC: [u8; 9] = *b"redb\x1A\x0A\xA9\x0D\x0A";
+
+/// Pages kept in memory. Enough for the inner nodes of large files and a working set; more would
+/// only duplicate the cache of the operating system.
+const CACHE_BYTES: usize = 128 << 20;
+
+pub(crate) struct RedbStore {
+    database: Database,
+}
+
+impl RedbStore {
+    /// Opens the file at `path`, or creates it with an empty keyspace.
+    ///
+    /// # Errors
+    /// In use (by this or another process), foreign file, damaged, I/O.
+    pub(crate) fn open(path: &Path) -> Result<RedbStore> {
+        let is_new = is_new_file(path)?;
+        let database = Builder::new()
+            .set_cache_size(CACHE_BYTES)
+            .create(path)
+            .map_err(|error| open_error(path, error))?;
+        let store = RedbStore { database };
+        if is_new {
+            store.commit(&Changes::new())?;
+        } else {
+            store.require_table(path)?;
+        }
+        Ok(store)
+    }
+
+    fn require_table(&self, path: &Path) -> Result<()> {
+        let read = self.database.begin_read().map_err(store_error)?;
+        match read.open_table(TABLE) {
+            Ok(_) => Ok(()),
+            Err(TableError::Storage(error)) => Err(store_error(error)),
+            Err(_) => Err(foreign(path)),
+        }
+    }
+}
+
+impl Store for RedbStore {
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        let read = self.database.begin_read().map_err(store_error)?;
+        let table = read.open_table(TABLE).map_err(store_error)?;
+        Ok(Arc::new(RedbSnapshot { table }))
+    }
+
+    fn commit(&self, changes: &Changes) -> Result<()> {
+        let write = self.database.begin_write().map_err(store_error)?;
+        {
+            let mut table = write.open_table(TABLE).map_err(store_error)?;
+            for (key, value) in changes {
+                match value {
+                    Some(value) => table.insert(key.as_ref(), value.as_ref()),
+                    None => table.remove(key.as_ref()),
+                }
+                .map_err(store_error)?;
+            }
+        }
+        write.commit().map_err(store_error)
+    }
+}
+
+/// A read transaction of redb, which the table keeps alive.
+struct RedbSnapshot {
+    table: ReadOnlyTable<&'static [u8], &'static [u8]>,
+}
+
+impl Snapshot for RedbSnapshot {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
+        let value = self.table.get_owned(key).map_err(store_error)?;
+        Ok(value.map(Bytes::Page))
+    }
+
+    fn range(&self, range: KeyRange, direction: Direction) -> Entries {
+        if range.is_empty() {
+            return Box::new(std::iter::empty());
+        }
+        let entries = match self.table.range_owned::<&[u8]>(range.bounds()) {
+            Ok(entries) => entries,
+            Err(error) => return Box::new(std::iter::once(Err(store_error(error)))),
+        };
+        match direction {
+            Direction::Ascending => Box::new(entries.map(entry)),
+            Direction::Descending => Box::new(entries.rev().map(entry)),
+        }
+    }
+}
+
+type Guard = redb::OwnedAccessGuard<&'static [u8]>;
+
+fn entry(entry: Result<(Guard, Guard), StorageError>) -> Result<(Bytes, Bytes)> {
+    let (key, value) = entry.map_err(store_error)?;
+    Ok((Bytes::Page(key), Bytes::Page(value)))
+}
+
+/// Whether there is nothing at `path` yet. A file with other content must not be handed to redb.
+fn is_new_file(path: &Path) -> Result<bool> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(true),
+        Err(error) => return Err(Error::io(error)),
+    };
+    if file.metadata().map_err(Error::io)?.len() == 0 {
+        return Ok(true);
+    }
+    let mut magic = [0; MAGIC.len()];
+    match file.read_exact(&mut magic) {
+        Ok(()) if magic == MAGIC => Ok(false),
+        Ok(()) => Err(foreign(path)),
+        Err(error) if error.kind() == IoErrorKind::UnexpectedEof => Err(foreign(path)),
+        Err(error) => Err(Error::io(error)),
+    }
+}
+
+fn foreign(path: &Path) -> Error {
+    let message = format!(
+        "{} is not a database of this engine; give the path of one, or of a file to create",
+        path.display()
+    );
+    Error::new(ErrorKind::ForeignFile, None, message)
+}
+
+fn open_error(path: &Path, error: DatabaseError) -> Error {
+    match error {
+        DatabaseError::DatabaseAlreadyOpen => {
+            let message = format!(
+                "{} is open elsewhere, in this process or another one; close it there, \
+                 or share that database",
+                path.display()
+            );
+            Error::new(ErrorKind::InUse, None, message)
+        }
+        error => store_error(error),
+    }
+}
+
+fn store_error(error: impl Into<redb::Error>) -> Error {
+    match error.into() {
+        redb::Error::Corrupted(what) => Error::damaged(what),
+        redb::Error::Io(error) if error.kind() == IoErrorKind::UnexpectedEof => {
+            Error::damaged("it ends too early")
+        }
+        redb::Error::Io(error) if error.kind() == IoErrorKind::InvalidData => Error::damaged(error),
+        redb::Error::Io(error) => Error::io(error),
+        error => Error::io(error.to_string()),
+    }
+}

@@ -1,0 +1,161 @@
+use bson::{RawBsonRef, rawdoc};
+use odm_engine::{Cursor, Database, Delete, Find, FindEach, Transaction};
+
+use crate::{all, find};
+
+#[test]
+fn handles_can_be_shared_between_threads() {
+    fn shared<T: Send + Sync + 'static>() {}
+    fn sent<T: Send + 'static>() {}
+    shared::<Database>();
+    shared::<Transaction>();
+    sent::<Cursor>();
+}
+
+#[test]
+fn documents_come_back_in_order_of_insertion() {
+    let database = Database::memory();
+    let documents = vec![
+        rawdoc! { "_id": 3 },
+        rawdoc! { "_id": 1 },
+        rawdoc! { "_id": 2 },
+    ];
+    database
+        .insert("c", documents.clone())
+        .unwrap()
+        .all()
+        .unwrap();
+    assert_eq!(all(&database, "c"), documents);
+    assert_eq!(database.count("c", &rawdoc! {}, None).unwrap(), 3);
+    assert_eq!(database.count("c", &rawdoc! {}, Some(2)).unwrap(), 2);
+}
+
+#[test]
+fn insertion_stops_at_the_first_failure_and_keeps_what_came_before() {
+    let database = Database::memory();
+    let documents = [1, 2, 1, 3].map(|id| rawdoc! { "_id": id, "a": "x" });
+    let report = database.insert("c", documents.to_vec()).unwrap();
+    assert_eq!(report.inserted, 2);
+    let failure = report.failure.unwrap();
+    assert!(failure.is_duplicate_key());
+    assert_eq!(failure.code(), Some(11000));
+    let duplicate = failure.duplicate_key().unwrap();
+    assert_eq!((duplicate.collection(), duplicate.index()), ("c", "_id_"));
+    assert_eq!(duplicate.key_pattern(), &*rawdoc! { "_id": 1 });
+    assert_eq!(duplicate.key_value(), &*rawdoc! { "_id": 1 });
+    assert_eq!(all(&database, "c").len(), 2);
+}
+
+#[test]
+fn sort_skip_limit_and_batches() {
+    let database = Database::memory();
+    let documents = (0..100).map(|n| rawdoc! { "_id": n, "a": (n * 37) % 100 });
+    database
+        .insert("c", documents.collect())
+        .unwrap()
+        .all()
+        .unwrap();
+    let query = Find {
+        sort: Some(rawdoc! { "a": -1 }),
+        skip: 10,
+        limit: Some(25),
+        ..Find::default()
+    };
+    let mut cursor = database.find("c", &query).unwrap();
+    let mut sizes = Vec::new();
+    let mut values = Vec::new();
+    while let Some(batch) = cursor.next_batch(10).unwrap() {
+        sizes.push(batch.len());
+        values.extend(batch.iter().map(|document| document.get_i32("a").unwrap()));
+    }
+    assert_eq!(sizes, [10, 10, 5]);
+    assert_eq!(values, (65..90).rev().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_cursor_does_not_see_later_writes() {
+    let database = Database::memory();
+    let documents = (0..200).map(|n| rawdoc! { "_id": n });
+    database
+        .insert("c", documents.collect())
+        .unwrap()
+        .all()
+        .unwrap();
+    let mut cursor = database.find("c", &Find::default()).unwrap();
+    cursor.next().unwrap().unwrap();
+    let everything = Delete {
+        multi: true,
+        ..Delete::default()
+    };
+    assert_eq!(database.delete("c", &everything).unwrap().deleted, 200);
+    assert_eq!(cursor.count(), 199);
+    assert!(all(&database, "c").is_empty());
+}
+
+#[test]
+fn find_each_groups_by_key() {
+    let database = Database::memory();
+    let documents = (0..12).map(|n| rawdoc! { "_id": n, "owner": n % 3, "odd": n % 2 == 1 });
+    database
+        .insert("c", documents.collect())
+        .unwrap()
+        .all()
+        .unwrap();
+    let each = FindEach {
+        path: "owner".into(),
+        keys: vec![2.into(), 7.into(), 0.into()],
+        filter: rawdoc! { "odd": true },
+        sort: Some(rawdoc! { "_id": -1 }),
+        limit: Some(1),
+        ..FindEach::default()
+    };
+    let found = database.find_each("c", &each).unwrap();
+    let ids = |group: &Vec<bson::RawDocumentBuf>| -> Vec<i32> {
+        group
+            .iter()
+            .map(|document| document.get_i32("_id").unwrap())
+            .collect()
+    };
+    assert_eq!(
+        found.iter().map(ids).collect::<Vec<_>>(),
+        [vec![11], vec![], vec![9]]
+    );
+}
+
+#[test]
+fn the_first_match_alone_is_deleted() {
+    let database = Database::memory();
+    let documents = [1, 2, 3].map(|id| rawdoc! { "_id": id, "a": id > 1 });
+    database
+        .insert("c", documents.to_vec())
+        .unwrap()
+        .all()
+        .unwrap();
+    let one = Delete {
+        filter: rawdoc! { "a": true },
+        multi: false,
+    };
+    assert_eq!(database.delete("c", &one).unwrap().deleted, 1);
+    let left = find(&database, "c", rawdoc! {});
+    assert_eq!(
+        left,
+        [
+            rawdoc! { "_id": 1, "a": false },
+            rawdoc! { "_id": 3, "a": true }
+        ]
+    );
+}
+
+#[test]
+fn missing_ids_are_made() {
+    let database = Database::memory();
+    database
+        .insert("c", vec![rawdoc! { "a": 1 }])
+        .unwrap()
+        .all()
+        .unwrap();
+    let stored = all(&database, "c");
+    let first = stored[0].iter().next().unwrap().unwrap();
+    assert_eq!(first.0, "_id");
+    assert!(matches!(first.1, RawBsonRef::ObjectId(_)));
+}

@@ -1,0 +1,26 @@
+//! What the engine promises, seen from outside.
+
+mod crud;
+mod durability;
+mod transactions;
+
+use bson::{RawDocumentBuf, rawdoc};
+use odm_engine::{Database, Find};
+
+/// All documents of a collection that match.
+fn find(database: &Database, collection: &str, filter: RawDocumentBuf) -> Vec<RawDocumentBuf> {
+    let find = Find {
+        filter,
+        ..Find::default()
+    };
+    let cursor = database
+        .find(collection, &find)
+        .expect("the query is valid");
+    cursor
+        .collect::<Result<_, _>>()
+        .expect("the documents can be read")
+}
+
+fn all(database: &Database, collection: &str) -> Vec<RawDocumentBuf> {
+    find(database, collection, rawdoc! {})
+}
