@@ -37,6 +37,8 @@ pub mod operation;
 mod recorder;
 mod wrapper;
 
+#[cfg(feature = "engine")]
+pub use engine::Engine;
 pub use faults::{Fault, Faults};
 #[cfg(feature = "mongodb")]
 pub use mongodb::MongoDb;
@@ -166,9 +168,9 @@ pub async fn drain(mut cursor: Box<dyn Cursor>) -> Result<Vec<RawDocumentBuf>> {
 pub async fn open(url: &str) -> Result<Arc<dyn Backend>> {
     match url.split_once(':') {
         #[cfg(feature = "engine")]
-        Some(("odm", path)) => Ok(Arc::new(engine::Engine::open(path).await?)),
+        Some(("odm", path)) => Ok(Arc::new(Engine::open(path).await?)),
         #[cfg(feature = "engine")]
-        Some(("memory", "")) => Ok(Arc::new(engine::Engine::memory())),
+        Some(("memory", "")) => Ok(Arc::new(Engine::memory())),
         #[cfg(not(feature = "engine"))]
         Some(("odm" | "memory", _)) => Err(missing_feature(url, "engine")),
         #[cfg(feature = "mongodb")]

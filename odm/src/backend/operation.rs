@@ -7,6 +7,8 @@ use std::{borrow::Cow, time::Duration};
 
 use bson::{RawBson, RawDocumentBuf};
 
+use crate::{Error, ErrorKind, Result};
+
 /// The name of a collection: static for a model's, owned for one computed at run time.
 pub type Collection = Cow<'static, str>;
 
@@ -138,6 +140,20 @@ impl Index {
             partial: None,
             expire_after: None,
         }
+    }
+
+    /// Refuses what no backend can keep exactly.
+    pub(super) fn check(&self) -> Result<()> {
+        if self
+            .expire_after
+            .is_some_and(|after| after.subsec_nanos() != 0)
+        {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("index {}: documents expire after whole seconds", self.name),
+            ));
+        }
+        Ok(())
     }
 }
 

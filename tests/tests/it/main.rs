@@ -24,5 +24,9 @@ macro_rules! on {
     };
 }
 
+#[cfg(feature = "engine")]
+for_every_test!(on engine_memory:);
+#[cfg(feature = "engine")]
+for_every_test!(on engine_disk:);
 for_every_test!(on mongodb_standalone:);
 for_every_test!(on mongodb_replica_set:);
