@@ -35,6 +35,8 @@ mod faults;
 mod mongodb;
 pub mod operation;
 mod recorder;
+#[cfg(any(feature = "engine", feature = "mongodb"))]
+mod task;
 mod wrapper;
 
 #[cfg(feature = "engine")]

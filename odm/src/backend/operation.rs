@@ -7,6 +7,7 @@ use std::{borrow::Cow, time::Duration};
 
 use bson::{RawBson, RawDocumentBuf};
 
+#[cfg(any(feature = "engine", feature = "mongodb"))]
 use crate::{Error, ErrorKind, Result};
 
 /// The name of a collection: static for a model's, owned for one computed at run time.
@@ -143,6 +144,7 @@ impl Index {
     }
 
     /// Refuses what no backend can keep exactly.
+    #[cfg(any(feature = "engine", feature = "mongodb"))]
     pub(super) fn check(&self) -> Result<()> {
         if self
             .expire_after

@@ -108,6 +108,8 @@ impl Process {
         command.args(["--bind_ip", "127.0.0.1", "--nounixsocket"]);
         command.args(["--wiredTigerCacheSizeGB", "0.25"]);
         command.args(["--setParameter", "diagnosticDataCollectionEnabled=false"]);
+        // For failures on demand.
+        command.args(["--setParameter", "enableTestCommands=1"]);
         if let Some(name) = self.replica_set {
             command.args(["--replSet", name, "--oplogSize", "100"]);
         }

@@ -1,5 +1,8 @@
 //! The suite on every backend, and what only one backend has.
 
+#[cfg(feature = "engine")]
+mod engine;
+mod failures;
 mod mongodb;
 mod url;
 

@@ -5,10 +5,10 @@ use std::mem;
 use bson::{RawDocumentBuf, rawdoc};
 use tokio::{runtime::Handle, task::JoinHandle};
 
-use super::{error, work};
+use super::error;
 use crate::{
     Result,
-    backend::{BoxFuture, Cursor},
+    backend::{BoxFuture, Cursor, task::outcome},
 };
 
 /// A batch ends with the document that goes past one of these: the way to another thread is shared by many documents,
@@ -113,7 +113,7 @@ impl Cursor for EngineCursor {
                         };
                     }
                     State::Reading(task) => {
-                        let joined = work::outcome(task.await);
+                        let joined = outcome(task.await);
                         let end = Fetched {
                             documents: Vec::new(),
                             rest: None,
