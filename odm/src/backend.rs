@@ -22,8 +22,8 @@
 //!
 //! **Errors.** An error from a read has no effect. An error from a write of one document means that nothing was written,
 //! except for kind [`Connection`](ErrorKind::Connection): the connection was lost and the outcome is unknown.
-//! In a transaction an error of kind [`Conflict`](ErrorKind::Conflict) ends the transaction: nothing of it is kept, and
-//! it may be tried again from its beginning.
+//! In a transaction every error ends the transaction, and nothing of it is kept; after one of kind
+//! [`Conflict`](ErrorKind::Conflict) it may be tried again from its beginning.
 //!
 //! **Dropped futures.** Dropping the future of a write leaves it either undone or done, never half of one document; the
 //! write may still happen after the drop. Dropping a [`Transaction`] aborts it.
@@ -170,7 +170,7 @@ pub async fn drain(mut cursor: Box<dyn Cursor>) -> Result<Vec<RawDocumentBuf>> {
 pub async fn open(url: &str) -> Result<Arc<dyn Backend>> {
     match url.split_once(':') {
         #[cfg(feature = "engine")]
-        Some(("odm", path)) => Ok(Arc::new(Engine::open(path).await?)),
+        Some(("odm", path)) if !path.is_empty() => Ok(Arc::new(Engine::open(path).await?)),
         #[cfg(feature = "engine")]
         Some(("memory", "")) => Ok(Arc::new(Engine::memory())),
         #[cfg(not(feature = "engine"))]

@@ -4,6 +4,8 @@ use std::{error, fmt, sync::Arc};
 
 use bson::Bson;
 
+use crate::{document::Document, query::encode as encode_value};
+
 /// A result with this crate's error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -231,6 +233,11 @@ impl Error {
         self.with(|e| e.inserted = Some(inserted))
     }
 
+    /// An insert of one has no part that succeeded.
+    pub(crate) fn without_inserted(self) -> Self {
+        self.with(|e| e.inserted = None)
+    }
+
     /// The same error with what caused it.
     #[must_use]
     pub fn with_source(self, source: impl Into<Box<dyn error::Error + Send + Sync>>) -> Self {
@@ -286,7 +293,10 @@ impl fmt::Debug for Error {
 
 impl error::Error for Error {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        self.0.source.as_deref().map(|e| e as &(dyn error::Error + 'static))
+        self.0
+            .source
+            .as_deref()
+            .map(|e| e as &(dyn error::Error + 'static))
     }
 }
 
@@ -297,4 +307,31 @@ pub(crate) fn encode(error: bson::error::Error) -> Error {
         format!("a value cannot be stored as BSON: {error}"),
     )
     .with_source(error)
+}
+
+/// There is no document with this id.
+pub(crate) fn not_found<T: Document>(id: &T::Id) -> Error {
+    let error = of_model::<T>(Error::new(
+        ErrorKind::NotFound,
+        "there is no document with this id",
+    ));
+    match encode_value(id).map(Bson::try_from) {
+        Ok(Ok(id)) => error.with_id(id),
+        _ => error,
+    }
+}
+
+/// The same error with the model and its collection named.
+pub(crate) fn of_model<T: Document>(error: Error) -> Error {
+    error
+        .with_model(T::MODEL.name)
+        .with_collection(T::COLLECTION)
+}
+
+/// An array has no room for what it was to hold.
+pub(crate) fn too_many(max: usize, found: usize) -> Error {
+    Error::new(
+        ErrorKind::TooManyElements,
+        format!("the array holds at most {max} elements, not {found}; nothing was written"),
+    )
 }

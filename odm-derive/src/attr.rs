@@ -1,0 +1,109 @@
+//! Attributes, parsed into what they say.
+
+mod index;
+mod layout;
+mod serde;
+
+pub(crate) use index::{Direction, IndexAttr, Key, Options, parse_compound, parse_field};
+pub(crate) use layout::Layout;
+pub(crate) use serde::{SerdeContainer, SerdeField};
+
+use quote::ToTokens;
+use syn::{Attribute, DeriveInput, LitStr, Path, Token, Type, meta::ParseNestedMeta};
+
+use crate::ctxt::Ctxt;
+
+/// What stands on the type: `#[document(…)]`, `#[embedded(…)]`, `#[schema(…)]` or `#[projection(…)]`.
+pub(crate) struct Container {
+    /// The path of the crate `odm`.
+    pub(crate) krate: Path,
+    pub(crate) collection: Option<LitStr>,
+    pub(crate) indexes: Vec<IndexAttr>,
+    pub(crate) models: Vec<Type>,
+    pub(crate) of: Option<Type>,
+}
+
+impl Container {
+    /// Parses the attributes with this name; `known` are the settings that it has, beside `crate`.
+    pub(crate) fn parse(
+        ctxt: &mut Ctxt,
+        input: &DeriveInput,
+        attribute: &str,
+        known: &[&str],
+    ) -> Self {
+        let mut container = Self {
+            krate: syn::parse_quote!(::odm),
+            collection: None,
+            indexes: Vec::new(),
+            models: Vec::new(),
+            of: None,
+        };
+        for attr in named(&input.attrs, attribute) {
+            let parsed = attr.parse_nested_meta(|meta| container.setting(&meta, attribute, known));
+            ctxt.ok(parsed);
+        }
+        container
+    }
+
+    fn setting(
+        &mut self,
+        meta: &ParseNestedMeta<'_>,
+        attribute: &str,
+        known: &[&str],
+    ) -> syn::Result<()> {
+        let name = meta.path.to_token_stream().to_string();
+        if name == "crate" {
+            self.krate = meta.value()?.parse()?;
+            return Ok(());
+        }
+        if !known.contains(&name.as_str()) {
+            return Err(meta.error(format!(
+                "unknown setting `{name}`: `#[{attribute}(…)]` has {}",
+                known
+                    .iter()
+                    .map(|name| format!("`{name}`, "))
+                    .collect::<String>()
+                    + "`crate`",
+            )));
+        }
+        match name.as_str() {
+            "collection" => {
+                let collection: LitStr = meta.value()?.parse()?;
+                if let Some(reason) = refuse_collection(&collection.value()) {
+                    return Err(syn::Error::new_spanned(&collection, reason));
+                }
+                self.collection = Some(collection);
+            }
+            "index" => self.indexes.push(parse_compound(meta)?),
+            "models" => {
+                let content;
+                syn::parenthesized!(content in meta.input);
+                self.models.extend(
+                    content.parse_terminated(<Type as syn::parse::Parse>::parse, Token![,])?,
+                );
+            }
+            _ => self.of = Some(meta.value()?.parse()?),
+        }
+        Ok(())
+    }
+}
+
+/// MongoDB's rules for collections, and ours for the prefix of bookkeeping.
+fn refuse_collection(name: &str) -> Option<&'static str> {
+    if name.is_empty() {
+        Some("a collection has a name")
+    } else if name.contains(['$', '\0']) {
+        Some("the name of a collection has no `$` and no null byte")
+    } else if name.starts_with("system.") {
+        Some("collections named `system.…` belong to MongoDB")
+    } else if name.starts_with("_odm.") {
+        Some("collections named `_odm.…` hold the framework's own documents")
+    } else {
+        None
+    }
+}
+
+/// The attributes with this name.
+pub(crate) fn named<'a>(attrs: &'a [Attribute], name: &str) -> impl Iterator<Item = &'a Attribute> {
+    attrs.iter().filter(move |attr| attr.path().is_ident(name))
+}

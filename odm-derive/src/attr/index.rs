@@ -1,0 +1,172 @@
+//! Indexes: `#[index(unique)]` on a field, `index(host, -time; unique)` on the struct.
+
+use proc_macro2::Span;
+use quote::ToTokens;
+use syn::{
+    Attribute, ExprClosure, Ident, LitInt, LitStr, Token,
+    ext::IdentExt,
+    meta::ParseNestedMeta,
+    parse::{Parse, ParseStream},
+};
+
+/// A declared index.
+pub(crate) struct IndexAttr {
+    pub(crate) keys: Vec<Key>,
+    pub(crate) options: Options,
+}
+
+/// One key of an index: the names of fields, from the document downwards.
+pub(crate) struct Key {
+    pub(crate) path: Vec<Ident>,
+    pub(crate) direction: Direction,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Ascending,
+    Descending,
+}
+
+/// What an index has beside its keys.
+#[derive(Default)]
+pub(crate) struct Options {
+    pub(crate) unique: bool,
+    pub(crate) sparse: bool,
+    pub(crate) descending: bool,
+    pub(crate) partial: Option<ExprClosure>,
+    pub(crate) expire_after_seconds: Option<LitInt>,
+    pub(crate) name: Option<LitStr>,
+}
+
+/// `#[index]` on a field, with its options.
+pub(crate) fn parse_field(attr: &Attribute) -> syn::Result<Options> {
+    match &attr.meta {
+        syn::Meta::Path(_) => Ok(Options::default()),
+        _ => attr.parse_args(),
+    }
+}
+
+/// `index(host, -time; unique)` inside `#[document(…)]`.
+pub(crate) fn parse_compound(meta: &ParseNestedMeta<'_>) -> syn::Result<IndexAttr> {
+    let content;
+    syn::parenthesized!(content in meta.input);
+    let mut keys = Vec::new();
+    while !content.is_empty() && !content.peek(Token![;]) {
+        keys.push(content.parse()?);
+        if !content.peek(Token![;]) && !content.is_empty() {
+            content.parse::<Token![,]>()?;
+        }
+    }
+    let options: Options = if content.is_empty() {
+        Options::default()
+    } else {
+        content.parse::<Token![;]>()?;
+        content.parse()?
+    };
+    if keys.is_empty() {
+        return Err(meta.error("an index has fields: `index(host, -time)`"));
+    }
+    if options.descending {
+        return Err(meta.error("in a compound index each field has its direction: `-time`"));
+    }
+    if keys.len() > 1
+        && let Some(seconds) = &options.expire_after_seconds
+    {
+        return Err(syn::Error::new_spanned(
+            seconds,
+            "an index that deletes expired documents has one field, the date",
+        ));
+    }
+    Ok(IndexAttr { keys, options })
+}
+
+impl Parse for Key {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let direction = if input.parse::<Option<Token![-]>>()?.is_some() {
+            Direction::Descending
+        } else {
+            Direction::Ascending
+        };
+        let mut path = vec![input.call(Ident::parse_any)?];
+        while input.parse::<Option<Token![.]>>()?.is_some() {
+            path.push(input.call(Ident::parse_any)?);
+        }
+        if input.peek(Token![=]) || input.peek(syn::token::Paren) {
+            return Err(input.error(
+                "options of an index stand behind a semicolon: `index(host, -time; unique)`",
+            ));
+        }
+        Ok(Self { path, direction })
+    }
+}
+
+impl Parse for Options {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let mut options = Self::default();
+        while !input.is_empty() {
+            options.parse_one(input)?;
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
+        Ok(options)
+    }
+}
+
+impl Options {
+    fn parse_one(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
+        let name = input.call(Ident::parse_any)?;
+        match name.to_string().as_str() {
+            "unique" => self.unique = true,
+            "sparse" => self.sparse = true,
+            "descending" => self.descending = true,
+            "partial" => {
+                input.parse::<Token![=]>()?;
+                self.partial = Some(input.parse()?);
+            }
+            "expire_after_seconds" => {
+                input.parse::<Token![=]>()?;
+                let seconds: LitInt = input.parse()?;
+                // The server's limit.
+                if seconds
+                    .base10_parse::<u64>()
+                    .is_ok_and(|s| s > i32::MAX as u64)
+                {
+                    return Err(syn::Error::new_spanned(
+                        seconds,
+                        "at most 2147483647 seconds",
+                    ));
+                }
+                self.expire_after_seconds = Some(seconds);
+            }
+            "name" => {
+                input.parse::<Token![=]>()?;
+                self.name = Some(input.parse()?);
+            }
+            other => {
+                return Err(syn::Error::new_spanned(
+                    &name,
+                    format!(
+                        "unknown option `{other}`: an index has `unique`, `sparse`, `descending`, `partial = |m| …`, \
+                         `expire_after_seconds = N` and `name = \"…\"`"
+                    ),
+                ));
+            }
+        }
+        if self.sparse
+            && let Some(partial) = &self.partial
+        {
+            return Err(syn::Error::new_spanned(
+                partial.to_token_stream(),
+                "an index is sparse or partial: say in the partial condition that the field exists",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Key {
+    pub(crate) fn span(&self) -> Span {
+        self.path.first().map_or_else(Span::call_site, Ident::span)
+    }
+}

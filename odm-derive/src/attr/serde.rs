@@ -1,0 +1,146 @@
+//! serde's attributes: what they say of stored names, and which of them cannot be honoured.
+
+use quote::ToTokens;
+use syn::{Attribute, Lit, LitStr, Token, meta::ParseNestedMeta};
+
+use super::named;
+use crate::{ctxt::Ctxt, rename::Rule};
+
+/// What serde's attributes say of a type.
+#[derive(Default)]
+pub(crate) struct SerdeContainer {
+    pub(crate) rename_all: Option<Rule>,
+    /// Fields that are missing in a document are read from a default.
+    pub(crate) default: bool,
+    /// The type is stored as something else: `transparent`, `from`, `try_from`, `into`.
+    pub(crate) other_form: bool,
+}
+
+/// What serde's attributes say of a field.
+#[derive(Default)]
+pub(crate) struct SerdeField {
+    pub(crate) rename: Option<LitStr>,
+    pub(crate) aliases: Vec<LitStr>,
+    pub(crate) default: bool,
+    pub(crate) skip: bool,
+}
+
+impl SerdeContainer {
+    pub(crate) fn parse(ctxt: &mut Ctxt, attrs: &[Attribute]) -> Self {
+        let mut found = Self::default();
+        for attr in named(attrs, "serde") {
+            let parsed = attr.parse_nested_meta(|meta| found.setting(&meta));
+            ctxt.ok(parsed);
+        }
+        found
+    }
+
+    fn setting(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
+        match meta.path.to_token_stream().to_string().as_str() {
+            "rename_all" => {
+                let name = symmetric(meta)?;
+                let rule = Rule::parse(&name.value())
+                    .ok_or_else(|| syn::Error::new_spanned(&name, "not a rule that serde knows"))?;
+                self.rename_all = Some(rule);
+            }
+            "default" => {
+                self.default = true;
+                skip_value(meta)?;
+            }
+            "transparent" | "from" | "try_from" | "into" => {
+                self.other_form = true;
+                skip_value(meta)?;
+            }
+            "deny_unknown_fields" => {
+                return Err(meta.error(
+                    "`deny_unknown_fields` refuses the bookkeeping that the framework keeps under `_odm`: leave it out; \
+                     unknown fields are kept by every update",
+                ));
+            }
+            "remote" => {
+                return Err(meta.error("`remote` is not supported: derive for a type of your own"));
+            }
+            // They change no stored name: `rename` of the type, `bound`, `crate`, `expecting`, and what only enums have.
+            _ => skip_value(meta)?,
+        }
+        Ok(())
+    }
+}
+
+impl SerdeField {
+    pub(crate) fn parse(ctxt: &mut Ctxt, attrs: &[Attribute]) -> Self {
+        let mut found = Self::default();
+        for attr in named(attrs, "serde") {
+            let parsed = attr.parse_nested_meta(|meta| found.setting(&meta));
+            ctxt.ok(parsed);
+        }
+        found
+    }
+
+    fn setting(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
+        let name = meta.path.to_token_stream().to_string();
+        match name.as_str() {
+            "rename" => self.rename = Some(symmetric(meta)?),
+            "alias" => self.aliases.push(meta.value()?.parse()?),
+            "default" => {
+                self.default = true;
+                skip_value(meta)?;
+            }
+            "skip" => self.skip = true,
+            "flatten" => {
+                return Err(meta.error(
+                    "`flatten` is not supported: the fields would have no place of their own to filter by or to update; \
+                     embed the struct under a name",
+                ));
+            }
+            "with" | "serialize_with" | "deserialize_with" => {
+                return Err(meta.error(format!(
+                    "`{name}` is not supported: values in filters and updates would be encoded otherwise than in the \
+                     document; put it on a newtype that derives `Embedded`"
+                )));
+            }
+            "skip_serializing" | "skip_deserializing" => {
+                return Err(meta.error(format!(
+                    "`{name}` is not supported: what is written must be what is read; use `skip`"
+                )));
+            }
+            "borrow" => {
+                return Err(meta.error("`borrow` is not supported: a document owns its values"));
+            }
+            "getter" => return Err(meta.error("`getter` is not supported")),
+            // `skip_serializing_if` and `bound` change no name.
+            _ => skip_value(meta)?,
+        }
+        Ok(())
+    }
+}
+
+/// `rename = "…"`, and not one name for writing and another for reading.
+fn symmetric(meta: &ParseNestedMeta<'_>) -> syn::Result<LitStr> {
+    if meta.input.peek(Token![=]) {
+        return meta.value()?.parse();
+    }
+    let mut names = Vec::new();
+    meta.parse_nested_meta(|side| {
+        names.push(side.value()?.parse::<LitStr>()?);
+        Ok(())
+    })?;
+    match names.as_slice() {
+        [a, b] if a.value() == b.value() => Ok(a.clone()),
+        _ => Err(meta.error(
+            "a field has one name, for writing and for reading: what is written must be what is read",
+        )),
+    }
+}
+
+/// Skips the value of a setting that makes no difference here.
+fn skip_value(meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
+    if meta.input.peek(Token![=]) {
+        meta.value()?.parse::<Lit>()?;
+    } else if meta.input.peek(syn::token::Paren) {
+        let content;
+        syn::parenthesized!(content in meta.input);
+        content.parse::<proc_macro2::TokenStream>()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! The errors of one derive, all reported at once.
+
+use proc_macro2::TokenStream;
+use quote::ToTokens;
+
+/// Collects errors.
+#[derive(Default)]
+pub(crate) struct Ctxt {
+    errors: Vec<syn::Error>,
+}
+
+impl Ctxt {
+    /// An error at these tokens.
+    pub(crate) fn error(&mut self, at: impl ToTokens, message: impl std::fmt::Display) {
+        self.errors.push(syn::Error::new_spanned(at, message));
+    }
+
+    /// The value of a result, or its error kept.
+    pub(crate) fn ok<T>(&mut self, result: syn::Result<T>) -> Option<T> {
+        result.map_err(|error| self.errors.push(error)).ok()
+    }
+
+    /// Whether there was no error so far.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.errors.is_empty()
+    }
+
+    /// The errors as code, if there are any.
+    pub(crate) fn into_errors(self) -> Option<TokenStream> {
+        (!self.errors.is_empty()).then(|| {
+            self.errors
+                .iter()
+                .map(syn::Error::to_compile_error)
+                .collect()
+        })
+    }
+}

@@ -1,0 +1,225 @@
+//! `#[derive(Embedded)]`.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{Data, DeriveInput, Fields, GenericParam, ext::IdentExt};
+
+use super::{private, quiet, where_bounds, with_params};
+use crate::{
+    attr::{Container, SerdeContainer},
+    ctxt::Ctxt,
+    model::Model,
+};
+
+pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream> {
+    let container = Container::parse(ctxt, input, "embedded", &[]);
+    let private = private(&container.krate);
+    if let Some(lifetime) = input.generics.lifetimes().next() {
+        ctxt.error(lifetime, "an embedded value is owned: it has no lifetimes");
+    }
+    match &input.data {
+        Data::Enum(_) => Some(value(ctxt, input, None, &private)),
+        Data::Struct(data) => match &data.fields {
+            Fields::Unnamed(fields) if fields.unnamed.len() == 1 => Some(value(
+                ctxt,
+                input,
+                fields.unnamed.first().map(|field| &field.ty),
+                &private,
+            )),
+            // Told apart without reporting: `Model::parse` reads the attributes again.
+            Fields::Named(_)
+                if SerdeContainer::parse(&mut Ctxt::default(), &input.attrs).other_form =>
+            {
+                Some(value(ctxt, input, None, &private))
+            }
+            _ => structure(ctxt, input, &private),
+        },
+        Data::Union(_) => structure(ctxt, input, &private),
+    }
+}
+
+/// A struct: its fields can be reached.
+fn structure(ctxt: &mut Ctxt, input: &DeriveInput, private: &TokenStream) -> Option<TokenStream> {
+    let model = Model::parse(ctxt, input, "Embedded")?;
+    for field in &model.fields {
+        if !field.indexes.is_empty() {
+            ctxt.error(
+                field.ident,
+                "indexes belong to a collection: declare it on the document, `#[document(index(outer.inner))]`",
+            );
+        }
+        if field.stored == "_id" {
+            ctxt.error(
+                field.ident,
+                "only a document has an `_id`: an embedded struct has no place of its own",
+            );
+        }
+    }
+    let tree = tree(&model, private);
+    let implementation = implementation(&model, private);
+    let layout = ctxt.is_clean().then(|| model.layout_checks(private));
+    Some(quote!(#tree #implementation #layout))
+}
+
+fn tree(model: &Model<'_>, private: &TokenStream) -> TokenStream {
+    let input = model.input;
+    let (name, vis, ident) = (&input.ident, &input.vis, model.fields_ident());
+    let scope = quote!(__M: 'static, __R: 'static, __S: 'static,);
+    let scope_names = quote!(__M, __R, __S,);
+    let (decl, names) = with_params(&input.generics, &scope, &scope_names);
+    let (_, own) = with_params(&input.generics, &quote!(), &quote!());
+    let (_, _, where_clause) = input.generics.split_for_impl();
+    let accessors = model.fields.iter().map(|field| {
+        field.accessor(
+            private,
+            &quote!(#private::Place::path(&self.whole)),
+            [&quote!(__M), &quote!(__R), &quote!(__S)],
+        )
+    });
+    let doc = format!("The fields of [`{}`] in a document.", name.unraw());
+    let quiet = quiet();
+    quote! {
+        #[doc = #doc]
+        #quiet
+        #vis struct #ident #decl #where_clause {
+            whole: #private::Field<__M, #name #own, __R, __S>,
+        }
+
+        #[automatically_derived]
+        #quiet
+        impl #decl #private::FromPath for #ident #names #where_clause {
+            fn from_path(path: #private::Path) -> Self {
+                Self { whole: #private::FromPath::from_path(path) }
+            }
+        }
+
+        #[automatically_derived]
+        #quiet
+        impl #decl #private::Place for #ident #names #where_clause {
+            type Scope = __M;
+            type Value = #name #own;
+            type Role = __R;
+            type Shape = __S;
+            fn path(&self) -> #private::Path {
+                #private::Place::path(&self.whole)
+            }
+        }
+
+        #[automatically_derived]
+        #quiet
+        impl #decl ::core::ops::Deref for #ident #names #where_clause {
+            type Target = #private::Field<__M, #name #own, __R, __S>;
+            fn deref(&self) -> &Self::Target {
+                &self.whole
+            }
+        }
+
+        #[automatically_derived]
+        #quiet
+        impl #decl #ident #names #where_clause {
+            #(#accessors)*
+        }
+    }
+}
+
+fn implementation(model: &Model<'_>, private: &TokenStream) -> TokenStream {
+    let input = model.input;
+    let (name, ident) = (&input.ident, model.fields_ident());
+    let (_, own) = with_params(&input.generics, &quote!(), &quote!());
+    let (_, names) = with_params(&input.generics, &quote!(), &quote!(__M, __R, __S,));
+    let (impl_generics, _, where_clause) = input.generics.split_for_impl();
+    let (closed_decl, _) = with_params(
+        &input.generics,
+        &quote!(__Schema: #private::Schema,),
+        &quote!(),
+    );
+    let bounds = where_bounds(&input.generics);
+    let validation = model.validation(private, &quote!(path));
+    let rewrites = model.rewrites(private);
+    let types = model.closed_types();
+    let quiet = quiet();
+    quote! {
+        #[automatically_derived]
+        #quiet
+        impl #impl_generics #private::Stored for #name #own #where_clause {
+            type Kind = #private::kind::Struct;
+            type Fields<__M: 'static, __R: 'static, __S: 'static> = #ident #names;
+            const REWRITES: bool = #rewrites;
+            fn validate(&self, path: &#private::Path) -> #private::Result<()> {
+                let _ = path;
+                #validation
+            }
+        }
+
+        #[automatically_derived]
+        impl #impl_generics #private::Embedded for #name #own #where_clause {}
+
+        #[automatically_derived]
+        impl #closed_decl #private::Closed<__Schema> for #name #own
+        where
+            #bounds
+            #(#types: #private::Closed<__Schema>,)*
+        {}
+    }
+}
+
+/// An enum, or a newtype with `inner`: one value, compared and set as a whole.
+fn value(
+    ctxt: &mut Ctxt,
+    input: &DeriveInput,
+    inner: Option<&syn::Type>,
+    private: &TokenStream,
+) -> TokenStream {
+    SerdeContainer::parse(ctxt, &input.attrs);
+    for param in &input.generics.params {
+        if let GenericParam::Type(param) = param {
+            ctxt.error(
+                param,
+                "an enum or a newtype that is stored as one value has no type parameters",
+            );
+        }
+    }
+    let name = &input.ident;
+    let quiet = quiet();
+    // A newtype can be compared by order if what is inside can, and be an id; the bound on all lifetimes lets the
+    // compiler ask that only where it is used.
+    let newtype = inner.map(|inner| {
+        quote! {
+            #[automatically_derived]
+            #[diagnostic::do_not_recommend]
+            impl #private::Ordered for #name where for<'__a> #inner: #private::Ordered {}
+
+            #[automatically_derived]
+            #[diagnostic::do_not_recommend]
+            impl<__T: #private::Document<Id = #name>> #private::IntoKey<__T> for #name {
+                fn into_key(self) -> #name {
+                    self
+                }
+            }
+
+            #[automatically_derived]
+            #[diagnostic::do_not_recommend]
+            impl<__T: #private::Document<Id = #name>> #private::IntoKey<__T> for &#name {
+                fn into_key(self) -> #name {
+                    ::core::clone::Clone::clone(self)
+                }
+            }
+        }
+    });
+    quote! {
+        #[automatically_derived]
+        #quiet
+        impl #private::Stored for #name {
+            type Kind = #private::kind::Value;
+            type Fields<__M: 'static, __R: 'static, __S: 'static> = #private::Field<__M, #name, __R, __S>;
+        }
+
+        #[automatically_derived]
+        impl #private::Embedded for #name {}
+
+        #[automatically_derived]
+        impl<__Schema: #private::Schema> #private::Closed<__Schema> for #name {}
+
+        #newtype
+    }
+}

@@ -1,0 +1,52 @@
+//! `#[derive(Projection)]`.
+
+use proc_macro2::TokenStream;
+use quote::{quote, quote_spanned};
+use syn::{DeriveInput, ext::IdentExt, spanned::Spanned};
+
+use super::{private, quiet};
+use crate::{attr::Container, ctxt::Ctxt, model::Projected};
+
+pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream> {
+    let container = Container::parse(ctxt, input, "projection", &["of"]);
+    let projected = Projected::parse(ctxt, input)?;
+    let Some(of) = &container.of else {
+        ctxt.error(&input.ident, "of which model? Say `#[projection(of = …)]`");
+        return None;
+    };
+    let private = private(&container.krate);
+    let name = &input.ident;
+    let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
+    let stored = projected.fields.iter().map(|field| &field.stored);
+    let checks = projected.fields.iter().map(|field| {
+        let (ident, ty, stored) = (field.ident, field.ty, &field.stored);
+        let rust = ident.unraw().to_string();
+        let message = format!(
+            "the field is stored under another name in the model than `{stored}`: give both the same `rename` and `rename_all`"
+        );
+        let accessor = quote_spanned!(ident.span()=> .#ident());
+        let holds = quote_spanned!(ty.span()=> #private::holds::<#ty, _>);
+        let same = quote_spanned! {ident.span()=>
+            const _: () = ::core::assert!(
+                <#of as #private::Document>::MODEL.stores_as(#rust, #stored),
+                #message
+            );
+        };
+        (quote!(#holds(<#of as #private::Document>::fields() #accessor);), same)
+    });
+    let (types, names): (Vec<_>, Vec<_>) = checks.unzip();
+    let quiet = quiet();
+    Some(quote! {
+        #[automatically_derived]
+        #quiet
+        impl #impl_generics #private::Projection for #name #type_generics #where_clause {
+            type Of = #of;
+            const FIELDS: #private::Option<&'static [&'static str]> = #private::Some(&[#(#stored),*]);
+        }
+        const _: () = {
+            #quiet
+            fn types #impl_generics () #where_clause { #(#types)* }
+        };
+        #(#names)*
+    })
+}

@@ -1,0 +1,69 @@
+//! What stands in for a type that no derive can understand: enough that its uses give no errors of their own.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::DeriveInput;
+
+use crate::{
+    attr::Container,
+    ctxt::Ctxt,
+    expand::{private, quiet},
+};
+
+/// A document without fields.
+pub(crate) fn document(input: &DeriveInput) -> TokenStream {
+    let (private, quiet) = (krate(input, "document"), quiet());
+    let name = &input.ident;
+    let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
+    quote! {
+        #quiet
+        impl #impl_generics #private::Document for #name #type_generics #where_clause {
+            type Id = ::std::primitive::i64;
+            type Fields = #private::Path;
+            const COLLECTION: &'static str = "";
+            const MODEL: #private::Model = #private::Model::UNKNOWN;
+            fn id(&self) -> &::std::primitive::i64 { &0 }
+            fn validate(&self) -> #private::Result<()> { #private::Ok(()) }
+            fn indexes() -> #private::Vec<#private::Index> { #private::Vec::new() }
+        }
+    }
+}
+
+/// An embedded struct without fields.
+pub(crate) fn embedded(input: &DeriveInput) -> TokenStream {
+    let private = krate(input, "embedded");
+    let name = &input.ident;
+    let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
+    quote! {
+        impl #impl_generics #private::Stored for #name #type_generics #where_clause {
+            type Kind = #private::kind::Struct;
+            type Fields<__M: 'static, __R: 'static, __S: 'static> = #private::Field<__M, Self, __R, __S>;
+        }
+        impl #impl_generics #private::Embedded for #name #type_generics #where_clause {}
+    }
+}
+
+/// A schema of nothing.
+pub(crate) fn schema(input: &DeriveInput) -> TokenStream {
+    let private = krate(input, "schema");
+    let name = &input.ident;
+    quote! {
+        impl #private::Schema for #name {
+            const MODELS: &'static [&'static #private::Model] = &[];
+            fn indexes() -> #private::Vec<(&'static #private::Model, #private::Vec<#private::Index>)> {
+                #private::Vec::new()
+            }
+        }
+    }
+}
+
+/// Nothing: without a model there is nothing to stand in for.
+pub(crate) fn projection(_: &DeriveInput) -> TokenStream {
+    TokenStream::new()
+}
+
+/// The path of the crate, as far as the attribute can be read; its errors are reported elsewhere.
+fn krate(input: &DeriveInput, attribute: &str) -> TokenStream {
+    let known = ["collection", "index", "models"];
+    private(&Container::parse(&mut Ctxt::default(), input, attribute, &known).krate)
+}

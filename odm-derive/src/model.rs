@@ -1,0 +1,296 @@
+//! The input of `Document` and `Embedded`, understood.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, format_ident, quote};
+use syn::{
+    Attribute, Data, DeriveInput, Fields, Ident, Token, Type, Visibility, ext::IdentExt,
+    punctuated::Punctuated,
+};
+
+use crate::{
+    attr::{Layout, Options, SerdeContainer, SerdeField, named, parse_field},
+    ctxt::Ctxt,
+};
+
+/// A struct with named fields.
+pub(crate) struct Model<'a> {
+    pub(crate) input: &'a DeriveInput,
+    pub(crate) fields: Vec<Field<'a>>,
+    pub(crate) serde: SerdeContainer,
+}
+
+/// A field that is stored.
+pub(crate) struct Field<'a> {
+    pub(crate) ident: &'a Ident,
+    pub(crate) vis: &'a Visibility,
+    pub(crate) ty: &'a Type,
+    pub(crate) docs: Vec<&'a Attribute>,
+    /// The name under which serde writes it.
+    pub(crate) stored: String,
+    pub(crate) layout: Layout,
+    pub(crate) indexes: Vec<Options>,
+    /// serde's `alias` or `default` on it: a document may hold it elsewhere or not at all.
+    pub(crate) rewrites: bool,
+}
+
+impl<'a> Model<'a> {
+    /// Understands a struct with named fields; `what` is the derive that asks.
+    pub(crate) fn parse(ctxt: &mut Ctxt, input: &'a DeriveInput, what: &str) -> Option<Self> {
+        let serde = SerdeContainer::parse(ctxt, &input.attrs);
+        let fields = named_fields(ctxt, input, what)?;
+        let fields: Vec<_> = fields
+            .iter()
+            .filter_map(|field| Field::parse(ctxt, field, &serde))
+            .collect();
+        refuse_same_names(ctxt, &fields);
+        Some(Self {
+            input,
+            fields,
+            serde,
+        })
+    }
+
+    /// The name of the generated field tree.
+    pub(crate) fn fields_ident(&self) -> Ident {
+        format_ident!("{}Fields", self.input.ident.unraw())
+    }
+
+    /// The generated checks that each field's type fits its attribute.
+    pub(crate) fn layout_checks(&self, private: &TokenStream) -> TokenStream {
+        let checks = self.fields.iter().map(|field| {
+            let ty = field.ty;
+            let check = match &field.layout {
+                Layout::Plain => quote!(plain),
+                Layout::Embed => quote!(embeds),
+                Layout::EmbedMany(_) => quote!(embeds_many),
+                Layout::Reference(_) => quote!(refers),
+            };
+            quote!(#private::#check::<#ty>();)
+        });
+        let (impl_generics, _, where_clause) = self.input.generics.split_for_impl();
+        quote! {
+            const _: () = {
+                #[allow(dead_code, clippy::extra_unused_type_parameters, clippy::missing_const_for_fn, reason = "only compiled")]
+                fn layout #impl_generics () #where_clause { #(#checks)* }
+            };
+        }
+    }
+
+    /// The generated body of `validate`, for a value `self` and the path before its fields.
+    pub(crate) fn validation(&self, private: &TokenStream, path: &TokenStream) -> TokenStream {
+        let checks = self
+            .fields
+            .iter()
+            .filter(|field| !field.layout.is_plain())
+            .map(|field| {
+                let (ident, stored) = (field.ident, &field.stored);
+                let len = field.layout.max().map(
+                    |max| quote!(#private::validate_len(&self.#ident, &path.then(#stored), #max)?;),
+                );
+                quote! {
+                    #len
+                    #private::validate(&self.#ident, &path.then(#stored))?;
+                }
+            })
+            .collect::<TokenStream>();
+        if checks.is_empty() {
+            return quote!(#private::Ok(()));
+        }
+        quote! {
+            let path = #path;
+            #checks
+            #private::Ok(())
+        }
+    }
+
+    /// The types that may refer to other models, for the bounds of `Closed`.
+    pub(crate) fn closed_types(&self) -> impl Iterator<Item = &'a Type> {
+        self.fields
+            .iter()
+            // A type inside itself asks for nothing new, and the compiler would go round in a circle.
+            .filter(|field| !field.layout.is_plain() && !mentions(field.ty, &self.input.ident))
+            .map(|field| field.ty)
+    }
+
+    /// The generated answer to whether a stored value may hold a field elsewhere, or not at all.
+    pub(crate) fn rewrites(&self, private: &TokenStream) -> TokenStream {
+        let own = self.serde.default || self.fields.iter().any(|field| field.rewrites);
+        let nested = self.closed_types();
+        quote!(#own #(|| <#nested as #private::Stored>::REWRITES)*)
+    }
+}
+
+impl<'a> Field<'a> {
+    fn parse(ctxt: &mut Ctxt, field: &'a syn::Field, container: &SerdeContainer) -> Option<Self> {
+        let ident = field.ident.as_ref()?;
+        let serde = SerdeField::parse(ctxt, &field.attrs);
+        if serde.skip {
+            for attr in ["embed", "reference", "index"]
+                .iter()
+                .flat_map(|name| named(&field.attrs, name))
+            {
+                ctxt.error(attr, "serde skips this field: it is not stored");
+            }
+            return None;
+        }
+        let stored = stored_name(ident, &serde, container);
+        if let Some(reason) = refuse_name(&stored) {
+            match &serde.rename {
+                Some(rename) => ctxt.error(rename, reason),
+                None => ctxt.error(ident, reason),
+            }
+        }
+        let layout = Layout::parse(ctxt, &field.attrs, &field.ty);
+        let indexes = named(&field.attrs, "index")
+            .filter_map(|attr| ctxt.ok(parse_field(attr)))
+            .collect();
+        Some(Self {
+            ident,
+            vis: &field.vis,
+            ty: &field.ty,
+            docs: named(&field.attrs, "doc").collect(),
+            stored,
+            layout,
+            indexes,
+            rewrites: !serde.aliases.is_empty() || serde.default,
+        })
+    }
+
+    /// Its accessor in a field tree: a place in `model` with this role and shape, at `path`.
+    pub(crate) fn accessor(
+        &self,
+        private: &TokenStream,
+        path: &TokenStream,
+        [model, role, shape]: [&TokenStream; 3],
+    ) -> TokenStream {
+        let (ident, vis, ty, stored) = (self.ident, self.vis, self.ty, &self.stored);
+        let docs = if self.docs.is_empty() {
+            let text = format!("The field `{stored}`.");
+            quote!(#[doc = #text])
+        } else {
+            let docs = &self.docs;
+            quote!(#(#docs)*)
+        };
+        let step = match self.layout.max() {
+            Some(max) => quote!(then_bounded(#stored, #max)),
+            None => quote!(then(#stored)),
+        };
+        quote! {
+            #docs
+            #[must_use]
+            #vis fn #ident(&self) -> <#ty as #private::Stored>::Fields<#model, #role, #shape> {
+                #private::FromPath::from_path(#path.#step)
+            }
+        }
+    }
+}
+
+/// The input of `Projection`: names and types, without layout.
+pub(crate) struct Projected<'a> {
+    pub(crate) fields: Vec<ProjectedField<'a>>,
+}
+
+/// A field that is read.
+pub(crate) struct ProjectedField<'a> {
+    pub(crate) ident: &'a Ident,
+    pub(crate) ty: &'a Type,
+    pub(crate) stored: String,
+}
+
+impl<'a> Projected<'a> {
+    pub(crate) fn parse(ctxt: &mut Ctxt, input: &'a DeriveInput) -> Option<Self> {
+        let container = SerdeContainer::parse(ctxt, &input.attrs);
+        let fields = named_fields(ctxt, input, "Projection")?
+            .iter()
+            .filter_map(|field| {
+                let ident = field.ident.as_ref()?;
+                let serde = SerdeField::parse(ctxt, &field.attrs);
+                (!serde.skip).then(|| ProjectedField {
+                    ident,
+                    ty: &field.ty,
+                    stored: stored_name(ident, &serde, &container),
+                })
+            })
+            .collect();
+        Some(Self { fields })
+    }
+}
+
+/// The fields of a struct that has names for them.
+fn named_fields<'a>(
+    ctxt: &mut Ctxt,
+    input: &'a DeriveInput,
+    what: &str,
+) -> Option<&'a Punctuated<syn::Field, Token![,]>> {
+    match &input.data {
+        Data::Struct(data) => {
+            if let Fields::Named(fields) = &data.fields {
+                return Some(&fields.named);
+            }
+            ctxt.error(
+                &input.ident,
+                format!(
+                    "`{what}` needs a struct with named fields: they are the fields of the document"
+                ),
+            );
+        }
+        Data::Enum(_) | Data::Union(_) => ctxt.error(
+            &input.ident,
+            format!("`{what}` is for structs in this version: put the enum into a field"),
+        ),
+    }
+    None
+}
+
+/// The name under which serde writes a field.
+fn stored_name(ident: &Ident, field: &SerdeField, container: &SerdeContainer) -> String {
+    let name = ident.unraw().to_string();
+    match (&field.rename, container.rename_all) {
+        (Some(rename), _) => rename.value(),
+        (None, Some(rule)) => rule.field(&name),
+        (None, None) => name,
+    }
+}
+
+/// Two fields of one name would be written over each other.
+fn refuse_same_names(ctxt: &mut Ctxt, fields: &[Field<'_>]) {
+    for (i, field) in fields.iter().enumerate() {
+        if fields[..i]
+            .iter()
+            .any(|before| before.stored == field.stored)
+        {
+            ctxt.error(
+                field.ident,
+                format!("another field is stored as `{}` already", field.stored),
+            );
+        }
+    }
+}
+
+fn refuse_name(stored: &str) -> Option<String> {
+    let reason = if stored.is_empty() {
+        "a stored field has a name"
+    } else if stored.contains('.') {
+        "a stored name has no dot: it would be read as a path"
+    } else if stored.starts_with('$') {
+        "a stored name does not begin with `$`: it would be read as an operator"
+    } else if stored.contains('\0') {
+        "a stored name has no null byte"
+    } else if stored == "_odm" {
+        "`_odm` holds the framework's bookkeeping"
+    } else {
+        return None;
+    };
+    Some(reason.to_owned())
+}
+
+fn mentions(ty: &Type, ident: &Ident) -> bool {
+    fn any(tokens: TokenStream, ident: &Ident) -> bool {
+        tokens.into_iter().any(|token| match token {
+            proc_macro2::TokenTree::Ident(other) => other == *ident || other == "Self",
+            proc_macro2::TokenTree::Group(group) => any(group.stream(), ident),
+            _ => false,
+        })
+    }
+    any(ty.to_token_stream(), ident)
+}

@@ -1,0 +1,365 @@
+//! Queries.
+
+use std::{
+    collections::VecDeque,
+    marker::PhantomData,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bson::RawDocumentBuf;
+use futures_core::Stream;
+use futures_util::{StreamExt, stream};
+
+use crate::{
+    Error, ErrorKind, Result,
+    backend::{Cursor, Executor, drain, operation},
+    decode::decode_all,
+    document::Document,
+    error,
+    projection::{self, Projection},
+    query::{Filter, IntoFilter, IntoSort, Node, Sort, sort_to_raw},
+    relation::{Append, Children, IntoJoin, Join, Joins},
+    schema::{Contains, Schema},
+};
+
+/// A query over the documents of the model `T`, read as `P` and joined with `J`; made by
+/// [`Session::find`](crate::Session::find).
+///
+/// It runs when one of [`one`](Self::one), [`first`](Self::first), [`all`](Self::all), [`stream`](Self::stream),
+/// [`count`](Self::count) and [`exists`](Self::exists) is called.
+///
+/// ```
+/// # use odm::prelude::*;
+/// # #[derive(Serialize, Deserialize, Document)]
+/// # #[document(collection = "parts")]
+/// # struct Part { #[serde(rename = "_id")] id: i64, name: String }
+/// # #[derive(Serialize, Deserialize, Document)]
+/// # #[document(collection = "products")]
+/// # struct Product { #[serde(rename = "_id")] id: i64, name: String, #[reference] parts: Vec<Ref<Part>> }
+/// # #[derive(Schema)] #[schema(models(Part, Product))] struct Shop;
+/// # async fn example(db: odm::Database<Shop>) -> odm::Result<()> {
+/// let products = db
+///     .find::<Product>()
+///     .filter(|p| p.name().starts_with("left"))
+///     .sort(|p| p.name().asc())
+///     .with(|p| p.parts())
+///     .limit(100)
+///     .all()
+///     .await?;
+/// for (product, parts) in &products {
+///     println!("{}", product.name);
+///     for part in parts {
+///         match part {
+///             Loaded(part) => println!("    {}", part.name),
+///             Missing(id) => println!("    no part {id}"),
+///         }
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a query runs when `one`, `first`, `all`, `stream`, `count` or `exists` is called"]
+pub struct Find<S, T: Document, P = T, J = ()> {
+    executor: Arc<dyn Executor>,
+    filter: Node,
+    sort: Vec<Sort<T>>,
+    limit: Option<u64>,
+    joins: J,
+    of: PhantomData<fn() -> (S, P)>,
+}
+
+impl<S: Schema, T: Document> Find<S, T> {
+    pub(crate) fn new(executor: Arc<dyn Executor>) -> Self {
+        Self {
+            executor,
+            filter: Node::All,
+            sort: Vec::new(),
+            limit: None,
+            joins: (),
+            of: PhantomData,
+        }
+    }
+
+    /// Reads only the fields of a [`Projection`].
+    pub fn select<P: Projection<Of = T>>(self) -> Find<S, T, P> {
+        Find {
+            executor: self.executor,
+            filter: self.filter,
+            sort: self.sort,
+            limit: self.limit,
+            joins: (),
+            of: PhantomData,
+        }
+    }
+}
+
+impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> Find<S, T, P, J> {
+    /// Only documents that meet the condition, and those of further calls.
+    pub fn filter<F: IntoFilter<T>>(mut self, condition: impl FnOnce(T::Fields) -> F) -> Self {
+        if let Some(filter) = condition(T::fields()).into_filter() {
+            self.filter = self.filter.and(filter.into_node());
+        }
+        self
+    }
+
+    /// In this order; a further call orders what this one leaves equal.
+    pub fn sort<O: IntoSort<T>>(mut self, order: impl FnOnce(T::Fields) -> O) -> Self {
+        self.sort.extend(order(T::fields()).into_sorts());
+        self
+    }
+
+    /// This many documents at most.
+    pub fn limit(mut self, limit: u64) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Brings along what a reference leads to: one query more, whatever the number of documents.
+    ///
+    /// The item becomes a tuple with a [`Link`](crate::relation::Link), an option of one or
+    /// [`Links`](crate::relation::Links). Up to 10,000 different ids go into one query.
+    pub fn with<K: IntoJoin<Scope = T>>(
+        self,
+        relation: impl FnOnce(T::Fields) -> K,
+    ) -> Find<S, T, P, J::Then>
+    where
+        J: Append<Join<T, K::Out>>,
+    {
+        let join = relation(T::fields()).into_join();
+        self.append(join)
+    }
+
+    /// Brings along the documents that refer to each: one query more, whatever the number of documents.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "hosts")]
+    /// # struct Host { #[serde(rename = "_id")] id: i64, name: String }
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "logmsgs", index(host, -time))]
+    /// # struct LogMessage { #[serde(rename = "_id")] id: ObjectId, time: DateTime, #[reference] host: Ref<Host> }
+    /// # #[derive(Schema)] #[schema(models(Host, LogMessage))] struct Logs;
+    /// # async fn example(db: odm::Database<Logs>) -> odm::Result<()> {
+    /// let hosts = db
+    ///     .find::<Host>()
+    ///     .with_children(LogMessage::by(|m| m.host()).sort(|m| m.time().desc()).limit(10))
+    ///     .all()
+    ///     .await?;
+    /// # let _: Vec<(Host, Vec<LogMessage>)> = hosts;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_children<C: Document, K: Joins<C>>(
+        self,
+        children: Children<C, T, K>,
+    ) -> Find<S, T, P, J::Then>
+    where
+        J: Append<Join<T, Vec<K::Item>>>,
+        S: Contains<C>,
+    {
+        self.append(children.into_join())
+    }
+
+    fn append<X>(self, join: X) -> Find<S, T, P, J::Then>
+    where
+        J: Append<X>,
+    {
+        Find {
+            executor: self.executor,
+            filter: self.filter,
+            sort: self.sort,
+            limit: self.limit,
+            joins: self.joins.append(join),
+            of: PhantomData,
+        }
+    }
+
+    /// The only document that matches.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](ErrorKind::NotFound) if none does, [`NotUnique`](ErrorKind::NotUnique) if several do.
+    pub async fn one(self) -> Result<J::Item> {
+        let mut items = self.limit(2).all().await?;
+        match (items.pop(), items.is_empty()) {
+            (Some(item), true) => Ok(item),
+            (None, _) => Err(error::of_model::<T>(Error::new(
+                ErrorKind::NotFound,
+                "no document meets the condition",
+            ))),
+            (Some(_), false) => Err(error::of_model::<T>(Error::new(
+                ErrorKind::NotUnique,
+                "more than one document meets the condition: narrow it, or ask for the `first`",
+            ))),
+        }
+    }
+
+    /// The first document that matches, if any.
+    ///
+    /// # Errors
+    ///
+    /// Those of the backend, and of a document that does not fit the model.
+    pub async fn first(self) -> Result<Option<J::Item>> {
+        Ok(self.limit(1).all().await?.pop())
+    }
+
+    /// All documents that match.
+    ///
+    /// # Errors
+    ///
+    /// Those of the backend, and that of the first document that does not fit the model;
+    /// [`stream`](Self::stream) reads past such documents.
+    pub async fn all(self) -> Result<Vec<J::Item>> {
+        let executor = self.executor.clone();
+        let raws = drain(
+            executor
+                .find(self.to_operation()?)
+                .await
+                .map_err(error::of_model::<T>)?,
+        );
+        let raws = raws.await.map_err(error::of_model::<T>)?;
+        let items = assemble::<P, J>(executor, raws, self.joins).await?;
+        items.into_iter().collect()
+    }
+
+    /// The documents that match, one after the other, read in batches.
+    ///
+    /// A document that does not fit the model is an error in its place, and the stream goes on behind it. Joins are
+    /// loaded for each batch.
+    pub fn stream(self) -> Rows<J::Item> {
+        let start = State::<S, T, P, J>::Start(self);
+        Rows(Box::pin(stream::unfold(start, State::next)))
+    }
+
+    /// How many documents match, up to the limit.
+    ///
+    /// # Errors
+    ///
+    /// Those of the backend.
+    pub async fn count(self) -> Result<u64> {
+        let count = operation::Count {
+            collection: T::COLLECTION.into(),
+            filter: self.raw_filter()?,
+            limit: self.limit,
+        };
+        self.executor
+            .count(count)
+            .await
+            .map_err(error::of_model::<T>)
+    }
+
+    /// Whether a document matches.
+    ///
+    /// # Errors
+    ///
+    /// Those of the backend.
+    pub async fn exists(self) -> Result<bool> {
+        Ok(self.limit(1).count().await? > 0)
+    }
+
+    fn raw_filter(&self) -> Result<RawDocumentBuf> {
+        Filter::<T>::from_node(self.filter.clone())
+            .to_raw()
+            .map_err(error::of_model::<T>)
+    }
+
+    fn to_operation(&self) -> Result<operation::Find> {
+        Ok(operation::Find {
+            collection: T::COLLECTION.into(),
+            filter: self.raw_filter()?,
+            projection: projection::to_raw::<P>(&self.joins.needs()?)?,
+            sort: sort_to_raw(&self.sort)?,
+            limit: self.limit,
+        })
+    }
+}
+
+/// Documents as the query gives them: decoded, and joined.
+async fn assemble<P: Projection, J: Joins<P>>(
+    executor: Arc<dyn Executor>,
+    raws: Vec<RawDocumentBuf>,
+    joins: J,
+) -> Result<Vec<Result<J::Item>>> {
+    let (roots, raws) = decode_all::<P>(raws);
+    joins.load(executor, raws, roots).await
+}
+
+/// The documents of a query, one after the other: a [`Stream`].
+#[must_use = "a stream reads nothing until it is polled"]
+pub struct Rows<T>(Pin<Box<dyn Stream<Item = Result<T>> + Send>>);
+
+impl<T> Rows<T> {
+    /// The next document, if there is one more.
+    pub async fn next(&mut self) -> Option<Result<T>> {
+        self.0.next().await
+    }
+}
+
+impl<T> Stream for Rows<T> {
+    type Item = Result<T>;
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.as_mut().poll_next(cx)
+    }
+}
+
+enum State<S, T: Document, P: Projection<Of = T>, J: Joins<P>> {
+    Start(Find<S, T, P, J>),
+    Open(Open<P, J>),
+    Over,
+}
+
+struct Open<P: Projection, J: Joins<P>> {
+    executor: Arc<dyn Executor>,
+    cursor: Box<dyn Cursor>,
+    joins: J,
+    ready: VecDeque<Result<J::Item>>,
+    of: PhantomData<fn() -> P>,
+}
+
+impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> State<S, T, P, J> {
+    async fn next(self) -> Option<(Result<J::Item>, Self)> {
+        let mut open = match self {
+            Self::Over => return None,
+            Self::Open(open) => open,
+            Self::Start(find) => match Open::start(find).await {
+                Ok(open) => open,
+                Err(error) => return Some((Err(error::of_model::<T>(error)), Self::Over)),
+            },
+        };
+        while open.ready.is_empty() {
+            match open.fill().await {
+                Ok(true) => {}
+                Ok(false) => return None,
+                // A cursor that failed has no way to go on.
+                Err(error) => return Some((Err(error::of_model::<T>(error)), Self::Over)),
+            }
+        }
+        let item = open.ready.pop_front()?;
+        Some((item, Self::Open(open)))
+    }
+}
+
+impl<P: Projection, J: Joins<P>> Open<P, J> {
+    async fn start<S: Schema>(find: Find<S, P::Of, P, J>) -> Result<Self> {
+        Ok(Self {
+            cursor: find.executor.find(find.to_operation()?).await?,
+            executor: find.executor,
+            joins: find.joins,
+            ready: VecDeque::new(),
+            of: PhantomData,
+        })
+    }
+
+    async fn fill(&mut self) -> Result<bool> {
+        let raws = self.cursor.next_batch().await?;
+        if raws.is_empty() {
+            return Ok(false);
+        }
+        let items = assemble::<P, J>(self.executor.clone(), raws, self.joins.clone()).await?;
+        self.ready.extend(items);
+        Ok(true)
+    }
+}

@@ -1,0 +1,89 @@
+//! Inserting documents.
+
+use std::{pin::Pin, sync::Arc};
+
+use crate::{
+    Result,
+    backend::{Executor, operation::Insert},
+    document::Document,
+    maintain::Plan,
+    query::encode_document,
+};
+
+/// Inserts a document and gives it back as stored; made by [`Session::insert`](crate::Session::insert).
+///
+/// Fails with [`DuplicateKey`](crate::ErrorKind::DuplicateKey) if its `_id` or a value of a unique index is there
+/// already, and with [`TooManyElements`](crate::ErrorKind::TooManyElements) if an array is longer than its `max`;
+/// nothing is written then.
+#[must_use = "an insert happens when it is awaited"]
+pub struct InsertOne<T> {
+    executor: Arc<dyn Executor>,
+    document: T,
+}
+
+impl<T: Document> InsertOne<T> {
+    pub(crate) fn new(executor: Arc<dyn Executor>, document: T) -> Self {
+        Self { executor, document }
+    }
+}
+
+impl<T: Document> IntoFuture for InsertOne<T> {
+    type Output = Result<T>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let document = self.document;
+            insert(self.executor, std::slice::from_ref(&document))
+                .await
+                .map_err(crate::Error::without_inserted)?;
+            Ok(document)
+        })
+    }
+}
+
+/// Inserts documents in order and gives them back as stored; made by
+/// [`Session::insert_many`](crate::Session::insert_many).
+///
+/// All are encoded and checked before the first is written. Where one is refused by the backend, those before it are
+/// stored, those behind it are not, and [`Error::inserted`](crate::Error::inserted) counts the former; in a transaction
+/// all happen or none.
+#[must_use = "an insert happens when it is awaited"]
+pub struct InsertMany<T> {
+    executor: Arc<dyn Executor>,
+    documents: Vec<T>,
+}
+
+impl<T: Document> InsertMany<T> {
+    pub(crate) fn new(executor: Arc<dyn Executor>, documents: Vec<T>) -> Self {
+        Self {
+            executor,
+            documents,
+        }
+    }
+}
+
+impl<T: Document> IntoFuture for InsertMany<T> {
+    type Output = Result<Vec<T>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            insert(self.executor, &self.documents).await?;
+            Ok(self.documents)
+        })
+    }
+}
+
+async fn insert<T: Document>(executor: Arc<dyn Executor>, documents: &[T]) -> Result<()> {
+    let documents = documents
+        .iter()
+        .map(|document| encode_document(document).map_err(crate::error::of_model::<T>))
+        .collect::<Result<Vec<_>>>()?;
+    if documents.is_empty() {
+        return Ok(());
+    }
+    let write = Insert {
+        collection: T::COLLECTION.into(),
+        documents,
+    };
+    Plan::new(&T::MODEL, write).run(executor).await
+}

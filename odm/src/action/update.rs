@@ -1,0 +1,408 @@
+//! Changing documents where they are, by MongoDB's update operators.
+
+mod changes;
+mod place;
+
+use std::{pin::Pin, sync::Arc};
+
+use bson::{RawBson, RawDocumentBuf};
+use changes::Changes;
+pub use place::{Increment, List, Optional};
+
+use super::target::Target;
+use crate::{
+    Error, ErrorKind, Result,
+    backend::{Executor, operation},
+    document::{Document, Stored},
+    error,
+    field::{Bits, Date, Elem, FromPath, Keyed, Ordered, Path, Place, Settable, Writable, shape},
+    maintain::Plan,
+    query::{Filter, IntoFilter, IntoValue, Node, document, pull_to_raw, values},
+};
+
+/// Changes documents; made by [`Session::update`](crate::Session::update) and
+/// [`Session::update_many`](crate::Session::update_many).
+///
+/// The changes of one update happen to a document together, atomically, and touch nothing else of it.
+///
+/// An update by id fails with [`NotFound`](ErrorKind::NotFound) if there is no such document; one with a condition
+/// ([`when`](Self::when)) tells by [`Updated::applied`] whether it did anything. An array never grows beyond its `max`:
+/// the update fails with [`TooManyElements`](ErrorKind::TooManyElements) and changes nothing.
+///
+/// ```
+/// # use odm::prelude::*;
+/// # #[derive(Serialize, Deserialize, Document)]
+/// # #[document(collection = "posts")]
+/// # struct Post {
+/// #     #[serde(rename = "_id")] id: i64,
+/// #     votes: i64,
+/// #     #[embed(max = 1_000)] voters: Vec<String>,
+/// # }
+/// # #[derive(Schema)] #[schema(models(Post))] struct Blog;
+/// # async fn example(db: odm::Database<Blog>) -> odm::Result<()> {
+/// let voted = db
+///     .update::<Post>(7)
+///     .when(|p| p.voters().excludes("calvin"))
+///     .push(|p| p.voters(), "calvin")
+///     .inc(|p| p.votes(), 1)
+///     .await?
+///     .applied();
+/// # let _ = voted;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "an update happens when it is awaited"]
+pub struct Update<T: Document> {
+    executor: Arc<dyn Executor>,
+    target: Target<T>,
+    changes: Changes,
+}
+
+/// What an update did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Updated {
+    /// How many documents met the condition.
+    pub matched: u64,
+    /// How many of them are different now.
+    pub modified: u64,
+}
+
+impl Updated {
+    /// Whether a document met the condition.
+    #[must_use]
+    pub fn applied(self) -> bool {
+        self.matched > 0
+    }
+
+    /// An error unless a document met the condition.
+    ///
+    /// # Errors
+    ///
+    /// [`NotApplied`](ErrorKind::NotApplied).
+    pub fn expect_applied(self) -> Result<Self> {
+        if self.applied() {
+            Ok(self)
+        } else {
+            Err(Error::new(
+                ErrorKind::NotApplied,
+                "no document met the condition of the update",
+            ))
+        }
+    }
+}
+
+impl<T: Document> Update<T> {
+    pub(crate) fn one(executor: Arc<dyn Executor>, id: T::Id) -> Self {
+        Self {
+            executor,
+            target: Target::one(id),
+            changes: Changes::default(),
+        }
+    }
+
+    pub(crate) fn many(executor: Arc<dyn Executor>, condition: Option<Filter<T>>) -> Self {
+        Self {
+            executor,
+            target: Target::many(condition),
+            changes: Changes::default(),
+        }
+    }
+
+    /// Only what meets the condition, looked at in the same atomic step.
+    pub fn when<F: IntoFilter<T>>(mut self, condition: impl FnOnce(T::Fields) -> F) -> Self {
+        self.target.when(condition);
+        self
+    }
+
+    /// Sets the field to the value: `$set`.
+    pub fn set<P, V>(mut self, field: impl FnOnce(T::Fields) -> P, value: V) -> Self
+    where
+        P: Place<Scope = T, Role: Settable, Shape: Writable>,
+        V: IntoValue<P::Value>,
+    {
+        self.changes
+            .set(&field(T::fields()).path(), value.into_value());
+        self
+    }
+
+    /// Removes the field, which then reads as `None`: `$unset`.
+    pub fn unset<P>(mut self, field: impl FnOnce(T::Fields) -> P) -> Self
+    where
+        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: Optional>,
+    {
+        self.changes
+            .add("$unset", &field(T::fields()).path(), Ok(true.into()));
+        self
+    }
+
+    /// Removes a key of a map: `$unset`.
+    pub fn remove_key<P>(mut self, map: impl FnOnce(T::Fields) -> P, key: &str) -> Self
+    where
+        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: Keyed>,
+    {
+        self.changes
+            .add("$unset", &map(T::fields()).path().key(key), Ok(true.into()));
+        self
+    }
+
+    /// Adds the amount to the number: `$inc`. A negative amount subtracts.
+    pub fn inc<P, V>(mut self, field: impl FnOnce(T::Fields) -> P, amount: V) -> Self
+    where
+        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: Increment<V>>,
+    {
+        self.changes
+            .add("$inc", &field(T::fields()).path(), P::Value::amount(amount));
+        self
+    }
+
+    /// Multiplies the number: `$mul`.
+    pub fn mul<P, V>(mut self, field: impl FnOnce(T::Fields) -> P, factor: V) -> Self
+    where
+        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: Increment<V>>,
+    {
+        self.changes
+            .add("$mul", &field(T::fields()).path(), P::Value::amount(factor));
+        self
+    }
+
+    /// Sets the field to the value if that is less: `$min`.
+    pub fn min<P, V>(mut self, field: impl FnOnce(T::Fields) -> P, value: V) -> Self
+    where
+        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: Ordered>,
+        V: IntoValue<P::Value>,
+    {
+        self.changes
+            .add("$min", &field(T::fields()).path(), value.into_value());
+        self
+    }
+
+    /// Sets the field to the value if that is greater: `$max`.
+    pub fn max<P, V>(mut self, field: impl FnOnce(T::Fields) -> P, value: V) -> Self
+    where
+        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: Ordered>,
+        V: IntoValue<P::Value>,
+    {
+        self.changes
+            .add("$max", &field(T::fields()).path(), value.into_value());
+        self
+    }
+
+    /// Keeps the bits that the mask has: `$bit` with `and`.
+    pub fn bit_and<P, V>(self, field: impl FnOnce(T::Fields) -> P, mask: V) -> Self
+    where
+        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: Bits>,
+        V: IntoValue<P::Value>,
+    {
+        self.bit("and", &field(T::fields()).path(), mask.into_value())
+    }
+
+    /// Sets the bits that the mask has: `$bit` with `or`.
+    pub fn bit_or<P, V>(self, field: impl FnOnce(T::Fields) -> P, mask: V) -> Self
+    where
+        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: Bits>,
+        V: IntoValue<P::Value>,
+    {
+        self.bit("or", &field(T::fields()).path(), mask.into_value())
+    }
+
+    /// Turns the bits that the mask has: `$bit` with `xor`.
+    pub fn bit_xor<P, V>(self, field: impl FnOnce(T::Fields) -> P, mask: V) -> Self
+    where
+        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: Bits>,
+        V: IntoValue<P::Value>,
+    {
+        self.bit("xor", &field(T::fields()).path(), mask.into_value())
+    }
+
+    fn bit(mut self, operation: &str, path: &Path, mask: Result<RawBson>) -> Self {
+        let mask = mask.and_then(|mask| document(operation, mask));
+        self.changes.add("$bit", path, mask.map(Into::into));
+        self
+    }
+
+    /// Sets the field to the backend's time: `$currentDate`.
+    pub fn current_date<P>(mut self, field: impl FnOnce(T::Fields) -> P) -> Self
+    where
+        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: Date>,
+    {
+        self.changes
+            .add("$currentDate", &field(T::fields()).path(), Ok(true.into()));
+        self
+    }
+
+    /// Appends a value to the array: `$push`.
+    pub fn push<P, V>(self, array: impl FnOnce(T::Fields) -> P, value: V) -> Self
+    where
+        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: List>,
+        V: IntoValue<<P::Value as List>::Item>,
+    {
+        self.push_each(array, [value])
+    }
+
+    /// Appends values to the array, in order: `$push` with `$each`.
+    pub fn push_each<P, I>(mut self, array: impl FnOnce(T::Fields) -> P, of: I) -> Self
+    where
+        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: List>,
+        I: IntoIterator<Item: IntoValue<<P::Value as List>::Item>>,
+    {
+        self.changes
+            .add_each("$push", &array(T::fields()).path(), values(of));
+        self
+    }
+
+    /// Appends a value to the array unless it is there: `$addToSet`.
+    pub fn add_to_set<P, V>(self, array: impl FnOnce(T::Fields) -> P, value: V) -> Self
+    where
+        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: List>,
+        V: IntoValue<<P::Value as List>::Item>,
+    {
+        self.add_each_to_set(array, [value])
+    }
+
+    /// Appends those of the values that the array does not have: `$addToSet` with `$each`.
+    pub fn add_each_to_set<P, I>(mut self, array: impl FnOnce(T::Fields) -> P, of: I) -> Self
+    where
+        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: List>,
+        I: IntoIterator<Item: IntoValue<<P::Value as List>::Item>>,
+    {
+        self.changes
+            .add_each("$addToSet", &array(T::fields()).path(), values(of));
+        self
+    }
+
+    /// Removes every element that equals the value: `$pullAll`.
+    pub fn pull<P, V>(self, array: impl FnOnce(T::Fields) -> P, value: V) -> Self
+    where
+        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: List>,
+        V: IntoValue<<P::Value as List>::Item>,
+    {
+        self.pull_all(array, [value])
+    }
+
+    /// Removes every element that equals one of the values: `$pullAll`.
+    pub fn pull_all<P, I>(mut self, array: impl FnOnce(T::Fields) -> P, of: I) -> Self
+    where
+        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: List>,
+        I: IntoIterator<Item: IntoValue<<P::Value as List>::Item>>,
+    {
+        self.changes
+            .add_each("$pullAll", &array(T::fields()).path(), values(of));
+        self
+    }
+
+    /// Removes every element that meets the condition: `$pull`.
+    pub fn pull_where<P, F>(
+        mut self,
+        array: impl FnOnce(T::Fields) -> P,
+        condition: impl FnOnce(Inside<P>) -> F,
+    ) -> Self
+    where
+        P: Place<Scope = T, Role: Settable + 'static, Shape: Writable, Value: List>,
+        F: IntoFilter<Elem<T>>,
+    {
+        let condition = condition(FromPath::from_path(Path::ROOT))
+            .into_filter()
+            .unwrap_or_else(Filter::all);
+        self.changes.add(
+            "$pull",
+            &array(T::fields()).path(),
+            pull_to_raw(&condition.into_node()).map(Into::into),
+        );
+        self
+    }
+
+    /// Removes the first element: `$pop` with -1.
+    pub fn pop_first<P>(self, array: impl FnOnce(T::Fields) -> P) -> Self
+    where
+        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: List>,
+    {
+        self.pop(&array(T::fields()).path(), -1)
+    }
+
+    /// Removes the last element: `$pop` with 1.
+    pub fn pop_last<P>(self, array: impl FnOnce(T::Fields) -> P) -> Self
+    where
+        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: List>,
+    {
+        self.pop(&array(T::fields()).path(), 1)
+    }
+
+    fn pop(mut self, path: &Path, end: i32) -> Self {
+        self.changes.add("$pop", path, Ok(end.into()));
+        self
+    }
+
+    /// The room for what is pushed is part of the filter, so that two pushes at once cannot both take the last place.
+    async fn run(self) -> Result<Updated> {
+        let (executor, target) = (self.executor, self.target);
+        let (update, room) = self.changes.finish().map_err(error::of_model::<T>)?;
+        let asked = target.node().map_err(error::of_model::<T>)?;
+        let full = asked.clone().and(Node::Not(Box::new(room.clone())));
+        let guarded = !matches!(room, Node::All);
+
+        // All or nothing for what is full already; a document that fills up meanwhile is left out and told of below.
+        if guarded && target.is_multi() {
+            refuse_full::<T>(&*executor, full.clone(), 0).await?;
+        }
+        let write = operation::Update {
+            collection: T::COLLECTION.into(),
+            filter: to_raw::<T>(asked.and(room))?,
+            update,
+            array_filters: Vec::new(),
+            multi: target.is_multi(),
+        };
+        let done = Plan::new(&T::MODEL, write)
+            .run(Arc::clone(&executor))
+            .await?;
+        if guarded && (target.is_multi() || done.matched == 0) {
+            refuse_full::<T>(&*executor, full, done.matched).await?;
+        }
+        match target.only_id() {
+            Some(id) if done.matched == 0 => Err(error::not_found::<T>(id)),
+            _ => Ok(Updated {
+                matched: done.matched,
+                modified: done.modified,
+            }),
+        }
+    }
+}
+
+fn to_raw<T: Document>(node: Node) -> Result<RawDocumentBuf> {
+    Filter::<T>::from_node(node)
+        .to_raw()
+        .map_err(error::of_model::<T>)
+}
+
+/// An error if a document that was to be changed has no room for what was to be appended.
+async fn refuse_full<T: Document>(executor: &dyn Executor, full: Node, updated: u64) -> Result<()> {
+    let count = operation::Count {
+        collection: T::COLLECTION.into(),
+        filter: to_raw::<T>(full)?,
+        limit: None,
+    };
+    match executor.count(count).await.map_err(error::of_model::<T>)? {
+        0 => Ok(()),
+        full => Err(error::of_model::<T>(Error::new(
+            ErrorKind::TooManyElements,
+            format!(
+                "an array would hold more elements than its `max`, in {full} document(s), which were not changed; \
+                 {updated} other document(s) were"
+            ),
+        ))),
+    }
+}
+
+/// The fields of an element of the array at a place.
+type Inside<P> = <<<P as Place>::Value as List>::Item as Stored>::Fields<
+    Elem<<P as Place>::Scope>,
+    <P as Place>::Role,
+    shape::One,
+>;
+
+impl<T: Document> IntoFuture for Update<T> {
+    type Output = Result<Updated>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}

@@ -1,0 +1,76 @@
+//! What kinds of values an update can change, and by what.
+
+use bson::{Decimal128, RawBson};
+
+use crate::{Result, document::Stored, query::encode};
+
+/// Numbers that `inc` and `mul` can change by a `V`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be incremented or multiplied by `{V}`",
+    label = "a number is changed by a number of its own type"
+)]
+pub trait Increment<V>: Stored {
+    /// The amount as it is stored.
+    ///
+    /// # Errors
+    ///
+    /// [`Encode`](crate::ErrorKind::Encode) for a number beyond BSON's integers.
+    fn amount(by: V) -> Result<RawBson>;
+}
+
+macro_rules! numbers {
+    ($($number:ty),*) => {$(
+        impl Increment<$number> for $number {
+            fn amount(by: $number) -> Result<RawBson> {
+                encode(&by)
+            }
+        }
+        impl Increment<$number> for Option<$number> {
+            fn amount(by: $number) -> Result<RawBson> {
+                encode(&by)
+            }
+        }
+    )*};
+}
+numbers!(i8, i16, i32, i64, u8, u16, f32, f64, Decimal128);
+
+/// Unsigned numbers of which something can be taken away, though the amount has no sign of its own.
+macro_rules! unsigned {
+    ($($number:ty),*) => {$(
+        impl Increment<i64> for $number {
+            fn amount(by: i64) -> Result<RawBson> {
+                encode(&by)
+            }
+        }
+        impl Increment<i64> for Option<$number> {
+            fn amount(by: i64) -> Result<RawBson> {
+                encode(&by)
+            }
+        }
+    )*};
+}
+unsigned!(u32, u64);
+
+/// Arrays, to which elements are appended and from which they are taken.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no array",
+    label = "has no elements to append or to remove"
+)]
+pub trait List: Stored {
+    /// The type of the elements.
+    type Item: Stored;
+}
+
+impl<T: Stored> List for Vec<T> {
+    type Item = T;
+}
+
+/// Values that may be missing.
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` field cannot be removed",
+    label = "the document could not be read without it",
+    note = "make the field an `Option`, or set it to another value"
+)]
+pub trait Optional: Stored {}
+
+impl<T: Stored> Optional for Option<T> {}

@@ -1,0 +1,132 @@
+//! A database with the models of a schema.
+
+use std::{fmt, ops::Deref, sync::Arc};
+
+use crate::{
+    Result,
+    backend::{self, Backend},
+    schema::{Schema, SyncIndexes},
+    session::Session,
+    transaction::{self, Transaction},
+};
+
+/// A database with the models of the schema `S`: cheap to clone, safe to share.
+///
+/// The typed operations are those of [`Session`], to which it leads by deref. They run on a tokio runtime.
+///
+/// ```
+/// use odm::prelude::*;
+///
+/// #[derive(Debug, Serialize, Deserialize, Document)]
+/// #[document(collection = "parts")]
+/// struct Part { #[serde(rename = "_id")] id: i64, name: String }
+///
+/// #[derive(Schema)]
+/// #[schema(models(Part))]
+/// struct Shop;
+/// type Db = odm::Database<Shop>;
+///
+/// # #[cfg(feature = "engine")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> odm::Result<()> {
+/// let db = Db::open("memory:").await?;
+/// db.insert(Part { id: 7, name: "left wheel".into() }).await?;
+/// assert_eq!(db.get::<Part>(7).await?.name, "left wheel");
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "engine"))]
+/// # fn main() {}
+/// ```
+pub struct Database<S> {
+    backend: Arc<dyn Backend>,
+    session: Session<S>,
+}
+
+impl<S: Schema> Database<S> {
+    /// Opens the database that a URL names: `odm:path/to/file` or `memory:` for the embedded engine,
+    /// `mongodb://host/database` for a server.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidUrl`](crate::ErrorKind::InvalidUrl), [`Connection`](crate::ErrorKind::Connection) if the server does not
+    /// answer, [`InUse`](crate::ErrorKind::InUse) and [`Damaged`](crate::ErrorKind::Damaged) for files.
+    pub async fn open(url: &str) -> Result<Self> {
+        backend::open(url).await.map(Self::with_backend)
+    }
+
+    /// A database on this backend: one opened before, or a wrapper such as a [`Recorder`](backend::Recorder).
+    pub fn with_backend(backend: Arc<dyn Backend>) -> Self {
+        Self {
+            session: Session::new(backend.clone()),
+            backend,
+        }
+    }
+
+    /// The backend, for what the typed language does not have. Writes made there go around the framework.
+    pub fn backend(&self) -> &Arc<dyn Backend> {
+        &self.backend
+    }
+
+    /// Brings the declared indexes to the database: creates what is missing, reports what differs, and drops only what
+    /// it is told to.
+    pub fn sync_indexes(&self) -> SyncIndexes {
+        SyncIndexes::new::<S>(self.backend.clone())
+    }
+
+    /// Runs `work` in a transaction: commits it when `work` succeeds, aborts it when `work` fails or is dropped.
+    ///
+    /// When another transaction came first (a [conflict](crate::Error::is_conflict)), `work` runs again from its beginning, some
+    /// times and with growing pauses. So it must have no effects of its own outside of `tx`.
+    ///
+    /// Inside, use `tx` and not the database: what goes through the database is not part of the transaction.
+    ///
+    /// # Errors
+    ///
+    /// That of `work`; a conflict when the attempts are used up; [`Unsupported`](crate::ErrorKind::Unsupported) on a
+    /// standalone MongoDB server.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "accounts")]
+    /// # struct Account { #[serde(rename = "_id")] id: String, credits: i64 }
+    /// # #[derive(Schema)] #[schema(models(Account))] struct Bank;
+    /// # async fn example(db: odm::Database<Bank>) -> odm::Result<()> {
+    /// db.transaction(|tx| async move {
+    ///     tx.update::<Account>("jane").when(|a| a.credits().gte(5)).inc(|a| a.credits(), -5).await?.expect_applied()?;
+    ///     tx.update::<Account>("joe").inc(|a| a.credits(), 5).await?;
+    ///     Ok(())
+    /// }).await
+    /// # }
+    /// ```
+    pub async fn transaction<T, W, F>(&self, work: W) -> Result<T>
+    where
+        W: FnMut(Transaction<S>) -> F + Send,
+        F: Future<Output = Result<T>> + Send,
+        T: Send,
+    {
+        transaction::run(&*self.backend, work).await
+    }
+}
+
+impl<S> Deref for Database<S> {
+    type Target = Session<S>;
+    fn deref(&self) -> &Session<S> {
+        &self.session
+    }
+}
+
+impl<S> Clone for Database<S> {
+    fn clone(&self) -> Self {
+        Self {
+            backend: self.backend.clone(),
+            session: self.session.clone(),
+        }
+    }
+}
+
+impl<S> fmt::Debug for Database<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Database").field(&self.backend).finish()
+    }
+}

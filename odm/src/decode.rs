@@ -1,0 +1,88 @@
+//! From stored bytes to values, and what to say when they do not fit.
+
+use std::sync::Arc;
+
+use bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use serde::{Deserialize, de::DeserializeOwned};
+
+use crate::{Error, ErrorKind, Result, document::Document, projection::Projection, schema::Model};
+
+/// A value of a stored document of the model: the model itself or a projection of it.
+pub(crate) fn decode<T: DeserializeOwned>(raw: &RawDocument, model: &Model) -> Result<T> {
+    bson::deserialize_from_slice(raw.as_bytes()).map_err(|error| explain::<T>(raw, model, &error))
+}
+
+/// The values of documents of a model, and the documents as its joins may read them.
+pub(crate) fn decode_all<P: Projection>(
+    mut raws: Vec<RawDocumentBuf>,
+) -> (Vec<Result<P>>, Arc<Vec<RawDocumentBuf>>) {
+    let model = &<P::Of as Document>::MODEL;
+    let mut values = Vec::with_capacity(raws.len());
+    for raw in &mut raws {
+        let value: Result<P> = decode(raw, model);
+        // A document that cannot be encoded again is read as it is.
+        if let Ok(Some(Ok(rewritten))) = value.as_ref().map(P::rewritten) {
+            *raw = rewritten;
+        }
+        values.push(value);
+    }
+    (values, Arc::new(raws))
+}
+
+/// A single value, encoded as in a document.
+pub(crate) fn value<T: DeserializeOwned>(raw: &RawBson) -> Result<T> {
+    #[derive(Deserialize)]
+    struct Inside<T> {
+        value: T,
+    }
+    let document = crate::query::document("value", raw.clone())?;
+    bson::deserialize_from_slice::<Inside<T>>(document.as_bytes())
+        .map(|inside| inside.value)
+        .map_err(|error| {
+            Error::new(
+                ErrorKind::Decode,
+                format!("a stored value does not fit its type: {}", text(&error)),
+            )
+        })
+}
+
+/// The `_id` of a stored document.
+pub(crate) fn id(raw: &RawDocument) -> Option<RawBsonRef<'_>> {
+    raw.get("_id").ok().flatten()
+}
+
+/// Decodes once more, now keeping track of the path.
+fn explain<T: DeserializeOwned>(
+    raw: &RawDocument,
+    model: &Model,
+    error: &bson::error::Error,
+) -> Error {
+    let mut path = None;
+    let mut message = text(error);
+    if let Ok(document) = bson::Document::try_from(raw) {
+        let tracked: Result<T, _> =
+            serde_path_to_error::deserialize(bson::Deserializer::new(Bson::Document(document)));
+        if let Err(tracked) = tracked {
+            path = Some(tracked.path().to_string()).filter(|path| path != ".");
+            message = text(tracked.inner());
+        }
+    }
+    let mut explained = Error::new(
+        ErrorKind::Decode,
+        format!("a stored document does not fit its model: {message}"),
+    )
+    .with_model(model.name)
+    .with_collection(model.collection)
+    .with_source(error.clone());
+    if let Some(id) = id(raw).and_then(|id| Bson::try_from(id).ok()) {
+        explained = explained.with_id(id);
+    }
+    match path {
+        Some(path) => explained.with_path(path.replace('[', ".").replace(']', "")),
+        None => explained,
+    }
+}
+
+fn text(error: &bson::error::Error) -> String {
+    error.message.clone().unwrap_or_else(|| error.to_string())
+}

@@ -1,0 +1,266 @@
+//! Documents, what can stand in them, and references between them.
+
+use std::{fmt, hash, marker::PhantomData};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
+
+use crate::{
+    Result,
+    backend::operation::Index,
+    field::{Field, FromPath, Path},
+    query::IntoKey,
+    relation::{Children, Reference},
+    schema::{Closed, Contains, Model, Schema},
+};
+
+/// A type whose values are the documents of a collection: derive it.
+///
+/// ```
+/// use odm::prelude::*;
+///
+/// #[derive(Debug, Serialize, Deserialize, Document)]
+/// #[document(collection = "parts")]
+/// struct Part {
+///     #[serde(rename = "_id")]
+///     id: i64,
+///     #[index(unique)]
+///     number: String,
+///     name: String,
+/// }
+///
+/// assert_eq!(Part::COLLECTION, "parts");
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no document",
+    label = "not a `Document`",
+    note = "derive it: `#[derive(Serialize, Deserialize, Document)]` with `#[document(collection = \"…\")]`"
+)]
+pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
+    /// The type of the field that is stored as `_id`.
+    type Id: Stored + Clone;
+    /// The fields, for filters, sorts, updates and joins.
+    type Fields: FromPath;
+    /// The name of the collection.
+    const COLLECTION: &'static str;
+    /// What the schema knows of the model.
+    const MODEL: Model;
+
+    /// The `_id`.
+    fn id(&self) -> &Self::Id;
+
+    /// Checks what the types cannot: the `max` of arrays, the keys of maps.
+    ///
+    /// # Errors
+    ///
+    /// [`TooManyElements`](crate::ErrorKind::TooManyElements) or [`Invalid`](crate::ErrorKind::Invalid), with the path.
+    fn validate(&self) -> Result<()>;
+
+    /// The declared indexes.
+    fn indexes() -> Vec<Index>;
+
+    /// The fields, from which filters and updates are built.
+    fn fields() -> Self::Fields {
+        Self::Fields::from_path(Path::ROOT)
+    }
+
+    /// A reference to this document.
+    fn to_ref(&self) -> Ref<Self>
+    where
+        Self: Sized,
+    {
+        Ref(self.id().clone(), PhantomData)
+    }
+
+    /// The documents of this model that refer to others, for
+    /// [`Find::with_children`](crate::action::Find::with_children): `LogMessage::by(|m| m.host())`.
+    fn by<P>(field: impl FnOnce(Self::Fields) -> P) -> Children<Self, P::Target>
+    where
+        Self: Sized,
+        P: Reference<Scope = Self>,
+    {
+        Children::new(field(Self::fields()).path())
+    }
+}
+
+/// A type whose values can stand in a document: scalars, what derives [`Embedded`], and options, arrays, maps and
+/// references of these.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be stored in a document",
+    label = "no `Stored` type",
+    note = "derive `Embedded` for it; a type that derives `Document` is referred to by `Ref<{Self}>`"
+)]
+pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
+    /// How it is laid out: one of [`kind`].
+    type Kind: kind::Element;
+    /// The operators and fields of a place in `M` that holds it, with the role `R` and the shape `S`.
+    type Fields<M: 'static, R: 'static, S: 'static>: FromPath;
+
+    /// Whether a stored value may hold a field under another name, or not at all: serde's `alias` and `default`.
+    const REWRITES: bool = false;
+
+    /// Checks what the types cannot, see [`Document::validate`].
+    ///
+    /// # Errors
+    ///
+    /// The first violation, with its path below `path`.
+    fn validate(&self, path: &Path) -> Result<()> {
+        let _ = path;
+        Ok(())
+    }
+}
+
+/// A struct that is stored inside a document, or an enum or a newtype that is stored as one value: derive it.
+///
+/// ```
+/// use odm::prelude::*;
+///
+/// #[derive(Debug, Clone, Serialize, Deserialize, Embedded)]
+/// struct Address { street: String, city: String }
+///
+/// #[derive(Debug, Serialize, Deserialize, Document)]
+/// #[document(collection = "persons")]
+/// struct Person {
+///     #[serde(rename = "_id")]
+///     id: ObjectId,
+///     #[embed(max = 20)]
+///     addresses: Vec<Address>,
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not embedded",
+    note = "derive `Embedded` for it; a type that derives `Document` is referred to by `Ref<{Self}>`"
+)]
+pub trait Embedded: Stored<Kind: kind::Element<Many = kind::Array>> {}
+
+/// How a stored type is laid out: the values of [`Stored::Kind`].
+pub mod kind {
+    /// One value.
+    #[derive(Debug)]
+    pub struct Value;
+    /// An embedded struct.
+    #[derive(Debug)]
+    pub struct Struct;
+    /// An array of something else than references.
+    #[derive(Debug)]
+    pub struct Array;
+    /// A document with keys that are not known beforehand.
+    #[derive(Debug)]
+    pub struct Map;
+    /// The id of another document.
+    #[derive(Debug)]
+    pub struct Reference;
+    /// An array of ids of other documents.
+    #[derive(Debug)]
+    pub struct References;
+
+    /// The kind of an array of elements of this kind.
+    pub trait Element {
+        /// [`References`] or [`Array`].
+        type Many: Element;
+    }
+    impl Element for Value {
+        type Many = Array;
+    }
+    impl Element for Struct {
+        type Many = Array;
+    }
+    impl Element for Array {
+        type Many = Array;
+    }
+    impl Element for Map {
+        type Many = Array;
+    }
+    impl Element for Reference {
+        type Many = References;
+    }
+    impl Element for References {
+        type Many = References;
+    }
+}
+
+/// The id of a document of another collection, stored as the bare id.
+///
+/// It loads nothing by itself: [`Find::with`](crate::action::Find::with) joins what it refers to.
+pub struct Ref<T: Document>(T::Id, PhantomData<fn() -> T>);
+
+impl<T: Document> Ref<T> {
+    /// A reference to the document with this id.
+    pub fn new(id: impl IntoKey<T>) -> Self {
+        Self(id.into_key(), PhantomData)
+    }
+
+    /// The id.
+    pub fn id(&self) -> &T::Id {
+        &self.0
+    }
+
+    /// The id, by value.
+    pub fn into_id(self) -> T::Id {
+        self.0
+    }
+}
+
+impl<T: Document> Stored for Ref<T> {
+    type Kind = kind::Reference;
+    type Fields<M: 'static, R: 'static, S: 'static> = Field<M, Self, R, S>;
+}
+
+impl<S: Schema + Contains<T>, T: Document> Closed<S> for Ref<T> {}
+
+impl<T: Document> Clone for Ref<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone(), PhantomData)
+    }
+}
+
+impl<T: Document<Id: Copy>> Copy for Ref<T> {}
+
+impl<T: Document<Id: fmt::Debug>> fmt::Debug for Ref<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ref<{}>({:?})", T::MODEL.name, self.0)
+    }
+}
+
+impl<T: Document<Id: fmt::Display>> fmt::Display for Ref<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<T: Document<Id: PartialEq>> PartialEq for Ref<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl<T: Document<Id: Eq>> Eq for Ref<T> {}
+
+impl<T: Document<Id: PartialOrd>> PartialOrd for Ref<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        self.0.partial_cmp(&other.0)
+    }
+}
+
+impl<T: Document<Id: Ord>> Ord for Ref<T> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.cmp(&other.0)
+    }
+}
+
+impl<T: Document<Id: hash::Hash>> hash::Hash for Ref<T> {
+    fn hash<H: hash::Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+impl<T: Document> Serialize for Ref<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de, T: Document> Deserialize<'de> for Ref<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        T::Id::deserialize(deserializer).map(|id| Self(id, PhantomData))
+    }
+}

@@ -1,0 +1,275 @@
+//! Places in a document, with what each may be used for.
+//!
+//! `Field<M, T, R, S>` is a place in the model `M` that holds a `T`. Its role `R` says who writes it ([`role`]), its
+//! shape `S` whether the path leads to one value or to several ([`shape`]). Arrays, options and maps have operators of
+//! their own and lead on to what is inside them; so do the trees that `Embedded` derives.
+
+mod array;
+mod map;
+mod maybe;
+mod path;
+mod scalar;
+
+use std::marker::PhantomData;
+
+pub use array::{Array, Elem};
+pub use map::{Keyed, Map};
+pub use maybe::Maybe;
+pub use path::Path;
+pub use scalar::{Bits, Date, Numeric, Ordered, Text};
+
+use crate::{
+    backend::operation::Direction,
+    document::Stored,
+    query::{Filter, IntoFilter, IntoValue, Node, Pattern, Sort, test, values},
+};
+
+/// Who writes a field.
+pub mod role {
+    /// The application.
+    #[derive(Debug)]
+    pub struct Own;
+    /// The application, once: the `_id` never changes.
+    #[derive(Debug)]
+    pub struct Id;
+}
+
+/// How many values a path leads to.
+pub mod shape {
+    /// One value.
+    #[derive(Debug)]
+    pub struct One;
+    /// One for each element of an array on the way: any of them can match.
+    #[derive(Debug)]
+    pub struct Many;
+    /// All elements of an array, for an update: `$[]`.
+    #[derive(Debug)]
+    pub struct Every;
+}
+
+/// The roles that an update may write.
+#[diagnostic::on_unimplemented(
+    message = "a field with the role `{Self}` has no setter",
+    label = "cannot be changed by an update",
+    note = "the `_id` of a document never changes: insert another document instead"
+)]
+pub trait Settable {}
+impl Settable for role::Own {}
+
+/// The shapes that a sort can use.
+#[diagnostic::on_unimplemented(
+    message = "no order by a field inside an array",
+    label = "it has `{Self}` values",
+    note = "sort by one element, `.at(0)`, or by a field outside of the array"
+)]
+pub trait Sortable {}
+impl Sortable for shape::One {}
+
+/// The shapes that a filter can use.
+#[diagnostic::on_unimplemented(
+    message = "`all()` names the elements to update, not a condition",
+    label = "cannot be filtered by",
+    note = "leave `all()` out to ask for any element, or use `any(|element| …)`"
+)]
+pub trait Queryable {}
+impl Queryable for shape::One {}
+impl Queryable for shape::Many {}
+
+/// The shapes that an update can write.
+#[diagnostic::on_unimplemented(
+    message = "which elements of the array to update?",
+    label = "leads into an array",
+    note = "say `.all()` for every element or `.at(i)` for one, before the field: `p.comments().all().votes()`"
+)]
+pub trait Writable {}
+impl Writable for shape::One {}
+impl Writable for shape::Every {}
+
+/// What is made of a path alone: every field tree.
+pub trait FromPath {
+    /// The tree at `path`.
+    fn from_path(path: Path) -> Self;
+}
+
+/// A place in `Scope`: a field, or the tree of an embedded struct, an array, an option, a map.
+#[diagnostic::on_unimplemented(
+    message = "expected a field, got `{Self}`",
+    note = "return the field itself: `|p| p.title()`"
+)]
+pub trait Place {
+    /// The model, or the inside of an array element ([`Elem`]).
+    type Scope;
+    /// What the place holds.
+    type Value: Stored;
+    /// Who writes it: one of [`role`].
+    type Role;
+    /// How many values it has: one of [`shape`].
+    type Shape;
+    /// The way to it.
+    fn path(&self) -> Path;
+}
+
+/// Types that a value speaks about without holding them.
+type Marker<T> = PhantomData<fn() -> T>;
+
+/// A place in `M` that holds a `T`.
+pub struct Field<M, T, R = role::Own, S = shape::One> {
+    path: Path,
+    of: Marker<(M, T, R, S)>,
+}
+
+impl<M, T, R, S> FromPath for Field<M, T, R, S> {
+    fn from_path(path: Path) -> Self {
+        Self {
+            path,
+            of: PhantomData,
+        }
+    }
+}
+
+impl<M, T: Stored, R, S> Place for Field<M, T, R, S> {
+    type Scope = M;
+    type Value = T;
+    type Role = R;
+    type Shape = S;
+    fn path(&self) -> Path {
+        self.path.clone()
+    }
+}
+
+impl<M, T: Stored, R, S> Field<M, T, R, S> {
+    /// Equal to the value: `$eq`.
+    pub fn eq(&self, value: impl IntoValue<T>) -> Filter<M>
+    where
+        S: Queryable,
+    {
+        test(&self.path, "$eq", value.into_value())
+    }
+
+    /// Not equal to the value, or missing: `$ne`.
+    pub fn ne(&self, value: impl IntoValue<T>) -> Filter<M>
+    where
+        S: Queryable,
+    {
+        test(&self.path, "$ne", value.into_value())
+    }
+
+    /// Equal to one of the values: `$in`.
+    pub fn is_in<I>(&self, of: I) -> Filter<M>
+    where
+        I: IntoIterator<Item: IntoValue<T>>,
+        S: Queryable,
+    {
+        test(&self.path, "$in", values(of))
+    }
+
+    /// Equal to none of the values, or missing: `$nin`.
+    pub fn not_in<I>(&self, of: I) -> Filter<M>
+    where
+        I: IntoIterator<Item: IntoValue<T>>,
+        S: Queryable,
+    {
+        test(&self.path, "$nin", values(of))
+    }
+
+    /// The document has the field, if only as null: `$exists`.
+    pub fn exists(&self) -> Filter<M>
+    where
+        S: Queryable,
+    {
+        test(&self.path, "$exists", Ok(true.into()))
+    }
+
+    /// Greater than the value: `$gt`.
+    pub fn gt(&self, value: impl IntoValue<T>) -> Filter<M>
+    where
+        T: Ordered,
+        S: Queryable,
+    {
+        test(&self.path, "$gt", value.into_value())
+    }
+
+    /// Greater than or equal to the value: `$gte`.
+    pub fn gte(&self, value: impl IntoValue<T>) -> Filter<M>
+    where
+        T: Ordered,
+        S: Queryable,
+    {
+        test(&self.path, "$gte", value.into_value())
+    }
+
+    /// Less than the value: `$lt`.
+    pub fn lt(&self, value: impl IntoValue<T>) -> Filter<M>
+    where
+        T: Ordered,
+        S: Queryable,
+    {
+        test(&self.path, "$lt", value.into_value())
+    }
+
+    /// Less than or equal to the value: `$lte`.
+    pub fn lte(&self, value: impl IntoValue<T>) -> Filter<M>
+    where
+        T: Ordered,
+        S: Queryable,
+    {
+        test(&self.path, "$lte", value.into_value())
+    }
+
+    /// From `low` to `high`, both included: `$gte` and `$lte`.
+    ///
+    /// In an array the two bounds may be met by different elements; `any(|element| element.between(…))` asks one
+    /// element to meet both.
+    pub fn between(&self, low: impl IntoValue<T>, high: impl IntoValue<T>) -> Filter<M>
+    where
+        T: Ordered,
+        S: Queryable,
+    {
+        test(&self.path, "$gte", low.into_value()) & test(&self.path, "$lte", high.into_value())
+    }
+
+    /// The text begins with this, case and all: an anchored `$regex`, which an index serves.
+    pub fn starts_with(&self, prefix: &str) -> Filter<M>
+    where
+        T: Text,
+        S: Queryable,
+    {
+        test(&self.path, "$regex", Ok(Pattern::prefix(prefix).into_raw()))
+    }
+
+    /// The text matches a regular expression: `$regex`.
+    ///
+    /// Give the [`Pattern`] options or take it from a user by [`Pattern::literal`]; a `&str` is a pattern without
+    /// options.
+    pub fn matches(&self, pattern: impl Into<Pattern>) -> Filter<M>
+    where
+        T: Text,
+        S: Queryable,
+    {
+        test(&self.path, "$regex", Ok(pattern.into().into_raw()))
+    }
+
+    /// Smallest first.
+    pub fn asc(&self) -> Sort<M>
+    where
+        S: Sortable,
+    {
+        Sort::new(self.path.clone(), Direction::Ascending)
+    }
+
+    /// Largest first.
+    pub fn desc(&self) -> Sort<M>
+    where
+        S: Sortable,
+    {
+        Sort::new(self.path.clone(), Direction::Descending)
+    }
+}
+
+/// Conditions on one and the same element: `$elemMatch`.
+fn element<M, F: IntoFilter<Elem<M>>>(path: &Path, condition: F) -> Filter<M> {
+    Filter::from_node(match condition.into_filter() {
+        Some(filter) => Node::Element(path.clone(), Box::new(filter.into_node())),
+        None => Node::All,
+    })
+}

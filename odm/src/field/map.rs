@@ -1,0 +1,116 @@
+//! Maps: documents whose keys are not known beforehand.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::BuildHasher,
+    marker::PhantomData,
+};
+
+use super::{FromPath, Marker, Path, Place, Queryable, path::refuse_key, shape};
+use crate::{
+    Result,
+    document::{Stored, kind},
+    query::{Filter, IntoValue, test},
+    schema::{Closed, Schema},
+};
+
+/// A place that holds a map from text to `T`, which `V` is: a `BTreeMap` or a `HashMap`.
+pub struct Map<M, T, V, R, S = shape::One> {
+    path: Path,
+    of: Marker<(M, T, V, R, S)>,
+}
+
+impl<M, T, V, R, S> FromPath for Map<M, T, V, R, S> {
+    fn from_path(path: Path) -> Self {
+        Self {
+            path,
+            of: PhantomData,
+        }
+    }
+}
+
+impl<M, T, V: Stored, R, S> Place for Map<M, T, V, R, S> {
+    type Scope = M;
+    type Value = V;
+    type Role = R;
+    type Shape = S;
+    fn path(&self) -> Path {
+        self.path.clone()
+    }
+}
+
+impl<M: 'static, T: Stored, V: Stored, R: 'static, S: 'static> Map<M, T, V, R, S> {
+    /// The value of a key.
+    ///
+    /// A key that is empty, has a dot or a null byte or begins with a dollar sign makes the operation that uses it an
+    /// error of kind [`Invalid`](crate::ErrorKind::Invalid): it never becomes a path or an operator.
+    pub fn key(&self, key: &str) -> T::Fields<M, R, S> {
+        FromPath::from_path(self.path.key(key))
+    }
+
+    /// The map has the key.
+    pub fn contains_key(&self, key: &str) -> Filter<M>
+    where
+        S: Queryable,
+    {
+        test(&self.path.key(key), "$exists", Ok(true.into()))
+    }
+
+    /// Equal to the value, in the order of keys too.
+    pub fn eq(&self, value: impl IntoValue<V>) -> Filter<M>
+    where
+        S: Queryable,
+    {
+        test(&self.path, "$eq", value.into_value())
+    }
+
+    /// The document has the map, if only an empty one: `$exists`.
+    pub fn exists(&self) -> Filter<M>
+    where
+        S: Queryable,
+    {
+        test(&self.path, "$exists", Ok(true.into()))
+    }
+}
+
+/// Maps whose single keys an update can remove.
+#[diagnostic::on_unimplemented(message = "`{Self}` is no map", label = "has no keys to remove")]
+pub trait Keyed: Stored {}
+
+impl<T: Stored> Stored for BTreeMap<String, T> {
+    type Kind = kind::Map;
+    type Fields<M: 'static, R: 'static, S: 'static> = Map<M, T, Self, R, S>;
+    const REWRITES: bool = T::REWRITES;
+
+    fn validate(&self, path: &Path) -> Result<()> {
+        validate(self.iter(), path)
+    }
+}
+
+impl<T: Stored> Keyed for BTreeMap<String, T> {}
+
+impl<S: Schema, T: Closed<S>> Closed<S> for BTreeMap<String, T> {}
+
+impl<T: Stored, H: BuildHasher + Default + Send + Sync + 'static> Stored for HashMap<String, T, H> {
+    type Kind = kind::Map;
+    type Fields<M: 'static, R: 'static, S: 'static> = Map<M, T, Self, R, S>;
+    const REWRITES: bool = T::REWRITES;
+
+    fn validate(&self, path: &Path) -> Result<()> {
+        validate(self.iter(), path)
+    }
+}
+
+impl<T: Stored, H: BuildHasher + Default + Send + Sync + 'static> Keyed for HashMap<String, T, H> {}
+
+impl<S: Schema, T: Closed<S>, H> Closed<S> for HashMap<String, T, H> {}
+
+fn validate<'a, T: Stored>(
+    mut entries: impl Iterator<Item = (&'a String, &'a T)>,
+    path: &Path,
+) -> Result<()> {
+    entries.try_for_each(|(key, value)| {
+        refuse_key(key).map_err(|e| e.with_path(path.to_string()))?;
+        value.validate(&path.append(key))
+    })
+}

@@ -1,0 +1,93 @@
+//! Options: null or missing, or what is inside.
+
+use std::{marker::PhantomData, ops::Deref};
+
+use super::{FromPath, Path, Place, Queryable, shape};
+use crate::{
+    Result,
+    document::Stored,
+    query::{Filter, IntoValue, test},
+    schema::{Closed, Schema},
+};
+
+/// A place that may hold a `T`.
+///
+/// The fields and operators of `T` follow by deref.
+pub struct Maybe<M: 'static, T: Stored, R: 'static, S: 'static = shape::One> {
+    path: Path,
+    some: T::Fields<M, R, S>,
+    of: PhantomData<fn() -> S>,
+}
+
+impl<M, T: Stored, R, S> FromPath for Maybe<M, T, R, S> {
+    fn from_path(path: Path) -> Self {
+        Self {
+            some: FromPath::from_path(path.clone()),
+            path,
+            of: PhantomData,
+        }
+    }
+}
+
+impl<M, T: Stored, R, S> Place for Maybe<M, T, R, S> {
+    type Scope = M;
+    type Value = Option<T>;
+    type Role = R;
+    type Shape = S;
+    fn path(&self) -> Path {
+        self.path.clone()
+    }
+}
+
+impl<M, T: Stored, R, S> Deref for Maybe<M, T, R, S> {
+    type Target = T::Fields<M, R, S>;
+    fn deref(&self) -> &Self::Target {
+        &self.some
+    }
+}
+
+impl<M, T: Stored, R, S> Maybe<M, T, R, S> {
+    /// Equal to the value; `None` asks for null or missing.
+    pub fn eq(&self, value: impl IntoValue<Option<T>>) -> Filter<M>
+    where
+        S: Queryable,
+    {
+        test(&self.path, "$eq", value.into_value())
+    }
+
+    /// Not equal to the value; `None` asks for neither null nor missing.
+    pub fn ne(&self, value: impl IntoValue<Option<T>>) -> Filter<M>
+    where
+        S: Queryable,
+    {
+        test(&self.path, "$ne", value.into_value())
+    }
+
+    /// Null or missing: what is read as `None`.
+    pub fn is_none(&self) -> Filter<M>
+    where
+        S: Queryable,
+    {
+        test(&self.path, "$eq", Ok(bson::RawBson::Null))
+    }
+
+    /// Neither null nor missing: what is read as `Some`.
+    pub fn is_some(&self) -> Filter<M>
+    where
+        S: Queryable,
+    {
+        test(&self.path, "$ne", Ok(bson::RawBson::Null))
+    }
+}
+
+impl<T: Stored> Stored for Option<T> {
+    type Kind = T::Kind;
+    type Fields<M: 'static, R: 'static, S: 'static> = Maybe<M, T, R, S>;
+    const REWRITES: bool = T::REWRITES;
+
+    fn validate(&self, path: &Path) -> Result<()> {
+        self.as_ref().map_or(Ok(()), |value| value.validate(path))
+    }
+}
+
+impl<S: Schema, T: Closed<S>> Closed<S> for Option<T> {}

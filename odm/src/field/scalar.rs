@@ -1,0 +1,76 @@
+//! The types that are stored as one value, and what each can be asked.
+
+use bson::{Binary, Bson, DateTime, Decimal128, Document, Timestamp, Uuid, oid::ObjectId};
+
+use super::Field;
+use crate::{
+    document::{Stored, kind},
+    schema::{Closed, Schema},
+};
+
+/// What can be compared by `gt` and its like.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no order to compare by",
+    label = "use `eq`, `ne`, `is_in` or `exists`"
+)]
+pub trait Ordered {}
+
+/// What can be asked for prefixes and patterns.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no text",
+    label = "prefixes and patterns are for `String`"
+)]
+pub trait Text {}
+impl Text for String {}
+
+/// What `inc`, `mul`, `min` and `max` can change by a value of its own type.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no number",
+    label = "only numbers can be calculated with"
+)]
+pub trait Numeric {}
+
+/// What `bit_and`, `bit_or` and `bit_xor` can change.
+#[diagnostic::on_unimplemented(message = "`{Self}` is no integer", label = "has no bits to change")]
+pub trait Bits {}
+
+/// What `touch` can set to the server's time.
+#[diagnostic::on_unimplemented(message = "`{Self}` is no date", label = "cannot hold a time")]
+pub trait Date {}
+impl Date for DateTime {}
+impl Date for Option<DateTime> {}
+
+macro_rules! scalars {
+    ($($t:ty: $($is:ident)*;)*) => {$(
+        impl Stored for $t {
+            type Kind = kind::Value;
+            type Fields<M: 'static, R: 'static, S: 'static> = Field<M, $t, R, S>;
+        }
+        impl<S: Schema> Closed<S> for $t {}
+        $(impl $is for $t {})*
+    )*};
+}
+
+// Integers of more than 63 bits have no place in BSON: a `u64` is stored as an int64, or refused when it is too large.
+scalars! {
+    bool:;
+    i8: Ordered Numeric Bits;
+    i16: Ordered Numeric Bits;
+    i32: Ordered Numeric Bits;
+    i64: Ordered Numeric Bits;
+    u8: Ordered Numeric Bits;
+    u16: Ordered Numeric Bits;
+    u32: Ordered Numeric Bits;
+    u64: Ordered Numeric Bits;
+    f32: Ordered Numeric;
+    f64: Ordered Numeric;
+    Decimal128: Ordered Numeric;
+    String: Ordered;
+    ObjectId: Ordered;
+    DateTime: Ordered;
+    Timestamp: Ordered;
+    Uuid: Ordered;
+    Binary:;
+    Bson:;
+    Document:;
+}

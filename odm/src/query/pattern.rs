@@ -1,0 +1,139 @@
+//! Regular expressions.
+
+use bson::{
+    RawBson, Regex,
+    raw::{CString, cstr},
+};
+
+/// A regular expression, in the syntax that the backend reads (PCRE on MongoDB; the engine refuses look-around and
+/// back-references).
+///
+/// ```
+/// use odm::Pattern;
+///
+/// let spelled = Pattern::new("colou?r").ignore_case();
+/// let from_a_user = Pattern::literal("1+1=2 (?)");
+/// # let _ = (spelled, from_a_user);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pattern {
+    pattern: String,
+    ignore_case: bool,
+    multi_line: bool,
+    dot_all: bool,
+}
+
+impl Pattern {
+    /// A pattern without options.
+    pub fn new(pattern: impl Into<String>) -> Self {
+        Self {
+            pattern: pattern.into(),
+            ignore_case: false,
+            multi_line: false,
+            dot_all: false,
+        }
+    }
+
+    /// A text that contains this one, whatever characters it has.
+    #[must_use]
+    pub fn literal(text: &str) -> Self {
+        Self::new(escape(text))
+    }
+
+    /// A text that begins with this one, whatever characters it has.
+    #[must_use]
+    pub fn prefix(text: &str) -> Self {
+        Self::new(format!("^{}", escape(text)))
+    }
+
+    /// Capital and small letters are the same: option `i`. No index can serve it by its order.
+    #[must_use]
+    pub fn ignore_case(mut self) -> Self {
+        self.ignore_case = true;
+        self
+    }
+
+    /// `^` and `$` match at the ends of each line: option `m`.
+    #[must_use]
+    pub fn multi_line(mut self) -> Self {
+        self.multi_line = true;
+        self
+    }
+
+    /// `.` matches a line's end too: option `s`.
+    #[must_use]
+    pub fn dot_all(mut self) -> Self {
+        self.dot_all = true;
+        self
+    }
+
+    pub(crate) fn into_raw(self) -> RawBson {
+        let mut options = String::new();
+        for (set, option) in [
+            (self.ignore_case, 'i'),
+            (self.multi_line, 'm'),
+            (self.dot_all, 's'),
+        ] {
+            if set {
+                options.push(option);
+            }
+        }
+        RawBson::RegularExpression(Regex {
+            pattern: c_string(&self.pattern),
+            options: c_string(&options),
+        })
+    }
+}
+
+impl From<&str> for Pattern {
+    fn from(pattern: &str) -> Self {
+        Self::new(pattern)
+    }
+}
+
+impl From<String> for Pattern {
+    fn from(pattern: String) -> Self {
+        Self::new(pattern)
+    }
+}
+
+/// A null byte ends a pattern in BSON, so it is written as the escape that matches it.
+fn c_string(text: &str) -> CString {
+    CString::try_from(text.replace('\0', "\\x00")).unwrap_or_else(|_| CString::from(cstr!("")))
+}
+
+/// Every character that has a meaning in a pattern, taken by its word.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_ascii()
+            && !c.is_ascii_alphanumeric()
+            && c != '_'
+            && !c.is_ascii_control()
+            && c != ' '
+        {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_lose_every_meaning() {
+        assert_eq!(Pattern::literal("a.b*c").pattern, r"a\.b\*c");
+        assert_eq!(Pattern::prefix("$x[0] é").pattern, r"^\$x\[0\] é");
+    }
+
+    #[test]
+    fn null_bytes_do_not_end_a_pattern() {
+        let RawBson::RegularExpression(regex) = Pattern::literal("a\0b").into_raw() else {
+            panic!("no regular expression");
+        };
+        assert_eq!(regex.pattern.as_str(), r"a\x00b");
+    }
+}

@@ -1,0 +1,79 @@
+//! The order of what a query finds.
+
+use std::marker::PhantomData;
+
+use bson::RawDocumentBuf;
+
+use super::render::append;
+use crate::{Error, ErrorKind, Result, backend::operation::Direction, field::Path};
+
+/// An order of the documents of the model `M` by one field: `p.name().asc()`.
+#[must_use = "an order does nothing until it is given to a query"]
+pub struct Sort<M> {
+    path: Path,
+    direction: Direction,
+    of: PhantomData<fn() -> M>,
+}
+
+impl<M> Sort<M> {
+    pub(crate) fn new(path: Path, direction: Direction) -> Self {
+        Self {
+            path,
+            direction,
+            of: PhantomData,
+        }
+    }
+}
+
+/// What a sort closure may return: one order, or a tuple of orders of which the first counts most.
+#[diagnostic::on_unimplemented(
+    message = "expected an order of `{M}`, got `{Self}`",
+    label = "neither a `Sort<{M}>` nor a tuple of them",
+    note = "say `.asc()` or `.desc()`: `|p| p.name().asc()`"
+)]
+pub trait IntoSort<M> {
+    /// The orders, the most significant first.
+    fn into_sorts(self) -> Vec<Sort<M>>;
+}
+
+impl<M> IntoSort<M> for Sort<M> {
+    fn into_sorts(self) -> Vec<Self> {
+        vec![self]
+    }
+}
+
+macro_rules! tuples {
+    ($($name:ident)*) => {
+        #[diagnostic::do_not_recommend]
+        impl<M> IntoSort<M> for ($(tuples!(@sort $name M),)*) {
+            fn into_sorts(self) -> Vec<Sort<M>> {
+                #[expect(non_snake_case, reason = "one variable for each type parameter")]
+                let ($($name,)*) = self;
+                vec![$($name),*]
+            }
+        }
+    };
+    (@sort $name:ident $m:ident) => { Sort<$m> };
+}
+tuples!(A B);
+tuples!(A B C);
+tuples!(A B C D);
+
+/// The sort document; none without orders.
+pub(crate) fn to_raw<M>(sorts: &[Sort<M>]) -> Result<Option<RawDocumentBuf>> {
+    let mut raw = RawDocumentBuf::new();
+    let mut paths = Vec::with_capacity(sorts.len());
+    for sort in sorts {
+        let path = sort.path.dotted()?;
+        if path.is_empty() || paths.contains(&path) {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                "a sort names each field once, and no whole element",
+            )
+            .with_path(path));
+        }
+        paths.push(path);
+        append(&mut raw, path, sort.direction.sign())?;
+    }
+    Ok((!paths.is_empty()).then_some(raw))
+}

@@ -1,0 +1,242 @@
+//! Values, and what may stand for them.
+
+use std::{borrow::Cow, sync::Arc};
+
+use bson::{RawArrayBuf, RawBson, RawDocumentBuf, Uuid, oid::ObjectId};
+use serde::Serialize;
+
+use crate::{
+    Error, ErrorKind, Result,
+    document::{Document, Ref, Stored},
+    error,
+    field::Path,
+};
+
+/// What may be written where a `T` is stored: a `T`, a reference to one, and what obviously means one, such as a `&str`
+/// for a `String` or a document for a `Ref` to it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no value for a field of type `{T}`",
+    label = "expected a `{T}`"
+)]
+pub trait IntoValue<T> {
+    /// The value as it is stored.
+    ///
+    /// # Errors
+    ///
+    /// [`Encode`](crate::ErrorKind::Encode) for a value that BSON cannot hold, and what
+    /// [`Stored::validate`] finds.
+    fn into_value(self) -> Result<RawBson>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Stored> IntoValue<T> for T {
+    fn into_value(self) -> Result<RawBson> {
+        encode(&self)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Stored> IntoValue<T> for &T {
+    fn into_value(self) -> Result<RawBson> {
+        encode(self)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Stored> IntoValue<Option<T>> for T {
+    fn into_value(self) -> Result<RawBson> {
+        encode(&self)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Stored> IntoValue<Option<T>> for &T {
+    fn into_value(self) -> Result<RawBson> {
+        encode(self)
+    }
+}
+
+macro_rules! texts {
+    ($($text:ty),*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl IntoValue<String> for $text {
+            fn into_value(self) -> Result<RawBson> {
+                Ok(RawBson::String(self.to_string()))
+            }
+        }
+        #[diagnostic::do_not_recommend]
+        impl IntoValue<Option<String>> for $text {
+            fn into_value(self) -> Result<RawBson> {
+                Ok(RawBson::String(self.to_string()))
+            }
+        }
+    )*};
+}
+texts!(&str, &&str, &&String, Cow<'_, str>, &Cow<'_, str>);
+
+#[diagnostic::do_not_recommend]
+impl<T: Stored> IntoValue<Vec<T>> for &[T]
+where
+    Vec<T>: Stored,
+{
+    fn into_value(self) -> Result<RawBson> {
+        values::<T, _>(self)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Stored, const N: usize> IntoValue<Vec<T>> for [T; N]
+where
+    Vec<T>: Stored,
+{
+    fn into_value(self) -> Result<RawBson> {
+        values::<T, _>(self)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Stored, const N: usize> IntoValue<Vec<T>> for &[T; N]
+where
+    Vec<T>: Stored,
+{
+    fn into_value(self) -> Result<RawBson> {
+        values::<T, _>(self)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<const N: usize> IntoValue<Vec<String>> for [&str; N] {
+    fn into_value(self) -> Result<RawBson> {
+        values::<String, _>(self)
+    }
+}
+
+macro_rules! references {
+    ($($document:ty),*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl<T: Document> IntoValue<Ref<T>> for &$document {
+            fn into_value(self) -> Result<RawBson> {
+                encode(self.id())
+            }
+        }
+        #[diagnostic::do_not_recommend]
+        impl<T: Document> IntoValue<Option<Ref<T>>> for &$document {
+            fn into_value(self) -> Result<RawBson> {
+                encode(self.id())
+            }
+        }
+    )*};
+}
+references!(T, Arc<T>);
+
+/// What names one document of the model `T`: its id, a [`Ref`] to it, the document itself.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not name a document of the model `{T}`",
+    label = "neither its id, nor a `Ref<{T}>`, nor the document"
+)]
+pub trait IntoKey<T: Document> {
+    /// The id.
+    fn into_key(self) -> T::Id;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Document> IntoKey<T> for Ref<T> {
+    fn into_key(self) -> T::Id {
+        self.into_id()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Document> IntoKey<T> for &Ref<T> {
+    fn into_key(self) -> T::Id {
+        self.id().clone()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Document> IntoKey<T> for &T {
+    fn into_key(self) -> T::Id {
+        self.id().clone()
+    }
+}
+
+macro_rules! keys {
+    ($($given:ty => $id:ty),* $(,)?) => {$(
+        #[diagnostic::do_not_recommend]
+        impl<T: Document<Id = $id>> IntoKey<T> for $given {
+            fn into_key(self) -> $id {
+                self.to_owned().into()
+            }
+        }
+    )*};
+}
+keys! {
+    ObjectId => ObjectId, &ObjectId => ObjectId,
+    Uuid => Uuid, &Uuid => Uuid,
+    i32 => i32, &i32 => i32,
+    i64 => i64, &i64 => i64,
+    u32 => u32, &u32 => u32,
+    u64 => u64, &u64 => u64,
+    String => String, &String => String, &str => String,
+}
+
+/// A value as it is stored inside a document.
+///
+/// It is encoded as the field of a document: types such as `IpAddr` have another form where they stand alone, and a
+/// filter by that would never match.
+pub(crate) fn encode<T: Stored>(value: &T) -> Result<RawBson> {
+    #[derive(Serialize)]
+    struct Inside<'a, T> {
+        value: &'a T,
+    }
+    value.validate(&Path::ROOT)?;
+    let bytes = bson::serialize_to_vec(&Inside { value }).map_err(error::encode)?;
+    let document = RawDocumentBuf::from_bytes(bytes).map_err(error::encode)?;
+    match document.get("value").map_err(error::encode)? {
+        Some(value) => Ok(RawBson::from(value)),
+        None => Err(Error::new(
+            ErrorKind::Encode,
+            "a value that serde skips cannot stand alone",
+        )),
+    }
+}
+
+/// A whole document as it is stored: its `_id` first.
+pub(crate) fn encode_document<T: Document>(document: &T) -> Result<RawDocumentBuf> {
+    document.validate()?;
+    let bytes = bson::serialize_to_vec(document).map_err(error::encode)?;
+    let raw = RawDocumentBuf::from_bytes(bytes).map_err(error::encode)?;
+    id_first(raw)
+}
+
+fn id_first(raw: RawDocumentBuf) -> Result<RawDocumentBuf> {
+    if let Some(Ok((name, _))) = raw.iter().next()
+        && name == "_id"
+    {
+        return Ok(raw);
+    }
+    let mut ordered = RawDocumentBuf::new();
+    let Some(id) = raw.get("_id").map_err(error::encode)? else {
+        return Err(Error::new(ErrorKind::Encode, "the document has no `_id`"));
+    };
+    super::render::append(&mut ordered, "_id", RawBson::from(id))?;
+    for field in raw.iter() {
+        let (name, value) = field.map_err(error::encode)?;
+        if name != "_id" {
+            super::render::append(&mut ordered, name.as_str(), RawBson::from(value))?;
+        }
+    }
+    Ok(ordered)
+}
+
+/// Several values, as an array.
+pub(crate) fn values<T, I>(of: I) -> Result<RawBson>
+where
+    I: IntoIterator<Item: IntoValue<T>>,
+{
+    let mut array = RawArrayBuf::new();
+    for value in of {
+        array.push(value.into_value()?);
+    }
+    Ok(RawBson::Array(array))
+}

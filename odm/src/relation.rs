@@ -1,0 +1,14 @@
+//! Relations: what a query brings along, in the type of what it gives.
+//!
+//! A join is made by the application: the documents first, then for each relation one query for the documents that all
+//! of them refer to. Nothing is loaded that the query does not name.
+
+mod children;
+mod join;
+mod link;
+mod load;
+
+pub use children::Children;
+pub use join::{Append, IntoJoin, Join, JoinOf, Joins, Reference};
+pub use link::{Item, Link, Linked, Links};
+pub(crate) use load::{by_ids, short};

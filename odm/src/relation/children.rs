@@ -1,0 +1,101 @@
+//! Joins against references: the documents that refer to each of a query's.
+
+use std::{marker::PhantomData, sync::Arc};
+
+use super::{
+    join::{Append, IntoJoin, Join, Joins},
+    load,
+};
+use crate::{
+    Result,
+    document::Document,
+    field::Path,
+    query::{Filter, IntoFilter, IntoSort, Node, Sort, sort_to_raw},
+};
+
+/// The documents of the model `C` that refer to each document of the model `P`; made by [`Document::by`].
+///
+/// One query loads them for all parents, sorted and limited for each parent by itself.
+#[must_use = "children are loaded when they are given to `with_children`"]
+pub struct Children<C: Document, P, J = ()> {
+    path: Path,
+    filter: Node,
+    sort: Vec<Sort<C>>,
+    limit: Option<u64>,
+    joins: J,
+    of: PhantomData<fn() -> P>,
+}
+
+impl<C: Document, P> Children<C, P> {
+    pub(crate) fn new(path: Path) -> Self {
+        Self {
+            path,
+            filter: Node::All,
+            sort: Vec::new(),
+            limit: None,
+            joins: (),
+            of: PhantomData,
+        }
+    }
+}
+
+impl<C: Document, P, J> Children<C, P, J> {
+    /// Only those that meet the condition.
+    pub fn filter<F: IntoFilter<C>>(mut self, condition: impl FnOnce(C::Fields) -> F) -> Self {
+        if let Some(filter) = condition(C::fields()).into_filter() {
+            self.filter = self.filter.and(filter.into_node());
+        }
+        self
+    }
+
+    /// In this order, for each parent.
+    pub fn sort<O: IntoSort<C>>(mut self, order: impl FnOnce(C::Fields) -> O) -> Self {
+        self.sort.extend(order(C::fields()).into_sorts());
+        self
+    }
+
+    /// This many at most, for each parent.
+    pub fn limit(mut self, limit: u64) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Brings along a relation of the children.
+    pub fn with<K: IntoJoin<Scope = C>>(
+        self,
+        relation: impl FnOnce(C::Fields) -> K,
+    ) -> Children<C, P, J::Then>
+    where
+        J: Append<Join<C, K::Out>>,
+    {
+        Children {
+            path: self.path,
+            filter: self.filter,
+            sort: self.sort,
+            limit: self.limit,
+            joins: self.joins.append(relation(C::fields()).into_join()),
+            of: PhantomData,
+        }
+    }
+
+    pub(crate) fn into_join(self) -> Join<P, Vec<J::Item>>
+    where
+        J: Joins<C>,
+    {
+        let ask: Result<load::Ask> = (|| {
+            Ok(load::Ask {
+                path: self.path.dotted()?.to_owned(),
+                filter: Filter::<C>::from_node(self.filter.clone()).to_raw()?,
+                sort: sort_to_raw(&self.sort)?,
+                limit: self.limit,
+            })
+        })();
+        let joins = self.joins;
+        Join::new(Ok("_id".to_owned()), move |executor, parents| {
+            let (ask, joins) = (ask.clone(), joins.clone());
+            Box::pin(async move {
+                load::children::<C, J>(executor, Arc::clone(&parents), ask?, joins).await
+            })
+        })
+    }
+}

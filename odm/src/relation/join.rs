@@ -1,0 +1,342 @@
+//! Joins along references: `.with(|p| p.parts())`.
+
+use std::{marker::PhantomData, sync::Arc};
+
+use bson::RawDocumentBuf;
+
+use super::{
+    link::{Item, Link, Links},
+    load,
+};
+use crate::{
+    Result,
+    backend::{BoxFuture, Executor},
+    document::{Document, Ref, Stored},
+    field::{Array, Field, Maybe, Path, Place, shape},
+};
+
+/// A place that refers to documents of another model.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no reference: there is nothing to join",
+    label = "not a `Ref`, an `Option<Ref>` or an array of `Ref`"
+)]
+pub trait Reference: Place {
+    /// The model that it refers to.
+    type Target: Document;
+    /// What a join along it gives: [`Link`], `Option<Link>` or [`Links`].
+    type Out<X: Item<Of = Self::Target>>: Gather<X>;
+}
+
+impl<M: 'static, T: Document, R> Reference for Field<M, Ref<T>, R, shape::One> {
+    type Target = T;
+    type Out<X: Item<Of = T>> = Link<X>;
+}
+
+impl<M: 'static, T: Document, R> Reference for Field<M, Ref<T>, R, shape::Many> {
+    type Target = T;
+    type Out<X: Item<Of = T>> = Links<X>;
+}
+
+impl<M: 'static, T: Document, R: 'static> Reference for Array<M, Ref<T>, R, shape::One> {
+    type Target = T;
+    type Out<X: Item<Of = T>> = Links<X>;
+}
+
+impl<M: 'static, T: Document, R: 'static> Reference for Array<M, Ref<T>, R, shape::Many> {
+    type Target = T;
+    type Out<X: Item<Of = T>> = Links<X>;
+}
+
+impl<M: 'static, T: Document, R: 'static> Reference for Maybe<M, Ref<T>, R, shape::One> {
+    type Target = T;
+    type Out<X: Item<Of = T>> = Option<Link<X>>;
+}
+
+impl<M: 'static, T: Document, R: 'static> Reference for Maybe<M, Ref<T>, R, shape::Many> {
+    type Target = T;
+    type Out<X: Item<Of = T>> = Links<X>;
+}
+
+/// How the links of one document become what its join gives.
+pub trait Gather<X: Item>: Send + Sync + Sized + 'static {
+    /// All links of a document, in order; none where there must be one means that the document has no such field.
+    fn gather(links: Vec<Link<X>>) -> Option<Self>;
+}
+
+impl<X: Item> Gather<X> for Link<X> {
+    fn gather(links: Vec<Self>) -> Option<Self> {
+        links.into_iter().next()
+    }
+}
+
+impl<X: Item> Gather<X> for Option<Link<X>> {
+    fn gather(links: Vec<Link<X>>) -> Option<Self> {
+        Some(links.into_iter().next())
+    }
+}
+
+impl<X: Item> Gather<X> for Links<X> {
+    fn gather(links: Vec<Link<X>>) -> Option<Self> {
+        Some(links.into_iter().collect())
+    }
+}
+
+/// The documents of one level of a query, as stored.
+pub(crate) type Parents = Arc<Vec<RawDocumentBuf>>;
+
+type Load<Out> = dyn Fn(Arc<dyn Executor>, Parents) -> BoxFuture<'static, Result<Vec<Result<Out>>>>
+    + Send
+    + Sync;
+
+/// One relation to load with documents of the model `M`, giving an `Out` for each.
+pub struct Join<M, Out> {
+    /// The stored field that must be in the documents.
+    needs: Result<String>,
+    load: Arc<Load<Out>>,
+    of: PhantomData<fn() -> M>,
+}
+
+impl<M, Out> Join<M, Out> {
+    pub(super) fn new<F>(needs: Result<String>, load: F) -> Self
+    where
+        F: Fn(Arc<dyn Executor>, Parents) -> BoxFuture<'static, Result<Vec<Result<Out>>>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        Self {
+            needs,
+            load: Arc::new(load),
+            of: PhantomData,
+        }
+    }
+}
+
+impl<M, Out> Clone for Join<M, Out> {
+    fn clone(&self) -> Self {
+        Self {
+            needs: self.needs.clone(),
+            load: self.load.clone(),
+            of: PhantomData,
+        }
+    }
+}
+
+/// What a `with` closure may return: a reference, or a reference with joins of what it leads to.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no reference: there is nothing to join",
+    label = "not a `Ref`, an `Option<Ref>` or an array of `Ref`"
+)]
+pub trait IntoJoin {
+    /// The model that the join starts from.
+    type Scope;
+    /// What it gives for each document.
+    type Out: Send + Sync + 'static;
+    /// The join.
+    fn into_join(self) -> Join<Self::Scope, Self::Out>;
+}
+
+impl<P: Reference> IntoJoin for P {
+    type Scope = P::Scope;
+    type Out = P::Out<P::Target>;
+    fn into_join(self) -> Join<P::Scope, Self::Out> {
+        along::<P, ()>(self.path(), ())
+    }
+}
+
+/// A reference, with joins of what it leads to.
+pub struct JoinOf<P: Reference, J> {
+    path: Path,
+    joins: J,
+    of: PhantomData<fn() -> P>,
+}
+
+impl<P: Reference, J> JoinOf<P, J> {
+    /// Brings along a further relation of what the reference leads to.
+    pub fn with<K: IntoJoin<Scope = P::Target>>(
+        self,
+        relation: impl FnOnce(<P::Target as Document>::Fields) -> K,
+    ) -> JoinOf<P, J::Then>
+    where
+        J: Append<Join<P::Target, K::Out>>,
+    {
+        JoinOf {
+            path: self.path,
+            joins: self.joins.append(relation(P::Target::fields()).into_join()),
+            of: PhantomData,
+        }
+    }
+}
+
+impl<P, J> IntoJoin for JoinOf<P, J>
+where
+    P: Reference,
+    J: Joins<P::Target, Item: Item<Of = P::Target>>,
+{
+    type Scope = P::Scope;
+    type Out = P::Out<J::Item>;
+    fn into_join(self) -> Join<P::Scope, Self::Out> {
+        along::<P, J>(self.path, self.joins)
+    }
+}
+
+fn along<P, J>(path: Path, joins: J) -> Join<P::Scope, P::Out<J::Item>>
+where
+    P: Reference,
+    J: Joins<P::Target, Item: Item<Of = P::Target>>,
+{
+    let path = path.dotted().map(str::to_owned);
+    Join::new(path.clone(), move |executor, parents| {
+        let (path, joins) = (path.clone(), joins.clone());
+        Box::pin(async move { load::targets::<P, J>(executor, parents, &path?, joins).await })
+    })
+}
+
+macro_rules! nested {
+    ($($place:ident: $bound:path),*) => {$(
+        // Inherent, so that a field which is no reference gets the message of `Reference`, and nothing is to be imported.
+        impl<M: 'static, T: $bound, R: 'static, S: 'static> $place<M, T, R, S> {
+            /// Joins what the reference leads to with a relation of its own.
+            pub fn with<K: IntoJoin<Scope = <Self as Reference>::Target>>(
+                self,
+                relation: impl FnOnce(<<Self as Reference>::Target as Document>::Fields) -> K,
+            ) -> JoinOf<Self, (Join<<Self as Reference>::Target, K::Out>,)>
+            where
+                Self: Reference,
+            {
+                JoinOf {
+                    path: self.path(),
+                    joins: (relation(<Self as Reference>::Target::fields()).into_join(),),
+                    of: PhantomData,
+                }
+            }
+        }
+    )*};
+}
+nested!(Field: Sized, Array: Stored, Maybe: Stored);
+
+/// The relations of a query over `T`: a tuple of [`Join`].
+pub trait Joins<T>: Clone + Send + Sync + 'static {
+    /// What the query gives: `T` alone, or a tuple of it and of what each relation gives.
+    type Item: Send + Sync + 'static;
+
+    /// The stored fields that must be in the documents.
+    ///
+    /// # Errors
+    ///
+    /// That of a path which cannot be asked for.
+    fn needs(&self) -> Result<Vec<String>>;
+
+    /// Loads the relations of `parents`, whose values are `roots`.
+    fn load(
+        self,
+        executor: Arc<dyn Executor>,
+        parents: Arc<Vec<RawDocumentBuf>>,
+        roots: Vec<Result<T>>,
+    ) -> BoxFuture<'static, Result<Vec<Result<Self::Item>>>>;
+}
+
+impl<T: Send + Sync + 'static> Joins<T> for () {
+    type Item = T;
+
+    fn needs(&self) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    fn load(
+        self,
+        _: Arc<dyn Executor>,
+        _: Parents,
+        roots: Vec<Result<T>>,
+    ) -> BoxFuture<'static, Result<Vec<Result<T>>>> {
+        Box::pin(async move { Ok(roots) })
+    }
+}
+
+/// A tuple that can take one relation more.
+#[diagnostic::on_unimplemented(
+    message = "a query brings along six relations at most",
+    label = "one relation too many",
+    note = "load the rest by a query of its own"
+)]
+pub trait Append<X> {
+    /// The longer tuple.
+    type Then;
+    /// Appends.
+    fn append(self, next: X) -> Self::Then;
+}
+
+impl<X> Append<X> for () {
+    type Then = (X,);
+    fn append(self, next: X) -> (X,) {
+        (next,)
+    }
+}
+
+macro_rules! joins {
+    ($($name:ident $out:ident),+) => {
+        impl<T: Document, $($out: Send + Sync + 'static),+> Item for (T, $($out),+) {
+            type Of = T;
+        }
+
+        impl<T, M, $($out),+> Joins<T> for ($(Join<M, $out>,)+)
+        where
+            T: Send + Sync + 'static,
+            M: 'static,
+            $($out: Send + Sync + 'static),+
+        {
+            type Item = (T, $($out),+);
+
+            fn needs(&self) -> Result<Vec<String>> {
+                let ($($name,)+) = self;
+                Ok(vec![$($name.needs.clone()?),+])
+            }
+
+            fn load(
+                self,
+                executor: Arc<dyn Executor>,
+                parents: Parents,
+                roots: Vec<Result<T>>,
+            ) -> BoxFuture<'static, Result<Vec<Result<Self::Item>>>> {
+                let ($($name,)+) = self;
+                Box::pin(async move {
+                    let ($($name,)+) = futures_util::try_join!(
+                        $(($name.load)(executor.clone(), parents.clone())),+
+                    )?;
+                    $(let mut $name = $name.into_iter();)+
+                    Ok(roots
+                        .into_iter()
+                        .map(|root| {
+                            // Every iterator moves on, whatever came before: they go side by side.
+                            $(let $name = $name.next().unwrap_or_else(|| Err(load::short()));)+
+                            Ok((root?, $($name?),+))
+                        })
+                        .collect())
+                })
+            }
+        }
+    };
+}
+joins!(a A);
+joins!(a A, b B);
+joins!(a A, b B, c C);
+joins!(a A, b B, c C, d D);
+joins!(a A, b B, c C, d D, e E);
+joins!(a A, b B, c C, d D, e E, f F);
+
+macro_rules! append {
+    ($($name:ident $join:ident),+) => {
+        impl<X, $($join),+> Append<X> for ($($join,)+) {
+            type Then = ($($join,)+ X,);
+            fn append(self, next: X) -> Self::Then {
+                let ($($name,)+) = self;
+                ($($name,)+ next,)
+            }
+        }
+    };
+}
+append!(a A);
+append!(a A, b B);
+append!(a A, b B, c C);
+append!(a A, b B, c C, d D);
+append!(a A, b B, c C, d D, e E);

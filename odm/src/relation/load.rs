@@ -1,0 +1,303 @@
+//! How joins are carried out: one query for each relation and level, whatever the number of documents.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+};
+
+use bson::{Bson, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+
+use super::{
+    join::{Gather, Joins, Parents, Reference},
+    link::{Item, Link, Links},
+};
+use crate::{
+    Error, ErrorKind, Result,
+    backend::{
+        Executor, drain,
+        operation::{Find, FindEach},
+    },
+    decode::{self, decode_all},
+    document::Document,
+    query::{document, encode},
+};
+
+/// How many ids one query asks for at most: some megabytes at the worst, far below the 48 MB of a command.
+const MAX_KEYS: usize = 10_000;
+
+/// Loads what the references at `path` lead to, once each, and gives it to every parent in the order of its references.
+pub(super) async fn targets<P, J>(
+    executor: Arc<dyn Executor>,
+    parents: Parents,
+    path: &str,
+    joins: J,
+) -> Result<Vec<Result<P::Out<J::Item>>>>
+where
+    P: Reference,
+    J: Joins<P::Target, Item: Item<Of = P::Target>>,
+{
+    let references: Vec<Vec<RawBson>> = parents
+        .iter()
+        .map(|parent| references(parent, path))
+        .collect();
+    let targets = Targets::load(executor, references.iter().flatten(), joins).await?;
+    Ok(references
+        .iter()
+        .zip(parents.iter())
+        .map(|(references, parent)| {
+            let links = references
+                .iter()
+                .map(|reference| targets.link(reference))
+                .collect::<Result<_>>()?;
+            P::Out::gather(links).ok_or_else(|| no_reference(parent, path))
+        })
+        .collect())
+}
+
+/// Loads documents by their ids, in the order of the ids.
+pub(crate) async fn by_ids<T: Document>(
+    executor: Arc<dyn Executor>,
+    ids: &[T::Id],
+) -> Result<Links<T>> {
+    let ids = ids.iter().map(encode).collect::<Result<Vec<_>>>()?;
+    let targets = Targets::load(executor, ids.iter(), ()).await?;
+    ids.iter().map(|id| targets.link(id)).collect()
+}
+
+/// The documents that a set of references leads to, each loaded once.
+struct Targets<X>(HashMap<Key, Option<Result<Arc<X>>>>);
+
+impl<X: Item> Targets<X> {
+    async fn load<'a, J: Joins<X::Of, Item = X>>(
+        executor: Arc<dyn Executor>,
+        references: impl Iterator<Item = &'a RawBson>,
+        joins: J,
+    ) -> Result<Self> {
+        let mut targets = HashMap::new();
+        let mut ids = Vec::new();
+        for reference in references {
+            if let Entry::Vacant(entry) = targets.entry(Key::of(reference.as_raw_bson_ref())) {
+                entry.insert(None);
+                ids.push(reference);
+            }
+        }
+        let mut found = Vec::new();
+        for some in ids.chunks(MAX_KEYS) {
+            let mut keys = RawArrayBuf::new();
+            for id in some {
+                keys.push(id.as_raw_bson_ref());
+            }
+            let cursor = executor
+                .find(Find {
+                    collection: X::Of::COLLECTION.into(),
+                    filter: document("_id", document("$in", keys)?)?,
+                    projection: None,
+                    sort: None,
+                    limit: None,
+                })
+                .await?;
+            found.extend(drain(cursor).await?);
+        }
+        let (roots, found) = decode_all::<X::Of>(found);
+        let items = joins.load(executor, Arc::clone(&found), roots).await?;
+        for (raw, item) in found.iter().zip(items) {
+            if let Some(id) = decode::id(raw) {
+                targets.insert(Key::of(id), Some(item.map(Arc::new)));
+            }
+        }
+        Ok(Self(targets))
+    }
+
+    fn link(&self, reference: &RawBson) -> Result<Link<X>> {
+        match self.0.get(&Key::of(reference.as_raw_bson_ref())) {
+            Some(Some(Ok(item))) => Ok(Link::loaded_from(Arc::clone(item))),
+            Some(Some(Err(error))) => Err(error.clone()),
+            _ => decode::value(reference).map(Link::missing),
+        }
+    }
+}
+
+/// What is asked of the children of each parent.
+#[derive(Clone)]
+pub(super) struct Ask {
+    pub(super) path: String,
+    pub(super) filter: RawDocumentBuf,
+    pub(super) sort: Option<RawDocumentBuf>,
+    pub(super) limit: Option<u64>,
+}
+
+/// Loads the documents that refer to each of the parents.
+pub(super) async fn children<C, J>(
+    executor: Arc<dyn Executor>,
+    parents: Parents,
+    ask: Ask,
+    joins: J,
+) -> Result<Vec<Result<Vec<J::Item>>>>
+where
+    C: Document,
+    J: Joins<C>,
+{
+    let keys = parents
+        .iter()
+        .map(|parent| decode::id(parent).map(RawBson::from))
+        .collect::<Option<Vec<_>>>()
+        .ok_or_else(|| Error::new(ErrorKind::Decode, "a document came back without its `_id`"))?;
+
+    let mut owners = Vec::new();
+    let mut found = Vec::new();
+    for (chunk, some) in keys.chunks(MAX_KEYS).enumerate() {
+        let cursor = executor
+            .find_each(FindEach {
+                collection: C::COLLECTION.into(),
+                path: ask.path.clone(),
+                keys: some.to_vec(),
+                filter: ask.filter.clone(),
+                sort: ask.sort.clone(),
+                limit: ask.limit,
+            })
+            .await?;
+        for row in drain(cursor).await? {
+            let (owner, child) = row_of(&row).ok_or_else(short)?;
+            owners.push(chunk * MAX_KEYS + owner);
+            found.push(child);
+        }
+    }
+    let (children, found) = decode_all::<C>(found);
+    let items = joins.load(executor, found, children).await?;
+
+    let mut each: Vec<Result<Vec<J::Item>>> = Vec::new();
+    each.resize_with(keys.len(), || Ok(Vec::new()));
+    for (owner, item) in owners.into_iter().zip(items) {
+        let slot = each.get_mut(owner).ok_or_else(short)?;
+        match (slot, item) {
+            (Ok(items), Ok(item)) => items.push(item),
+            (slot, Err(error)) => *slot = Err(error),
+            (Err(_), Ok(_)) => {}
+        }
+    }
+    Ok(each)
+}
+
+fn row_of(row: &RawDocument) -> Option<(usize, RawDocumentBuf)> {
+    let owner = row.get_i32("key").ok()?;
+    let child = row.get_document("document").ok()?;
+    Some((usize::try_from(owner).ok()?, child.to_owned()))
+}
+
+/// The backend broke its contract.
+pub(crate) fn short() -> Error {
+    Error::new(
+        ErrorKind::Backend,
+        "the backend's answer does not fit the question",
+    )
+}
+
+fn no_reference(parent: &RawDocument, path: &str) -> Error {
+    let error = Error::new(
+        ErrorKind::Decode,
+        "the document has no reference where its model has one: repair the document, or make the reference optional",
+    )
+    .with_path(path);
+    match decode::id(parent).and_then(|id| Bson::try_from(id).ok()) {
+        Some(id) => error.with_id(id),
+        None => error,
+    }
+}
+
+/// The values at a path, in order, through arrays; null and missing count as no reference.
+fn references(document: &RawDocument, path: &str) -> Vec<RawBson> {
+    let mut found = Vec::new();
+    let parts: Vec<&str> = path.split('.').collect();
+    walk(RawBsonRef::Document(document), &parts, &mut found);
+    found
+}
+
+fn walk(value: RawBsonRef<'_>, path: &[&str], found: &mut Vec<RawBson>) {
+    match (value, path) {
+        (RawBsonRef::Array(array), [first, rest @ ..]) if first.parse::<usize>().is_ok() => {
+            let index = first.parse().unwrap_or(usize::MAX);
+            if let Ok(Some(element)) = array.get(index) {
+                walk(element, rest, found);
+            }
+        }
+        (RawBsonRef::Array(array), _) => {
+            for element in array.into_iter().flatten() {
+                walk(element, path, found);
+            }
+        }
+        (RawBsonRef::Null | RawBsonRef::Undefined, _) => {}
+        (RawBsonRef::Document(document), [first, rest @ ..]) => {
+            if let Ok(Some(value)) = document.get(first) {
+                walk(value, rest, found);
+            }
+        }
+        (value, []) => found.push(RawBson::from(value)),
+        (_, [_, ..]) => {}
+    }
+}
+
+/// An id for comparing: integers of either width are one number, as they are to the server.
+#[derive(PartialEq, Eq, Hash)]
+enum Key {
+    Integer(i64),
+    Other(Vec<u8>),
+}
+
+impl Key {
+    fn of(value: RawBsonRef<'_>) -> Self {
+        match value {
+            RawBsonRef::Int32(number) => Self::Integer(number.into()),
+            RawBsonRef::Int64(number) => Self::Integer(number),
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_precision_loss,
+                clippy::float_cmp,
+                reason = "taken only where the way there and back gives the same number"
+            )]
+            RawBsonRef::Double(number) if number as i64 as f64 == number => {
+                Self::Integer(number as i64)
+            }
+            other => {
+                let mut bytes = RawDocumentBuf::new();
+                bytes.append(bson::raw::cstr!(""), other);
+                Self::Other(bytes.into_bytes())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::rawdoc;
+
+    use super::*;
+
+    fn at(document: &RawDocument, path: &str) -> Vec<Bson> {
+        references(document, path)
+            .into_iter()
+            .map(|value| value.try_into().unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn references_are_found_in_order_through_arrays() {
+        let document = rawdoc! {
+            "a": 1, "none": null,
+            "many": [3, 1, 2, 1],
+            "lines": [{"id": 7}, {}, {"id": null}, {"id": 8}, {"id": [9, 10]}],
+        };
+        assert_eq!(at(&document, "a"), [Bson::Int32(1)]);
+        assert!(at(&document, "none").is_empty());
+        assert!(at(&document, "absent.below").is_empty());
+        assert_eq!(at(&document, "many"), [3, 1, 2, 1].map(Bson::Int32));
+        assert_eq!(at(&document, "lines.id"), [7, 8, 9, 10].map(Bson::Int32));
+        assert_eq!(at(&document, "lines.3.id"), [Bson::Int32(8)]);
+    }
+
+    #[test]
+    fn integers_of_either_width_are_one_id() {
+        assert!(Key::of(RawBsonRef::Int32(5)) == Key::of(RawBsonRef::Int64(5)));
+        assert!(Key::of(RawBsonRef::Double(5.0)) == Key::of(RawBsonRef::Int64(5)));
+        assert!(Key::of(RawBsonRef::String("5")) != Key::of(RawBsonRef::Int64(5)));
+    }
+}

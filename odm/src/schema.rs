@@ -1,0 +1,47 @@
+//! The closed world: which models a database has, and the checks of their whole.
+
+mod model;
+mod sync;
+
+pub use model::{Model, is_first_on_its_collection};
+pub use sync::{IndexReport, SyncIndexes};
+
+/// The models of a database: derive it.
+///
+/// A model outside of it cannot be used through the database, so nothing that must be maintained can be forgotten. The
+/// derive checks the whole at compile time: no two models on one collection, and every reference's target present.
+///
+/// ```
+/// use odm::prelude::*;
+///
+/// #[derive(Serialize, Deserialize, Document)]
+/// #[document(collection = "parts")]
+/// struct Part { #[serde(rename = "_id")] id: i64, name: String }
+///
+/// #[derive(Schema)]
+/// #[schema(models(Part))]
+/// struct Shop;
+/// type Db = odm::Database<Shop>;
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no schema",
+    note = "derive it: `#[derive(Schema)] #[schema(models(…))] struct {Self};`"
+)]
+pub trait Schema: Sized + Send + Sync + 'static {
+    /// The models.
+    const MODELS: &'static [&'static Model];
+
+    /// The declared indexes of each model.
+    fn indexes() -> Vec<(&'static Model, Vec<crate::backend::operation::Index>)>;
+}
+
+/// The schema has the model `T`.
+#[diagnostic::on_unimplemented(
+    message = "`{T}` is not a model of `{Self}`",
+    label = "not in the schema",
+    note = "add it: `#[schema(models(…, {T}))]`"
+)]
+pub trait Contains<T>: Schema {}
+
+/// Every model that `Self` refers to is in the schema `S`.
+pub trait Closed<S: Schema> {}

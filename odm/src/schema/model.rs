@@ -1,0 +1,67 @@
+//! What a derive knows of its model, as plain data.
+
+/// A model: its names and its fields.
+#[derive(Debug, Clone, Copy)]
+pub struct Model {
+    /// The name of the type.
+    pub name: &'static str,
+    /// The collection of its documents.
+    pub collection: &'static str,
+    /// The name of each field in Rust and as it is stored.
+    pub fields: &'static [(&'static str, &'static str)],
+    /// Whether a stored document may lack a reference that the value read from it has, or hold it under another name:
+    /// serde's `default` and `alias`.
+    pub rewrites: bool,
+}
+
+impl Model {
+    /// Stands in for a model whose derive failed.
+    #[doc(hidden)]
+    pub const UNKNOWN: Self = Self {
+        name: "",
+        collection: "",
+        fields: &[],
+        rewrites: false,
+    };
+
+    /// Whether a field is stored under this name; true for a field that does not exist, which is another error.
+    #[must_use]
+    pub const fn stores_as(&self, field: &str, stored: &str) -> bool {
+        let mut i = 0;
+        while i < self.fields.len() {
+            if same(self.fields[i].0, field) {
+                return same(self.fields[i].1, stored);
+            }
+            i += 1;
+        }
+        true
+    }
+}
+
+pub(crate) const fn same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    if a.len() != b.len() {
+        return false;
+    }
+    let mut i = 0;
+    while i < a.len() {
+        if a[i] != b[i] {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+/// Whether no model before this one has its collection; called by derived code, at compile time.
+#[must_use]
+pub const fn is_first_on_its_collection(models: &[&Model], position: usize) -> bool {
+    let mut i = 0;
+    while i < position {
+        if same(models[i].collection, models[position].collection) {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}

@@ -1,0 +1,191 @@
+//! Declared indexes, brought to the database.
+
+use std::{fmt, pin::Pin, sync::Arc};
+
+use super::Schema;
+use crate::{
+    Result,
+    backend::{
+        Backend,
+        operation::{Direction, Index},
+    },
+};
+
+/// Brings the declared indexes to the database; made by [`Database::sync_indexes`](crate::Database::sync_indexes).
+///
+/// Awaited as it is, it creates what is missing and reports the rest. Nothing is dropped unless asked for.
+#[must_use = "indexes are synchronised when this is awaited"]
+#[derive(Debug)]
+pub struct SyncIndexes {
+    backend: Arc<dyn Backend>,
+    declared: Vec<(&'static str, Vec<Index>)>,
+    replace_differing: bool,
+    drop_undeclared: bool,
+}
+
+/// What [`SyncIndexes`] found and did.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct IndexReport {
+    /// Declared, and missing before: created.
+    pub created: Vec<(String, Index)>,
+    /// Declared, and there with other options: left as they are, or replaced if asked for. Collection, declared, found.
+    pub differing: Vec<(String, Index, Index)>,
+    /// There, and not declared: left alone, or dropped if asked for.
+    pub undeclared: Vec<(String, Index)>,
+    /// Dropped, because asked for.
+    pub dropped: Vec<(String, Index)>,
+}
+
+impl SyncIndexes {
+    pub(crate) fn new<S: Schema>(backend: Arc<dyn Backend>) -> Self {
+        Self {
+            backend,
+            declared: S::indexes()
+                .into_iter()
+                .map(|(model, indexes)| (model.collection, indexes))
+                .collect(),
+            replace_differing: false,
+            drop_undeclared: false,
+        }
+    }
+
+    /// Drops and creates again an index that differs from its declaration. Queries go without it meanwhile.
+    pub fn replace_differing(mut self) -> Self {
+        self.replace_differing = true;
+        self
+    }
+
+    /// Drops indexes of the models' collections that no model declares.
+    pub fn drop_undeclared(mut self) -> Self {
+        self.drop_undeclared = true;
+        self
+    }
+
+    async fn run(self) -> Result<IndexReport> {
+        let mut report = IndexReport::default();
+        for (collection, declared) in &self.declared {
+            self.sync(collection, declared, &mut report).await?;
+        }
+        Ok(report)
+    }
+
+    async fn sync(
+        &self,
+        collection: &str,
+        declared: &[Index],
+        report: &mut IndexReport,
+    ) -> Result<()> {
+        let mut found = self.backend.list_indexes(collection).await?;
+        let mut missing = Vec::new();
+        for index in declared {
+            let Some(at) = found.iter().position(|other| is_same(index, other)) else {
+                missing.push(index.clone());
+                continue;
+            };
+            let other = found.swap_remove(at);
+            if options_differ(index, &other) {
+                if self.replace_differing {
+                    self.backend.drop_index(collection, &other.name).await?;
+                    report.dropped.push((collection.to_owned(), other.clone()));
+                    missing.push(index.clone());
+                }
+                report
+                    .differing
+                    .push((collection.to_owned(), index.clone(), other));
+            }
+        }
+        for index in found {
+            if self.drop_undeclared {
+                self.backend.drop_index(collection, &index.name).await?;
+                report.dropped.push((collection.to_owned(), index.clone()));
+            }
+            report.undeclared.push((collection.to_owned(), index));
+        }
+        if !missing.is_empty() {
+            self.backend
+                .create_indexes(collection, missing.clone())
+                .await?;
+            report.created.extend(
+                missing
+                    .into_iter()
+                    .map(|index| (collection.to_owned(), index)),
+            );
+        }
+        Ok(())
+    }
+}
+
+impl IntoFuture for SyncIndexes {
+    type Output = Result<IndexReport>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}
+
+/// The name is the same, or it goes over the same fields: the server has at most one of either.
+fn is_same(declared: &Index, found: &Index) -> bool {
+    declared.name == found.name || declared.keys == found.keys && declared.partial == found.partial
+}
+
+/// The name alone makes no difference: whoever created the index chose it.
+fn options_differ(declared: &Index, found: &Index) -> bool {
+    let nameless = |index: &Index| Index {
+        name: String::new(),
+        ..index.clone()
+    };
+    nameless(declared) != nameless(found)
+}
+
+impl fmt::Display for IndexReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::default() {
+            return f.write_str("every index is as declared");
+        }
+        let mut lines = Vec::new();
+        let name = |collection: &str, index: &Index| format!("{collection}: {}", describe(index));
+        for (collection, index) in &self.created {
+            lines.push(format!("created    {}", name(collection, index)));
+        }
+        for (collection, declared, found) in &self.differing {
+            lines.push(format!(
+                "differs    {}, declared as {}",
+                name(collection, found),
+                describe(declared)
+            ));
+        }
+        for (collection, index) in &self.undeclared {
+            lines.push(format!("undeclared {}", name(collection, index)));
+        }
+        for (collection, index) in &self.dropped {
+            lines.push(format!("dropped    {}", name(collection, index)));
+        }
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+fn describe(index: &Index) -> String {
+    let keys: Vec<_> = index
+        .keys
+        .iter()
+        .map(|(path, direction)| match direction {
+            Direction::Ascending => path.clone(),
+            Direction::Descending => format!("-{path}"),
+        })
+        .collect();
+    let mut text = format!("{} ({})", index.name, keys.join(", "));
+    if index.unique {
+        text.push_str(" unique");
+    }
+    if index.sparse {
+        text.push_str(" sparse");
+    }
+    if let Some(partial) = &index.partial {
+        text.push_str(&format!(" partial {partial:?}"));
+    }
+    if let Some(after) = index.expire_after {
+        text.push_str(&format!(" expires after {} s", after.as_secs()));
+    }
+    text
+}
