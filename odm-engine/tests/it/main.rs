@@ -2,6 +2,9 @@
 
 mod crud;
 mod durability;
+mod expiry;
+mod indexes;
+mod planner;
 mod transactions;
 
 use bson::{RawDocumentBuf, rawdoc};
