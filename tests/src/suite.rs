@@ -5,6 +5,7 @@
 #![expect(clippy::missing_panics_doc, reason = "a test panics when it fails")]
 
 pub mod backend;
+pub mod typed;
 
 /// Hands the list of all tests to a macro, grouped by the files in `suite/`.
 #[macro_export]
@@ -90,6 +91,73 @@ macro_rules! for_every_test {
                     a_hanging_operation_can_be_dropped,
                     faults_count_what_matches,
                     the_recorder_keeps_order_and_transactions,
+                ]
+            }
+            typed {
+                decode: [
+                    a_broken_target_spoils_only_its_own,
+                    a_missing_field_is_named,
+                    a_wrong_type_is_named_and_read_past,
+                    map_keys_are_checked,
+                    the_layout_is_plain,
+                    unknown_fields_survive_updates,
+                ]
+                filter: [
+                    an_optional_filter_asks_nothing,
+                    and_or_not,
+                    any_element,
+                    comparisons,
+                    maps_by_key,
+                    missing_null_and_exists,
+                    prefixes_and_patterns,
+                    the_same_element,
+                    values_stay_values,
+                    what_cannot_be_said_is_an_error,
+                ]
+                find: [
+                    a_projection_reads_its_fields,
+                    a_stream_gives_all_in_order,
+                    by_id_and_by_ids,
+                    count_and_exists,
+                    one_and_first,
+                    sort_and_limit,
+                ]
+                relation: [
+                    a_projection_can_be_joined,
+                    a_stream_is_joined_batch_by_batch,
+                    an_array_of_references,
+                    an_optional_reference,
+                    children_of_many_to_many,
+                    ids_match_across_number_types,
+                    several_and_nested,
+                    the_children_of_many_parents,
+                    the_children_of_one_parent,
+                    the_number_of_queries_is_fixed,
+                ]
+                schema: [
+                    declared_indexes_are_created,
+                    what_differs_is_reported_and_replaced_when_told,
+                ]
+                transaction: [
+                    a_dropped_transaction_is_aborted,
+                    a_kept_handle_is_over,
+                    all_or_nothing,
+                    an_own_error_aborts,
+                    conflicts_are_tried_again,
+                    others_see_nothing_before_the_commit,
+                ]
+                write: [
+                    a_condition_decides_in_the_same_step,
+                    a_duplicate_key_is_typed,
+                    an_array_stays_within_its_max,
+                    arrays_are_changed,
+                    concurrent_inserts_of_one_key_have_one_winner,
+                    concurrent_pushes_stay_within_the_max,
+                    delete_one_and_many,
+                    fields_are_set_and_unset,
+                    insert_gives_the_document_back,
+                    numbers_are_changed,
+                    update_many_by_condition,
                 ]
             }
         }

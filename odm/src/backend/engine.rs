@@ -4,64 +4,133 @@
 //! work; only the read of one document by its id, which costs less than the way there, runs where it is asked for.
 //! Without a Tokio runtime everything does.
 
-mod commands;
 mod convert;
 mod cursor;
 mod error;
-mod executor;
 mod transaction;
 mod work;
 
-use std::{fmt, path::Path, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
-use odm_engine as engine;
+use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use odm_engine::{Database, InsertReport};
 
-use super::{Backend, BoxFuture, Capabilities, Transaction, operation::Index};
-use crate::Result;
-use transaction::OpenTransaction;
+use super::operation::{Count, Delete, Deleted, Find, FindEach, Index, Insert, Update, Updated};
+use super::{Backend, BoxFuture, Capabilities, Cursor, Executor, Transaction};
+use crate::{Error, ErrorKind, Result};
+use cursor::{EngineCursor, Fetched};
 
-/// The embedded engine, on a file or in memory; as a type parameter, the database or one of its transactions.
+/// A database in a file of this process or in its memory.
 ///
-/// A cursor shows the state of the database, or of the transaction, when it was opened, and may outlive the latter.
-pub struct Engine<T = engine::Database>(Arc<T>);
+/// Any error in a transaction ends the transaction. A cursor shows the state of the database when it was opened, and in
+/// a transaction outlives that.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    database: Database,
+}
 
 impl Engine {
     /// Opens the database in a file, which is created if there is none.
     ///
     /// # Errors
     ///
-    /// [`InUse`](crate::ErrorKind::InUse) if a process has it open, [`Damaged`](crate::ErrorKind::Damaged) if it is not a
-    /// whole file of this engine or of a newer version, [`Io`](crate::ErrorKind::Io) if the file system fails.
-    pub async fn open(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref().to_owned();
-        let opened = work::blocking(move || {
-            engine::Database::open(&path).map_err(|failure| error::opening(failure, &path))
+    /// [`InUse`](ErrorKind::InUse) if a process has it open, [`Damaged`](ErrorKind::Damaged) if it is not a database of
+    /// this engine or of a newer version, [`Io`](ErrorKind::Io) if the file system fails.
+    pub async fn open(path: impl Into<PathBuf>) -> Result<Self> {
+        let path = path.into();
+        if path.as_os_str().is_empty() {
+            return Err(Error::new(
+                ErrorKind::InvalidUrl,
+                "the URL names no file: add one, as in `odm:path/to/file`",
+            ));
+        }
+        let database = work::blocking(move || {
+            Database::open(&path).map_err(|failure| error::opening(failure, &path))
         });
-        Ok(Self(Arc::new(opened.await?)))
+        Ok(Self {
+            database: database.await?,
+        })
     }
 
     /// A new database in memory, which lasts as long as its handles.
     #[must_use]
     pub fn memory() -> Self {
-        Self(Arc::new(engine::Database::memory()))
-    }
-
-    /// The engine itself.
-    #[must_use]
-    pub fn database(&self) -> &engine::Database {
-        &self.0
+        Self {
+            database: Database::memory(),
+        }
     }
 }
 
-impl<T> Clone for Engine<T> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
+impl Executor for Engine {
+    fn find(&self, find: Find) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
+        let database = self.database.clone();
+        Box::pin(async move {
+            let Find { collection, .. } = &find;
+            let collection = collection.clone();
+            let by_id = is_by_id(&find.filter);
+            let run = move || {
+                let found = database.find(&collection, &convert::find(find));
+                let found = found.and_then(Fetched::first);
+                found.map_err(|failure| error::in_collection(failure, &collection))
+            };
+            let first = if by_id {
+                run()?
+            } else {
+                work::blocking(run).await?
+            };
+            Ok(EngineCursor::boxed(first))
+        })
     }
-}
 
-impl<T> fmt::Debug for Engine<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Engine").finish_non_exhaustive()
+    fn find_each(&self, find: FindEach) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
+        let database = self.database.clone();
+        Box::pin(async move {
+            let found = work::blocking(move || {
+                let collection = find.collection.clone();
+                let found = database.find_each(&collection, &convert::find_each(find));
+                found.map_err(|failure| error::in_collection(failure, &collection))
+            });
+            Ok(EngineCursor::boxed(Fetched::keyed(found.await?)))
+        })
+    }
+
+    fn count(&self, count: Count) -> BoxFuture<'_, Result<u64>> {
+        let database = self.database.clone();
+        Box::pin(work::blocking(move || {
+            let counted = database.count(&count.collection, &count.filter, count.limit);
+            counted.map_err(|failure| error::in_collection(failure, &count.collection))
+        }))
+    }
+
+    fn insert(&self, insert: Insert) -> BoxFuture<'_, Result<()>> {
+        let database = self.database.clone();
+        Box::pin(work::blocking(move || {
+            insert_into(insert, |collection, documents| {
+                database.insert(collection, documents)
+            })
+        }))
+    }
+
+    fn update(&self, update: Update) -> BoxFuture<'_, Result<Updated>> {
+        let database = self.database.clone();
+        Box::pin(work::blocking(move || {
+            let collection = update.collection.clone();
+            let updated = database.update(&collection, &convert::update(update));
+            updated
+                .map(convert::updated)
+                .map_err(|failure| error::in_collection(failure, &collection))
+        }))
+    }
+
+    fn delete(&self, delete: Delete) -> BoxFuture<'_, Result<Deleted>> {
+        let database = self.database.clone();
+        Box::pin(work::blocking(move || {
+            let collection = delete.collection.clone();
+            let deleted = database.delete(&collection, &convert::delete(delete));
+            deleted
+                .map(convert::deleted)
+                .map_err(|failure| error::in_collection(failure, &collection))
+        }))
     }
 }
 
@@ -71,11 +140,13 @@ impl Backend for Engine {
     }
 
     fn list_indexes<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Vec<Index>>> {
-        self.run(collection.to_owned(), |database, collection| {
-            let listed = database.list_indexes(collection)?.into_iter();
-            let listed = listed.filter(|index| index.name != "_id_");
-            Ok(listed.map(convert::index_from).collect())
-        })
+        let (database, collection) = (self.database.clone(), collection.to_owned());
+        Box::pin(work::blocking(move || {
+            let listed = database.list_indexes(&collection);
+            let listed = listed.map_err(|failure| error::in_collection(failure, &collection))?;
+            let listed = listed.into_iter().filter(|index| index.name != "_id_");
+            Ok(listed.map(convert::index_from_engine).collect())
+        }))
     }
 
     fn create_indexes<'a>(
@@ -83,32 +154,80 @@ impl Backend for Engine {
         collection: &'a str,
         indexes: Vec<Index>,
     ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
+        let (database, collection) = (self.database.clone(), collection.to_owned());
+        Box::pin(work::blocking(move || {
             if indexes.is_empty() {
                 return Ok(());
             }
-            let indexes = indexes.into_iter().map(convert::index_to);
+            let indexes = indexes.into_iter().map(convert::index_to_engine);
             let indexes = indexes.collect::<Result<Vec<_>>>()?;
-            let create = move |database: &engine::Database, collection: &str| {
-                database.create_indexes(collection, &indexes)
-            };
-            self.run(collection.to_owned(), create).await
-        })
+            let created = database.create_indexes(&collection, &indexes);
+            created.map_err(|failure| error::in_collection(failure, &collection))
+        }))
     }
 
     fn drop_index<'a>(&'a self, collection: &'a str, name: &'a str) -> BoxFuture<'a, Result<()>> {
-        let name = name.to_owned();
-        self.run(collection.to_owned(), move |database, collection| {
-            database.drop_index(collection, &name)
-        })
+        let (database, collection, name) = (
+            self.database.clone(),
+            collection.to_owned(),
+            name.to_owned(),
+        );
+        Box::pin(work::blocking(move || {
+            let dropped = database.drop_index(&collection, &name);
+            dropped.map_err(|failure| error::in_collection(failure, &collection))
+        }))
     }
 
     fn begin(&self) -> BoxFuture<'_, Result<Arc<dyn Transaction>>> {
         Box::pin(async move {
-            let begun = self.0.begin().map_err(error::from_engine)?;
-            let begun: Arc<dyn Transaction> =
-                Arc::new(Engine(Arc::new(OpenTransaction::new(begun))));
-            Ok(begun)
+            let begun = self.database.begin().map_err(error::from_engine)?;
+            Ok(transaction::EngineTransaction::shared(begun))
         })
+    }
+}
+
+/// Whether the filter is the equality of the id with one value, and nothing else.
+fn is_by_id(filter: &RawDocument) -> bool {
+    let mut fields = filter.iter();
+    let by_id = match fields.next() {
+        Some(Ok((name, RawBsonRef::Document(operators)))) => {
+            let mut operators = operators.iter().flatten();
+            name == "_id"
+                && operators
+                    .next()
+                    .is_some_and(|(operator, _)| operator == "$eq")
+                && operators.next().is_none()
+        }
+        Some(Ok((name, RawBsonRef::RegularExpression(_)))) if name == "_id" => false,
+        Some(Ok((name, _))) => name == "_id",
+        _ => false,
+    };
+    by_id && fields.next().is_none()
+}
+
+/// Inserts, and names the document that was refused.
+fn insert_into(
+    insert: Insert,
+    run: impl FnOnce(&str, Vec<RawDocumentBuf>) -> odm_engine::Result<InsertReport>,
+) -> Result<()> {
+    if insert.documents.is_empty() {
+        return Ok(());
+    }
+    let id = |document: &RawDocumentBuf| document.get("_id").ok().flatten().map(RawBson::from);
+    let ids: Vec<_> = insert.documents.iter().map(id).collect();
+    let report = run(&insert.collection, insert.documents)
+        .map_err(|failure| error::in_collection(failure, &insert.collection))?;
+    let Some(failure) = report.failure else {
+        return Ok(());
+    };
+    let error = error::in_collection(failure, &insert.collection).with_inserted(report.inserted);
+    match ids
+        .into_iter()
+        .nth(report.inserted)
+        .flatten()
+        .map(bson::Bson::try_from)
+    {
+        Some(Ok(id)) => Err(error.with_id(id)),
+        _ => Err(error),
     }
 }

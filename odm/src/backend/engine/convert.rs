@@ -4,43 +4,38 @@ use odm_engine as engine;
 
 use crate::{
     Result,
-    backend::operation::{
-        Collection, Delete, Deleted, Direction, Find, FindEach, Index, Update, Updated,
-    },
+    backend::operation::{Delete, Deleted, Direction, Find, FindEach, Index, Update, Updated},
 };
 
-pub(super) fn find(find: Find) -> (Collection, engine::Find) {
-    let command = engine::Find {
+pub(super) fn find(find: Find) -> engine::Find {
+    engine::Find {
         filter: find.filter,
         projection: find.projection,
         sort: find.sort,
+        skip: 0,
         limit: find.limit,
-        ..engine::Find::default()
-    };
-    (find.collection, command)
+    }
 }
 
-pub(super) fn find_each(each: FindEach) -> (Collection, engine::FindEach) {
-    let command = engine::FindEach {
-        path: each.path,
-        keys: each.keys,
-        filter: each.filter,
-        sort: each.sort,
-        limit: each.limit,
-        ..engine::FindEach::default()
-    };
-    (each.collection, command)
+pub(super) fn find_each(find: FindEach) -> engine::FindEach {
+    engine::FindEach {
+        path: find.path,
+        keys: find.keys,
+        filter: find.filter,
+        projection: None,
+        sort: find.sort,
+        limit: find.limit,
+    }
 }
 
-pub(super) fn update(update: Update) -> (Collection, engine::Update) {
-    let command = engine::Update {
+pub(super) fn update(update: Update) -> engine::Update {
+    engine::Update {
         filter: update.filter,
         update: update.update,
         array_filters: update.array_filters,
         multi: update.multi,
-        ..engine::Update::default()
-    };
-    (update.collection, command)
+        upsert: false,
+    }
 }
 
 pub(super) fn updated(report: engine::UpdateReport) -> Updated {
@@ -50,12 +45,11 @@ pub(super) fn updated(report: engine::UpdateReport) -> Updated {
     }
 }
 
-pub(super) fn delete(delete: Delete) -> (Collection, engine::Delete) {
-    let command = engine::Delete {
+pub(super) fn delete(delete: Delete) -> engine::Delete {
+    engine::Delete {
         filter: delete.filter,
         multi: delete.multi,
-    };
-    (delete.collection, command)
+    }
 }
 
 pub(super) fn deleted(report: engine::DeleteReport) -> Deleted {
@@ -64,7 +58,7 @@ pub(super) fn deleted(report: engine::DeleteReport) -> Deleted {
     }
 }
 
-pub(super) fn index_to(index: Index) -> Result<engine::Index> {
+pub(super) fn index_to_engine(index: Index) -> Result<engine::Index> {
     index.check()?;
     let keys = index.keys.into_iter().map(|(path, direction)| {
         let direction = match direction {
@@ -81,7 +75,7 @@ pub(super) fn index_to(index: Index) -> Result<engine::Index> {
     Ok(converted)
 }
 
-pub(super) fn index_from(index: engine::Index) -> Index {
+pub(super) fn index_from_engine(index: engine::Index) -> Index {
     let keys = index.keys.into_iter().map(|(path, direction)| {
         let direction = match direction {
             engine::Direction::Ascending => Direction::Ascending,
