@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The result of an operation of the engine.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An operation failed.
 #[derive(Debug)]

@@ -133,10 +133,14 @@ fn parse_direction(name: &str, value: RawBsonRef<'_>) -> Result<Direction> {
 /// Checks a path that sorts, projections and index keys name.
 ///
 /// # Errors
-/// Empty paths and components, and components that look like operators.
+/// Empty paths and components, components that look like operators, and too many of them.
 pub(crate) fn check_field_path(path: &str) -> Result<()> {
     if path.is_empty() {
         return Err(Error::server(40352, "a field path cannot be empty"));
+    }
+    if path.split('.').count() > value::MAX_DEPTH {
+        let message = format!("a field path can have {} components", value::MAX_DEPTH);
+        return Err(Error::server(15, message));
     }
     if path.ends_with('.') {
         return Err(Error::server(

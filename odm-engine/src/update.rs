@@ -2,7 +2,7 @@
 //!
 //! An update is parsed once into operations on paths. To apply it, paths with `$`, `$[]` and
 //! `$[name]` are resolved against the document as it was, then every operation runs in the order
-//! of the paths on a [`Node`](node::Node) tree, of which only what changes is decoded. Each
+//! of the paths on a [`Node`] tree, of which only what changes is decoded. Each
 //! operator is a file of this module, listed in [`parse`]'s registry.
 
 mod add_to_set;

@@ -17,7 +17,7 @@ pub(super) fn projection(projection: &RawDocument) -> Result<Projection> {
     parser.fields("", projection)?;
     let mode = parser.mode.unwrap_or(match parser.id {
         _ if parser.has_elem_match && !parser.has_slice => Mode::Include,
-        Some(true) if !parser.has_slice => Mode::Include,
+        Some(true) => Mode::Include,
         _ => Mode::Exclude,
     });
     Ok(Projection {

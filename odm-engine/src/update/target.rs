@@ -35,10 +35,15 @@ impl Target {
     /// Reads a path.
     ///
     /// # Errors
-    /// Empty paths and components (code 56), `$` in the first place or twice (code 2).
+    /// Empty paths and components (code 56), `$` in the first place or twice (code 2), and more
+    /// components than documents nest (code 15).
     pub(super) fn parse(path: &str) -> Result<Target> {
         if path.is_empty() {
             return Err(Error::server(56, "an empty update path is not valid"));
+        }
+        if path.split('.').count() > value::MAX_DEPTH {
+            let message = format!("an update path can have {} components", value::MAX_DEPTH);
+            return Err(Error::server(15, message));
         }
         let steps = path.split('.').map(|part| Step::parse(part, path));
         let target = Target(steps.collect::<Result<_>>()?);
