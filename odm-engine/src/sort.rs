@@ -197,6 +197,8 @@ mod tests {
         assert_eq!(code(rawdoc! { "a": 0 }), Some(15975));
         assert_eq!(code(rawdoc! { "a": "up" }), Some(15974));
         assert_eq!(code(rawdoc! { "": 1 }), Some(40352));
+        let long = bson::raw::CString::try_from("a.".repeat(1000)).unwrap();
+        assert_eq!(code([(long, 1)].into_iter().collect()), Some(15));
         let both = Sort::parse(&rawdoc! { "a": 1, "b": 1 }).unwrap();
         assert_eq!(
             both.key(&rawdoc! { "a": [1], "b": [2] })

@@ -1,6 +1,7 @@
 //! BSON values as the engine sees them: their order, their types, and safe iteration.
 
 mod decimal;
+mod lookup;
 mod number;
 
 use std::cmp::Ordering;
@@ -11,6 +12,7 @@ use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 use crate::{Error, Result};
 
 pub(crate) use decimal::Decimal;
+pub(crate) use lookup::get;
 pub(crate) use number::Number;
 
 /// How deep documents may nest.
@@ -114,15 +116,6 @@ pub(crate) fn fields(document: &RawDocument) -> impl Iterator<Item = (&str, RawB
 /// The elements of an array in order. Iteration ends at bytes that are not BSON.
 pub(crate) fn items(array: &RawArray) -> impl Iterator<Item = RawBsonRef<'_>> {
     array.into_iter().map_while(|item| item.ok())
-}
-
-/// The value of a field. Bytes that are not BSON hide what follows them.
-pub(crate) fn get<'d>(document: &'d RawDocument, key: &str) -> Option<RawBsonRef<'d>> {
-    document
-        .iter_elements()
-        .map_while(|element| element.ok())
-        .find(|element| element.key().as_str() == key)
-        .and_then(|element| element.value().ok())
 }
 
 /// Checks that every byte of a document is BSON and that it does not nest deeper than

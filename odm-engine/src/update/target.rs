@@ -260,3 +260,27 @@ fn array_at<'d>(path: &[Name], value: Option<RawBsonRef<'d>>) -> Result<&'d bson
         ))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn malformed_paths_have_their_codes() {
+        let code = |path: &str| Target::parse(path).unwrap_err().code();
+        assert_eq!(code(""), Some(56));
+        assert_eq!(code("a..b"), Some(56));
+        assert_eq!(code("$.a"), Some(2));
+        assert_eq!(code("a.$.b.$"), Some(2));
+        assert_eq!(code(&"a.".repeat(1_000_000)), Some(15));
+    }
+
+    #[test]
+    fn positions_are_ordered_by_number() {
+        let target = |path| Target::parse(path).unwrap();
+        assert!(target("a.2") < target("a.10"));
+        assert!(target("a.b").conflicts(&target("a.b.c")));
+        assert!(target("a.0.x").conflicts(&target("a.$[].y")));
+        assert!(!target("a.0").conflicts(&target("a.1")));
+    }
+}
