@@ -87,7 +87,7 @@ impl<'d> Tuples<'d> {
                     }
                     (indexed.value, indexed.rest)
                 }
-                (None, None) => (None, &field.rest[..0]),
+                (None, None) => (None, &[][..]),
             };
             field.rest = rest;
             field.value = value;
@@ -177,7 +177,7 @@ fn index_into<'p, 'd>(array: &'d RawArray, parts: &'p [Part]) -> Option<Indexed<
     let (value, rest) = match (element, rest.is_empty()) {
         (element, true) | (element @ RawBsonRef::Array(_), false) => (Some(element), rest),
         (RawBsonRef::Document(inner), false) => extract(rest, Some(inner)),
-        (_, false) => (None, &rest[..0]),
+        (_, false) => (None, &[][..]),
     };
     Some(Indexed {
         value,
