@@ -156,6 +156,7 @@ macro_rules! for_every_test {
                     delete_one_and_many,
                     fields_are_set_and_unset,
                     insert_gives_the_document_back,
+                    many_documents_stay_within_their_max,
                     numbers_are_changed,
                     update_many_by_condition,
                 ]

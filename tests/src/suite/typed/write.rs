@@ -164,6 +164,27 @@ pub async fn an_array_stays_within_its_max(fixture: Fixture) {
     assert!(absent.unwrap_err().is_not_found());
 }
 
+pub async fn many_documents_stay_within_their_max(fixture: Fixture) {
+    let db = blog(&fixture).await;
+    let all = || db.update_many::<Post>(|_| odm::Filter::all());
+    all().push_each(|p| p.voters(), ["a", "b"]).await.unwrap();
+    db.update::<Post>(1).pop_last(|p| p.voters()).await.unwrap();
+    // To the brim is no error.
+    let done = all().push(|p| p.voters(), "c").await.unwrap();
+    assert_eq!((done.matched, done.modified), (3, 3));
+    // Two are full now, and the third stays as it is.
+    let refused = all().push(|p| p.voters(), "d").await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::TooManyElements);
+    let posts = db
+        .find::<Post>()
+        .sort(|p| p.id().asc())
+        .all()
+        .await
+        .unwrap();
+    let found: Vec<_> = posts.iter().map(|post| post.voters.len()).collect();
+    assert_eq!(found, [2, 3, 3]);
+}
+
 /// The threshold race: of many pushes at once, only as many apply as there is room for.
 pub async fn concurrent_pushes_stay_within_the_max(fixture: Fixture) {
     let db = blog(&fixture).await;
