@@ -148,7 +148,9 @@ macro_rules! for_every_test {
                 ]
                 write: [
                     a_condition_decides_in_the_same_step,
+                    a_dropped_write_is_finished,
                     a_duplicate_key_is_typed,
+                    a_lost_answer_is_told,
                     an_array_stays_within_its_max,
                     arrays_are_changed,
                     concurrent_inserts_of_one_key_have_one_winner,
