@@ -2,11 +2,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bson::{DateTime, RawDocument, RawDocumentBuf};
+use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
 
 use crate::command::{
     Delete, DeleteReport, Explain, Find, FindEach, InsertReport, Reading, Update, UpdateReport,
-    count, delete, explain, find, find_each, indexes, insert, update,
+    count, delete, distinct, explain, find, find_each, indexes, insert, update,
 };
 use crate::commit::{Committer, State};
 use crate::cursor::Cursor;
@@ -101,6 +101,25 @@ impl Database {
             collection,
             filter,
             limit,
+        )
+    }
+
+    /// The values at a dotted path of the documents that match, each once, in ascending order. Of an
+    /// array, its elements count.
+    ///
+    /// # Errors
+    /// As [`count`](Database::count).
+    pub fn distinct(
+        &self,
+        collection: &str,
+        path: &str,
+        filter: &RawDocument,
+    ) -> Result<Vec<RawBson>> {
+        distinct::run(
+            self.shared.committer.state().reading(),
+            collection,
+            path,
+            filter,
         )
     }
 

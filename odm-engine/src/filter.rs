@@ -26,8 +26,8 @@ use crate::{Result, value};
 
 pub(crate) use compare::{Comparison, Operator as CompareOperator};
 pub(crate) use elem_match::ElemMatch;
-pub(crate) use expression::{Expression, Test};
-use expression::{Operator, Predicate};
+use expression::Operator;
+pub(crate) use expression::{Expression, Predicate, Test};
 pub(crate) use membership::Membership;
 pub(crate) use regex::Regex;
 

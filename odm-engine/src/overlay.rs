@@ -102,6 +102,9 @@ impl Overlay {
         old: &RawDocument,
         new: &RawDocument,
     ) -> Result<()> {
+        if old.as_bytes() == new.as_bytes() {
+            return Ok(());
+        }
         document::check_size(new)?;
         let mut entries = Vec::with_capacity(collection.indexes.len());
         for state in collection.indexes.iter().skip(1) {

@@ -62,13 +62,20 @@ impl Planner<'_> {
     fn best_scan(&self, demands: &Demands<'_>, sort: Option<&Sort>) -> Result<Option<Scan>> {
         let mut best: Option<Scan> = None;
         for state in &self.collection.indexes {
-            if !self.is_complete(state) {
+            if !is_relevant(state, demands, sort) || !self.is_complete(state) {
                 continue;
             }
             let scan = Scan::of(self.view, self.collection, state, demands, sort)?;
             let is_better = best.as_ref().is_none_or(|best| scan.merit() > best.merit());
             if scan.is_useful() && is_better {
                 best = Some(scan);
+            }
+            // Nothing is better than a look-up in the index of `_id`, which comes first.
+            if best
+                .as_ref()
+                .is_some_and(|best| best.merit().is_unique_lookup)
+            {
+                break;
             }
         }
         Ok(best)
@@ -110,4 +117,14 @@ impl Planner<'_> {
         state.partial.as_ref().is_none_or(covers_partial)
             && (!is_sparse || state.paths.iter().any(|path| self.filter.requires(path)))
     }
+}
+
+/// Whether anything is asked of the first field of an index.
+fn is_relevant(state: &IndexState, demands: &Demands<'_>, sort: Option<&Sort>) -> bool {
+    let conditions = &demands.conditions;
+    let first = state.paths.first().map(|path| path.as_str());
+    sort.is_some()
+        || conditions
+            .iter()
+            .any(|condition| Some(condition.path.as_str()) == first)
 }

@@ -119,6 +119,7 @@ impl Update {
             Kind::Replacement(replacement) => replacement.upsert(filter)?,
         };
         let document = with_id_first(&document);
+        check_id(&document)?;
         value::check(&document)?;
         Ok(document)
     }
@@ -136,6 +137,18 @@ fn check_id_unchanged(before: &RawDocument, after: &RawDocument) -> Result<()> {
         66,
         "the update would change '_id', which never changes",
     ))
+}
+
+fn check_id(document: &RawDocument) -> Result<()> {
+    match value::get(document, "_id") {
+        Some(
+            id @ (RawBsonRef::Array(_) | RawBsonRef::RegularExpression(_) | RawBsonRef::Undefined),
+        ) => {
+            let kind = value::type_name(id);
+            Err(Error::server(53, format!("'_id' cannot be of type {kind}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn with_id_first(document: &RawDocument) -> RawDocumentBuf {

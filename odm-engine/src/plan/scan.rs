@@ -33,7 +33,7 @@ struct FieldBounds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Merit {
     /// Every field of a unique index is pinned down.
-    is_unique_lookup: bool,
+    pub(super) is_unique_lookup: bool,
     /// How many leading fields are pinned down to single values.
     points: usize,
     is_bounded_and_sorted: bool,

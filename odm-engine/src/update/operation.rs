@@ -68,6 +68,12 @@ impl Operations {
     }
 
     pub(super) fn rename(&mut self, from: &str, to: &str) -> Result<()> {
+        if to.starts_with('$') && !to.contains('.') && to != "$" {
+            return Err(Error::server(
+                52,
+                format!("field names cannot start with '$', as in '{to}'"),
+            ));
+        }
         if Target::parse(from)?.is_dynamic() || Target::parse(to)?.is_dynamic() {
             return Err(Error::bad_value(format!(
                 "$rename of '{from}' cannot use '$' in its paths"
@@ -86,7 +92,7 @@ impl Operations {
         self.all.sort_by(|a, b| a.target.cmp(&b.target));
         for pair in self.all.windows(2) {
             if let [one, other] = pair
-                && other.target.starts_with(&one.target)
+                && one.target.conflicts(&other.target)
             {
                 let (one, other) = (&one.target, &other.target);
                 let message = format!("updating the path '{other}' conflicts with '{one}'");

@@ -6,12 +6,14 @@
 //! { "$push": { "scores": { "$each": [89, 92], "$sort": -1, "$slice": 3 } } }
 //! ```
 
+use std::cmp::Ordering;
+
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument};
 
 use super::node::Node;
 use super::operation::{Operations, Operator};
 use crate::index::Direction;
-use crate::sort::Sort;
+use crate::path::Path;
 use crate::value::{self, Number};
 use crate::{Error, Result};
 
@@ -28,7 +30,7 @@ struct Push {
 #[derive(Debug)]
 enum Order {
     Elements(Direction),
-    Fields(Sort),
+    Fields(Vec<(Path, Direction)>),
 }
 
 pub(super) fn parse(
@@ -85,21 +87,24 @@ impl Push {
         Ok(push)
     }
 
-    fn apply(&self, items: &mut Vec<Node<'_>>) -> Result<()> {
+    /// Returns whether the array counts as modified, which it does if it has been sorted.
+    fn apply(&self, items: &mut Vec<Node<'_>>) -> bool {
+        let before = items.len();
         let at = match self.position {
             None => items.len(),
             Some(position) => offset(position, items.len()),
         };
         items.splice(at..at, self.values.iter().cloned().map(Node::New));
+        let sorted = self.sort.is_some() && !items.is_empty();
         if let Some(order) = &self.sort {
-            order.sort(items)?;
+            items.sort_by(|a, b| a.with(|a| b.with(|b| order.compare(a, b))));
         }
         match self.slice {
             Some(keep) if keep < 0 => drop(items.drain(..offset(keep, items.len()))),
             Some(keep) => items.truncate(offset(keep, items.len())),
             None => {}
         }
-        Ok(())
+        !self.values.is_empty() || sorted || items.len() != before
     }
 }
 
@@ -111,12 +116,12 @@ impl Operator for Push {
                 "$push needs an array at '{path}', which is of type {kind}"
             ))
         })?;
-        self.apply(items).map(|()| true)
+        Ok(self.apply(items))
     }
 
     fn missing(&self) -> Result<Option<RawBson>> {
         let mut items = Vec::new();
-        self.apply(&mut items)?;
+        self.apply(&mut items);
         let mut array = RawArrayBuf::new();
         items
             .iter()
@@ -142,39 +147,37 @@ impl Order {
         if fields.is_empty() {
             return Err(malformed());
         }
-        for (path, value) in value::fields(fields) {
-            direction(value)?;
+        let order = |(path, value): (&str, _)| {
             if path.split('.').any(str::is_empty) {
                 return Err(malformed());
             }
-        }
-        Sort::parse(fields)
-            .map(Order::Fields)
-            .map_err(|_| malformed())
+            Ok((Path::new(path), direction(value)?))
+        };
+        Ok(Order::Fields(
+            value::fields(fields).map(order).collect::<Result<_>>()?,
+        ))
     }
 
-    fn sort(&self, items: &mut Vec<Node<'_>>) -> Result<()> {
+    fn compare(&self, a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> Ordering {
         match self {
-            Order::Elements(direction) => {
-                items.sort_by(|a, b| direction.apply(a.with(|a| b.with(|b| value::compare(a, b)))))
-            }
-            Order::Fields(sort) => {
-                let empty = bson::RawDocumentBuf::new();
-                let mut keyed = items
-                    .drain(..)
-                    .map(|item| {
-                        // What is no document sorts like one without fields.
-                        let key =
-                            item.with(|item| sort.key(item.as_document().unwrap_or(&empty)))?;
-                        Ok((key, item))
-                    })
-                    .collect::<Result<Vec<_>>>()?;
-                keyed.sort_by(|(a, _), (b, _)| sort.compare(a, b));
-                items.extend(keyed.into_iter().map(|(_, item)| item));
-            }
+            Order::Elements(direction) => direction.apply(value::compare(a, b)),
+            // Unlike a query's, this sort does not look into arrays, and what is no document
+            // sorts like one without fields.
+            Order::Fields(fields) => fields
+                .iter()
+                .map(|(path, direction)| {
+                    direction.apply(value::compare(field(a, path), field(b, path)))
+                })
+                .find(|order| order.is_ne())
+                .unwrap_or(Ordering::Equal),
         }
-        Ok(())
     }
+}
+
+fn field<'v>(item: RawBsonRef<'v>, path: &Path) -> RawBsonRef<'v> {
+    item.as_document()
+        .and_then(|item| path.get(item))
+        .unwrap_or(RawBsonRef::Null)
 }
 
 /// A place among `length` elements, counted from the end if negative.

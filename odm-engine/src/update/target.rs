@@ -35,20 +35,13 @@ impl Target {
     /// Reads a path.
     ///
     /// # Errors
-    /// Empty paths and components (code 56), `$` in the first place or twice (code 2), and a
-    /// first name that starts with `$` (code 52).
+    /// Empty paths and components (code 56), `$` in the first place or twice (code 2).
     pub(super) fn parse(path: &str) -> Result<Target> {
         if path.is_empty() {
             return Err(Error::server(56, "an empty update path is not valid"));
         }
         let steps = path.split('.').map(|part| Step::parse(part, path));
         let target = Target(steps.collect::<Result<_>>()?);
-        if let Some(Step::Name(first)) = target.0.first()
-            && first.as_str().starts_with('$')
-        {
-            let message = format!("field names cannot start with '$', as in '{path}'");
-            return Err(Error::server(52, message));
-        }
         if !matches!(target.0.first(), Some(Step::Name(_))) {
             let message = format!("the update path '{path}' cannot start with a position");
             return Err(Error::bad_value(message));
@@ -78,9 +71,16 @@ impl Target {
         })
     }
 
-    /// Whether this path leads to `other` or into it.
-    pub(super) fn starts_with(&self, other: &Target) -> bool {
-        self.0.starts_with(&other.0)
+    /// Whether two paths cannot be updated at once: one leads to the other or into it, or where
+    /// they part, one goes on by `$[…]` and the other does not.
+    ///
+    /// Among paths in their order it suffices to ask this of neighbours.
+    pub(super) fn conflicts(&self, other: &Target) -> bool {
+        let is_many = |step: &Step| matches!(step, Step::Each | Step::Filtered(_));
+        match self.0.iter().zip(&other.0).find(|(a, b)| a != b) {
+            Some((a, b)) => is_many(a) != is_many(b),
+            None => true,
+        }
     }
 
     /// The paths that this one stands for in a document.

@@ -4,6 +4,7 @@ mod crud;
 mod durability;
 mod expiry;
 mod indexes;
+mod model;
 mod planner;
 mod transactions;
 
