@@ -108,3 +108,8 @@ pub mod prelude {
         },
     };
 }
+
+/// The README's example, compiled.
+#[cfg(all(doctest, feature = "engine"))]
+#[doc = include_str!("../../README.md")]
+struct Readme;

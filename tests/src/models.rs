@@ -1,4 +1,5 @@
 //! Models of a shop, a blog and a log, as the scenarios lay them out.
+#![expect(missing_docs, reason = "the scenarios say what the fields mean")]
 
 use std::collections::BTreeMap;
 
@@ -166,7 +167,11 @@ impl Post {
 
     /// The same with a comment more.
     pub fn comment(mut self, who: &str, votes: i32) -> Self {
-        self.comments.push(Comment { who: who.to_owned(), votes, hidden: None });
+        self.comments.push(Comment {
+            who: who.to_owned(),
+            votes,
+            hidden: None,
+        });
         self
     }
 }

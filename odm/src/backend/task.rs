@@ -5,7 +5,7 @@ use tokio::task::JoinError;
 use crate::{Error, ErrorKind, Result};
 
 /// The result of a task. It is lost only if the runtime shuts down first, or by a bug in what ran.
-pub(super) fn outcome<T>(joined: Result<T, JoinError>) -> Result<T> {
+pub(crate) fn outcome<T>(joined: Result<T, JoinError>) -> Result<T> {
     joined.map_err(|error| {
         let (kind, message) = if error.is_cancelled() {
             (

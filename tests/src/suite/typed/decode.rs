@@ -17,8 +17,8 @@ async fn put(db: &Db, collection: &'static str, documents: Vec<RawDocumentBuf>) 
     db.backend().insert(insert).await.unwrap();
 }
 
-fn person(id: ObjectId, street: impl Into<odm::bson::RawBson>) -> RawDocumentBuf {
-    let street: odm::bson::RawBson = street.into();
+fn person(id: ObjectId, street: impl Into<bson::RawBson>) -> RawDocumentBuf {
+    let street: bson::RawBson = street.into();
     rawdoc! { "_id": id, "name": "n", "ssn": id.to_hex(), "addresses": [
         { "street": "fine", "city": "c", "cc": "de" }, { "street": street, "city": "c", "cc": "de" },
     ] }
@@ -125,7 +125,7 @@ pub async fn unknown_fields_survive_updates(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let id = ObjectId::new();
     let mut document = person(id, "s");
-    document.append(odm::bson::raw::cstr!("theirs"), rawdoc! { "x": 1 });
+    document.append(bson::raw::cstr!("theirs"), rawdoc! { "x": 1 });
     put(&db, "persons", vec![document]).await;
     db.update::<Person>(id)
         .set(|p| p.name(), "new")

@@ -104,7 +104,7 @@ pub async fn by_id_and_by_ids(fixture: Fixture) {
         (error.model(), error.collection()),
         (Some("Post"), Some("posts"))
     );
-    assert_eq!(error.id(), Some(&odm::bson::Bson::Int64(99)));
+    assert_eq!(error.id(), Some(&bson::Bson::Int64(99)));
     assert_eq!(db.find_by_id::<Post>(99).await.unwrap(), None);
 
     let links = db.get_many::<Post>([4, 99, 0, 4]).await.unwrap();
