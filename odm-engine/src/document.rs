@@ -63,8 +63,12 @@ fn check_id(id: RawBsonRef<'_>) -> Result<()> {
         let message = format!("The '_id' value cannot be of type {name}");
         return Err(Error::server(code::INVALID_ID_FIELD, message));
     }
-    let inner = id.as_document().and_then(|id| id.iter_elements().next());
-    if let Some(element) = inner.transpose()? {
+    id.as_document().map_or(Ok(()), refuse_dollars)
+}
+
+fn refuse_dollars(document: &RawDocument) -> Result<()> {
+    for element in document.iter_elements() {
+        let element = element?;
         let name = element.key().as_str();
         if name.starts_with('$') {
             let message = format!(
@@ -72,6 +76,10 @@ fn check_id(id: RawBsonRef<'_>) -> Result<()> {
             );
             return Err(Error::server(code::ID_NOT_STORABLE, message));
         }
+        element
+            .value()?
+            .as_document()
+            .map_or(Ok(()), refuse_dollars)?;
     }
     Ok(())
 }

@@ -44,6 +44,27 @@ fn ids_are_looked_up() {
 }
 
 #[test]
+fn long_lists_of_values_are_looked_up_too() {
+    let documents = (0..200).map(|n| rawdoc! { "_id": n, "a": n, "b": n });
+    let database = indexed(&[index(&[("a", 1), ("b", 1)])], documents);
+    let values = || (-15_000..15_000_i32).collect::<bson::RawArrayBuf>();
+    for (filter, stage) in [
+        (rawdoc! { "_id": { "$in": values() } }, Stage::IdLookup),
+        (rawdoc! { "a": { "$in": values() } }, Stage::IndexScan),
+        (
+            rawdoc! { "a": { "$in": values() }, "b": { "$in": values() } },
+            Stage::IndexScan,
+        ),
+    ] {
+        let query = sorted(filter, rawdoc! { "_id": -1 });
+        let explain = database.explain("c", &query).unwrap();
+        assert_eq!((explain.stage, explain.returned), (stage, 200));
+        let first = database.find("c", &query).unwrap().next().unwrap().unwrap();
+        assert_eq!(first.get_i32("_id").unwrap(), 199);
+    }
+}
+
+#[test]
 fn equality_then_sort_needs_no_sorting() {
     let documents =
         (0..100).map(|n| rawdoc! { "_id": n, "status": n % 4, "when": (n * 31) % 100, "x": n });
