@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use bson::RawDocument;
 
 use crate::catalog::{Catalog, Collection, check_name};
+use crate::direction::Direction;
 use crate::document;
 use crate::error::{Error, Result, code};
 use crate::index::keys::{Keys, duplicate_error, keys_of};
-use crate::index::{Direction, Index, IndexState};
+use crate::index::{Index, IndexState};
 use crate::key::{self, RecordId};
 use crate::store::{Changes, KeyRange, Snapshot, View};
 
