@@ -1,15 +1,16 @@
 //! The input of `Document` and `Embedded`, understood.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, format_ident, quote};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::{
     Attribute, Data, DeriveInput, Fields, Ident, Token, Type, Visibility, ext::IdentExt,
-    punctuated::Punctuated,
+    punctuated::Punctuated, spanned::Spanned,
 };
 
 use crate::{
     attr::{Layout, Options, SerdeContainer, SerdeField, named, parse_field},
     ctxt::Ctxt,
+    expand::{quiet, where_bounds, with_params},
 };
 
 /// A struct with named fields.
@@ -57,20 +58,24 @@ impl<'a> Model<'a> {
 
     /// The generated checks that each field's type fits its attribute.
     pub(crate) fn layout_checks(&self, private: &TokenStream) -> TokenStream {
-        let checks = self.fields.iter().map(|field| {
+        let checks = self.fields.iter().filter_map(|field| {
             let ty = field.ty;
-            let check = match &field.layout {
-                Layout::Plain => quote!(plain),
-                Layout::Embed => quote!(embeds),
-                Layout::EmbedMany(_) => quote!(embeds_many),
-                Layout::Reference(_) => quote!(refers),
+            let fits = match &field.layout {
+                Layout::Plain => quote!(Plain),
+                Layout::Embed => quote!(Embeds),
+                Layout::EmbedMany(_) => quote!(EmbedsMany),
+                Layout::Reference => quote!(Refers),
+                Layout::ReferenceMany(_) => quote!(RefersMany),
+                Layout::Wrong => return None,
             };
-            quote!(#private::#check::<#ty>();)
+            let stored = field.as_stored(private);
+            Some(quote_spanned! {ty.span()=> <#stored::Kind as #private::#fits<#ty>>::check();})
         });
         let (impl_generics, _, where_clause) = self.input.generics.split_for_impl();
+        let quiet = quiet();
         quote! {
             const _: () = {
-                #[allow(dead_code, clippy::extra_unused_type_parameters, clippy::missing_const_for_fn, reason = "only compiled")]
+                #quiet
                 fn layout #impl_generics () #where_clause { #(#checks)* }
             };
         }
@@ -83,13 +88,14 @@ impl<'a> Model<'a> {
             .iter()
             .filter(|field| !field.layout.is_plain())
             .map(|field| {
-                let (ident, stored) = (field.ident, &field.stored);
-                let len = field.layout.max().map(
-                    |max| quote!(#private::validate_len(&self.#ident, &path.then(#stored), #max)?;),
-                );
+                let (ident, name) = (field.ident, &field.stored);
+                let stored = field.as_stored(private);
+                let len = field.layout.max().map(|max| {
+                    quote!(#private::validate_len(#stored::count(&self.#ident), &path.then(#name), #max)?;)
+                });
                 quote! {
                     #len
-                    #private::validate(&self.#ident, &path.then(#stored))?;
+                    #stored::validate(&self.#ident, &path.then(#name))?;
                 }
             })
             .collect::<TokenStream>();
@@ -103,20 +109,43 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The types that may refer to other models, for the bounds of `Closed`.
-    pub(crate) fn closed_types(&self) -> impl Iterator<Item = &'a Type> {
+    /// The fields that may refer to other models, or hold some that do.
+    fn nested(&self) -> impl Iterator<Item = &Field<'a>> {
         self.fields
             .iter()
             // A type inside itself asks for nothing new, and the compiler would go round in a circle.
             .filter(|field| !field.layout.is_plain() && !mentions(field.ty, &self.input.ident))
-            .map(|field| field.ty)
+    }
+
+    /// The generated proof that a schema which has what the fields refer to has all that this type refers to.
+    pub(crate) fn closed(&self, private: &TokenStream) -> TokenStream {
+        let name = &self.input.ident;
+        let (decl, _) = with_params(
+            &self.input.generics,
+            &quote!(__Schema: #private::Schema,),
+            &quote!(),
+        );
+        let (_, own, _) = self.input.generics.split_for_impl();
+        let bounds = where_bounds(&self.input.generics);
+        let types = self.nested().map(|field| field.ty);
+        let quiet = quiet();
+        quote! {
+            #[automatically_derived]
+            #quiet
+            #[diagnostic::do_not_recommend]
+            impl #decl #private::Closed<__Schema> for #name #own
+            where
+                #bounds
+                #(#types: #private::Closed<__Schema>,)*
+            {}
+        }
     }
 
     /// The generated answer to whether a stored value may hold a field elsewhere, or not at all.
     pub(crate) fn rewrites(&self, private: &TokenStream) -> TokenStream {
         let own = self.serde.default || self.fields.iter().any(|field| field.rewrites);
-        let nested = self.closed_types();
-        quote!(#own #(|| <#nested as #private::Stored>::REWRITES)*)
+        let nested = self.nested().map(|field| field.as_stored(private));
+        quote!(#own #(|| #nested::REWRITES)*)
     }
 }
 
@@ -156,6 +185,13 @@ impl<'a> Field<'a> {
         })
     }
 
+    /// `<Type as Stored>`, so written that a type which cannot be stored is one error, at the type: the compiler
+    /// reports what it would say twice of the same place only once.
+    fn as_stored(&self, private: &TokenStream) -> TokenStream {
+        let ty = self.ty;
+        quote_spanned!(ty.span()=> <#ty as #private::Stored>)
+    }
+
     /// Its accessor in a field tree: a place in `model` with this role and shape, at `path`.
     pub(crate) fn accessor(
         &self,
@@ -163,7 +199,8 @@ impl<'a> Field<'a> {
         path: &TokenStream,
         [model, role, shape]: [&TokenStream; 3],
     ) -> TokenStream {
-        let (ident, vis, ty, stored) = (self.ident, self.vis, self.ty, &self.stored);
+        let (ident, vis, stored) = (self.ident, self.vis, &self.stored);
+        let tree = self.as_stored(private);
         let docs = if self.docs.is_empty() {
             let text = format!("The field `{stored}`.");
             quote!(#[doc = #text])
@@ -178,7 +215,7 @@ impl<'a> Field<'a> {
         quote! {
             #docs
             #[must_use]
-            #vis fn #ident(&self) -> <#ty as #private::Stored>::Fields<#model, #role, #shape> {
+            #vis fn #ident(&self) -> #tree::Fields<#model, #role, #shape> {
                 #private::FromPath::from_path(#path.#step)
             }
         }

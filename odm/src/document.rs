@@ -107,6 +107,11 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
         let _ = path;
         Ok(())
     }
+
+    /// How many elements it has, if it is an array; 0 otherwise.
+    fn count(&self) -> usize {
+        0
+    }
 }
 
 /// A struct that is stored inside a document, or an enum or a newtype that is stored as one value: derive it.

@@ -18,6 +18,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     let name = &input.ident;
     let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
     let stored = projected.fields.iter().map(|field| &field.stored);
+    let model = quote_spanned!(of.span()=> <#of as #private::Document>);
     let checks = projected.fields.iter().map(|field| {
         let (ident, ty, stored) = (field.ident, field.ty, &field.stored);
         let rust = ident.unraw().to_string();
@@ -25,14 +26,14 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             "the field is stored under another name in the model than `{stored}`: give both the same `rename` and `rename_all`"
         );
         let accessor = quote_spanned!(ident.span()=> .#ident());
-        let holds = quote_spanned!(ty.span()=> #private::holds::<#ty, _>);
+        let fits = quote_spanned!(ty.span()=> .fits::<#ty>());
         let same = quote_spanned! {ident.span()=>
             const _: () = ::core::assert!(
-                <#of as #private::Document>::MODEL.stores_as(#rust, #stored),
+                #model::MODEL.stores_as(#rust, #stored),
                 #message
             );
         };
-        (quote!(#holds(<#of as #private::Document>::fields() #accessor);), same)
+        (quote!(#private::value_of(#model::fields() #accessor) #fits;), same)
     });
     let (types, names): (Vec<_>, Vec<_>) = checks.unzip();
     let quiet = quiet();

@@ -131,6 +131,10 @@ impl<T: Stored> Stored for Vec<T> {
             .enumerate()
             .try_for_each(|(i, value)| value.validate(path).map_err(|e| at_index(e, path, i)))
     }
+
+    fn count(&self) -> usize {
+        self.len()
+    }
 }
 
 impl<S: Schema, T: Closed<S>> Closed<S> for Vec<T> {}

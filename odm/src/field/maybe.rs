@@ -88,6 +88,10 @@ impl<T: Stored> Stored for Option<T> {
     fn validate(&self, path: &Path) -> Result<()> {
         self.as_ref().map_or(Ok(()), |value| value.validate(path))
     }
+
+    fn count(&self) -> usize {
+        self.as_ref().map_or(0, T::count)
+    }
 }
 
 impl<S: Schema, T: Closed<S>> Closed<S> for Option<T> {}
