@@ -88,12 +88,6 @@ impl Collection {
         self.next_record.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(crate) fn id_index(&self) -> Result<&Arc<IndexState>> {
-        self.indexes
-            .first()
-            .ok_or_else(|| Error::damaged("a collection has no index of _id"))
-    }
-
     /// The collection with one more index.
     pub(crate) fn with_index(&self, index: Index) -> Result<(Collection, Arc<IndexState>)> {
         let state = Arc::new(IndexState::new(self.id, self.next_index, index)?);

@@ -6,6 +6,7 @@
 
 pub(crate) mod count;
 pub(crate) mod delete;
+pub(crate) mod distinct;
 pub(crate) mod explain;
 pub(crate) mod find;
 pub(crate) mod find_each;

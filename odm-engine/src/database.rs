@@ -1,15 +1,17 @@
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use bson::{RawDocument, RawDocumentBuf};
+use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
 
 use crate::command::{
     Delete, DeleteReport, Explain, Find, FindEach, InsertReport, Reading, Update, UpdateReport,
-    count, delete, explain, find, find_each, indexes, insert, update,
+    count, delete, distinct, explain, find, find_each, indexes, insert, update,
 };
 use crate::commit::{Committer, State};
 use crate::cursor::Cursor;
 use crate::error::Result;
+use crate::expiry::{self, Expiry};
 use crate::index::Index;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
@@ -34,7 +36,12 @@ use crate::transaction::Transaction;
 /// ```
 #[derive(Clone)]
 pub struct Database {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
     committer: Arc<Committer>,
+    expiry: Expiry,
 }
 
 impl Database {
@@ -61,7 +68,8 @@ impl Database {
     /// # Errors
     /// An invalid name of a collection, I/O. Nothing has been inserted then.
     pub fn insert(&self, collection: &str, documents: Vec<RawDocumentBuf>) -> Result<InsertReport> {
-        self.committer
+        self.shared
+            .committer
             .write(|overlay| insert::run(overlay, collection, documents))
     }
 
@@ -71,7 +79,7 @@ impl Database {
     /// A filter, projection or sort that is not valid or not supported; a sort that needs too much
     /// memory; I/O.
     pub fn find(&self, collection: &str, find: &Find) -> Result<Cursor> {
-        find::run(self.committer.state().reading(), collection, find)
+        find::run(self.shared.committer.state().reading(), collection, find)
     }
 
     /// Runs one query for each of several keys, all on one state of the database, and returns the
@@ -80,7 +88,7 @@ impl Database {
     /// # Errors
     /// As [`find`](Database::find).
     pub fn find_each(&self, collection: &str, each: &FindEach) -> Result<Vec<Vec<RawDocumentBuf>>> {
-        find_each::run(self.committer.state().reading(), collection, each)
+        find_each::run(self.shared.committer.state().reading(), collection, each)
     }
 
     /// Counts the documents that match, up to `limit`.
@@ -88,7 +96,31 @@ impl Database {
     /// # Errors
     /// A filter that is not valid or not supported; I/O.
     pub fn count(&self, collection: &str, filter: &RawDocument, limit: Option<u64>) -> Result<u64> {
-        count::run(self.committer.state().reading(), collection, filter, limit)
+        count::run(
+            self.shared.committer.state().reading(),
+            collection,
+            filter,
+            limit,
+        )
+    }
+
+    /// The values at a dotted path of the documents that match, each once, in ascending order. Of an
+    /// array, its elements count.
+    ///
+    /// # Errors
+    /// As [`count`](Database::count).
+    pub fn distinct(
+        &self,
+        collection: &str,
+        path: &str,
+        filter: &RawDocument,
+    ) -> Result<Vec<RawBson>> {
+        distinct::run(
+            self.shared.committer.state().reading(),
+            collection,
+            path,
+            filter,
+        )
     }
 
     /// Changes the first document that matches, or all of them.
@@ -97,7 +129,8 @@ impl Database {
     /// A filter or an update that is not valid, not supported or does not fit a document; duplicate
     /// key; I/O. No document has changed then.
     pub fn update(&self, collection: &str, update: &Update) -> Result<UpdateReport> {
-        self.committer
+        self.shared
+            .committer
             .write(|overlay| update::run(overlay, collection, update))
     }
 
@@ -106,7 +139,8 @@ impl Database {
     /// # Errors
     /// A filter that is not valid or not supported; I/O. No document has been deleted then.
     pub fn delete(&self, collection: &str, delete: &Delete) -> Result<DeleteReport> {
-        self.committer
+        self.shared
+            .committer
             .write(|overlay| delete::run(overlay, collection, delete))
     }
 
@@ -115,7 +149,7 @@ impl Database {
     /// # Errors
     /// As [`find`](Database::find).
     pub fn explain(&self, collection: &str, find: &Find) -> Result<Explain> {
-        explain::run(self.committer.state().reading(), collection, find)
+        explain::run(self.shared.committer.state().reading(), collection, find)
     }
 
     /// Creates indexes, over the documents that are there already; all of them or none.
@@ -126,8 +160,13 @@ impl Database {
     /// A definition that is not valid; another index with the same name or the same fields; documents
     /// with duplicate keys or parallel arrays; I/O.
     pub fn create_indexes(&self, collection: &str, indexes: &[Index]) -> Result<()> {
-        self.committer
-            .write(|overlay| indexes::create(overlay, collection, indexes))
+        self.shared
+            .committer
+            .write(|overlay| indexes::create(overlay, collection, indexes))?;
+        if indexes.iter().any(|index| index.expire_after.is_some()) {
+            self.shared.expiry.start()?;
+        }
+        Ok(())
     }
 
     /// The indexes of a collection, that of `_id` first. A collection that does not exist has none.
@@ -135,7 +174,10 @@ impl Database {
     /// # Errors
     /// None for now.
     pub fn list_indexes(&self, collection: &str) -> Result<Vec<Index>> {
-        Ok(indexes::list(self.committer.state().reading(), collection))
+        Ok(indexes::list(
+            self.shared.committer.state().reading(),
+            collection,
+        ))
     }
 
     /// Drops the index with this name.
@@ -143,7 +185,8 @@ impl Database {
     /// # Errors
     /// There is no such index, or it is that of `_id`; I/O.
     pub fn drop_index(&self, collection: &str, name: &str) -> Result<()> {
-        self.committer
+        self.shared
+            .committer
             .write(|overlay| indexes::drop(overlay, collection, name))
     }
 
@@ -152,12 +195,32 @@ impl Database {
     /// # Errors
     /// I/O.
     pub fn begin(&self) -> Result<Transaction> {
-        Transaction::begin(Arc::clone(&self.committer))
+        Transaction::begin(Arc::clone(&self.shared.committer))
+    }
+
+    /// Sets how often a background thread deletes the documents that [expire](Index::expire_after);
+    /// without that, every 60 seconds.
+    pub fn set_expiry_period(&self, period: Duration) {
+        self.shared.expiry.set_period(period);
+    }
+
+    /// Deletes the documents that have expired now, without waiting for the background thread, and
+    /// returns their number.
+    ///
+    /// # Errors
+    /// I/O. Some documents may have been deleted then.
+    pub fn delete_expired(&self) -> Result<u64> {
+        expiry::delete_expired(&self.shared.committer, DateTime::now())
     }
 
     fn on(store: Box<dyn Store>) -> Result<Database> {
+        let committer = Arc::new(Committer::open(store)?);
+        let expiry = Expiry::new(&committer);
+        if expiry::is_needed(&committer) {
+            expiry.start()?;
+        }
         Ok(Database {
-            committer: Arc::new(Committer::open(store)?),
+            shared: Arc::new(Shared { committer, expiry }),
         })
     }
 }

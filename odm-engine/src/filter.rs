@@ -26,7 +26,8 @@ use crate::{Result, value};
 
 pub(crate) use compare::{Comparison, Operator as CompareOperator};
 pub(crate) use elem_match::ElemMatch;
-pub(crate) use expression::{Expression, Operator, Predicate, Test};
+use expression::Operator;
+pub(crate) use expression::{Expression, Predicate, Test};
 pub(crate) use membership::Membership;
 pub(crate) use regex::Regex;
 
@@ -49,14 +50,10 @@ impl Filter {
         })
     }
 
-    /// Reads conditions on a value by itself, such as `{ $gte: 5 }`, to be used with
-    /// [`Predicate::matches`].
-    ///
-    /// # Errors
-    /// As [`Filter::parse`].
-    pub(crate) fn parse_predicate(conditions: &RawDocument) -> Result<Predicate> {
-        value::check(conditions)?;
-        parse::predicate("", conditions)
+    /// Whether a document holds conditions on a value, such as `{ $gte: 5 }`, rather than on the
+    /// fields of a document.
+    pub(crate) fn is_on_value(conditions: &RawDocument) -> bool {
+        parse::is_on_value(conditions)
     }
 
     /// Whether a document matches.

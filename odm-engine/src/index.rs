@@ -27,13 +27,6 @@ impl Direction {
             Direction::Descending => order.reverse(),
         }
     }
-
-    pub(crate) fn reversed(self) -> Direction {
-        match self {
-            Direction::Ascending => Direction::Descending,
-            Direction::Descending => Direction::Ascending,
-        }
-    }
 }
 
 /// The definition of an index.

@@ -1,6 +1,7 @@
 //! An embedded BSON document store with MongoDB's semantics.
 
 mod database;
+mod expiry;
 mod transaction;
 
 mod command;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use bson::{RawBsonRef, RawDocument};
+use bson::RawDocument;
 
 use crate::catalog::{Catalog, Collection, check_name};
 use crate::document;
@@ -102,6 +102,9 @@ impl Overlay {
         old: &RawDocument,
         new: &RawDocument,
     ) -> Result<()> {
+        if old.as_bytes() == new.as_bytes() {
+            return Ok(());
+        }
         document::check_size(new)?;
         let mut entries = Vec::with_capacity(collection.indexes.len());
         for state in collection.indexes.iter().skip(1) {
@@ -238,18 +241,6 @@ impl Overlay {
         };
         self.view.put(entry_key(state, key, record), value);
     }
-}
-
-/// The record number of the document with this `_id`.
-pub(crate) fn find_id(
-    view: &View,
-    collection: &Collection,
-    id: RawBsonRef<'_>,
-) -> Result<Option<RecordId>> {
-    let mut key = collection.id_index()?.prefix.clone();
-    key::value::encode(id, Direction::Ascending, &mut key)?;
-    let record = view.get(&key)?;
-    record.map(|bytes| key::trailing_record(&bytes)).transpose()
 }
 
 /// Refuses an index that is not there.

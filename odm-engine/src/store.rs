@@ -15,7 +15,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 pub(crate) use bytes::Bytes;
-pub(crate) use range::KeyRange;
+pub(crate) use range::{KeyRange, after_prefix};
 pub(crate) use view::View;
 
 use crate::error::Result;

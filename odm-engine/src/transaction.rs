@@ -1,12 +1,12 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bson::{RawDocument, RawDocumentBuf};
+use bson::{RawBson, RawDocument, RawDocumentBuf};
 
 use crate::catalog::Catalog;
 use crate::command::{
     Delete, DeleteReport, Find, FindEach, InsertReport, Reading, Update, UpdateReport, count,
-    delete, find, find_each, insert, update,
+    delete, distinct, find, find_each, insert, update,
 };
 use crate::commit::{Begun, Committer};
 use crate::cursor::Cursor;
@@ -106,6 +106,20 @@ impl Transaction {
     /// As [`Database::count`](crate::Database::count), transaction over.
     pub fn count(&self, collection: &str, filter: &RawDocument, limit: Option<u64>) -> Result<u64> {
         self.read(|reading| count::run(reading, collection, filter, limit))
+    }
+
+    /// The values at a dotted path of the documents that match, each once, in ascending order. Of an
+    /// array, its elements count.
+    ///
+    /// # Errors
+    /// As [`Database::distinct`](crate::Database::distinct), transaction over.
+    pub fn distinct(
+        &self,
+        collection: &str,
+        path: &str,
+        filter: &RawDocument,
+    ) -> Result<Vec<RawBson>> {
+        self.read(|reading| distinct::run(reading, collection, path, filter))
     }
 
     /// Changes the first document that matches, or all of them.

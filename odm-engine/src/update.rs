@@ -1,13 +1,50 @@
 //! Updates: what becomes of a document.
+//!
+//! An update is parsed once into operations on paths. To apply it, paths with `$`, `$[]` and
+//! `$[name]` are resolved against the document as it was, then every operation runs in the order
+//! of the paths on a [`Node`](node::Node) tree, of which only what changes is decoded. Each
+//! operator is a file of this module, listed in [`parse`]'s registry.
 
-use bson::{RawDocument, RawDocumentBuf};
+mod add_to_set;
+mod arithmetic;
+mod array_filter;
+mod bit;
+mod current_date;
+mod min_max;
+mod node;
+mod operation;
+mod parse;
+mod pop;
+mod pull;
+mod pull_all;
+mod push;
+mod rename;
+mod replacement;
+mod seed;
+mod set;
+mod target;
+mod unset;
+
+use bson::oid::ObjectId;
+use bson::raw::cstr;
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::filter::Filter;
-use crate::{Error, Result};
+use crate::{Error, Result, value};
+
+use node::Node;
+use operation::Operations;
+use replacement::Replacement;
 
 /// A parsed update: operators such as `$set`, or a replacement.
 #[derive(Debug)]
-pub(crate) struct Update {}
+pub(crate) struct Update(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Operators(Operations),
+    Replacement(Replacement),
+}
 
 impl Update {
     /// Reads an update and the filters that its `$[name]` refer to.
@@ -16,16 +53,28 @@ impl Update {
     /// Unknown operators, operands of the wrong kind, paths that conflict, array filters that
     /// are missing or unused, with MongoDB's codes.
     pub(crate) fn parse(update: &RawDocument, array_filters: &[RawDocumentBuf]) -> Result<Update> {
-        let _ = (update, array_filters);
-        Err(Error::not_supported("updates are not supported yet"))
+        value::check(update)?;
+        let first = value::fields(update).next();
+        Ok(Update(
+            if first.is_some_and(|(name, _)| name.starts_with('$')) {
+                Kind::Operators(parse::operators(update, array_filters)?)
+            } else if array_filters.is_empty() {
+                Kind::Replacement(Replacement::parse(update)?)
+            } else {
+                return Err(Error::server(9, "a replacement takes no array filters"));
+            },
+        ))
     }
 
     /// Whether this replaces the document, which no update of several documents may do.
     pub(crate) fn is_replacement(&self) -> bool {
-        false
+        matches!(self.0, Kind::Replacement(_))
     }
 
-    /// Changes a document that `filter` has found. `None` if nothing changes.
+    /// Changes a document that `filter` has found. `None` if it does not count as modified.
+    ///
+    /// As on MongoDB a document can count as modified and be what it was: a replacement always
+    /// counts, and so does `$push`.
     ///
     /// # Errors
     /// The update does not fit the document: paths that lead nowhere, values of the wrong type,
@@ -35,8 +84,19 @@ impl Update {
         document: &RawDocument,
         filter: &Filter,
     ) -> Result<Option<RawDocumentBuf>> {
-        let _ = (document, filter);
-        Err(Error::not_supported("updates are not supported yet"))
+        let changed = match &self.0 {
+            Kind::Operators(operations) => {
+                let mut root = Node::document(document);
+                if !operations.apply(document, filter, &mut root, false)? {
+                    return Ok(None);
+                }
+                root.into_document()
+            }
+            Kind::Replacement(replacement) => replacement.apply(document)?,
+        };
+        check_id_unchanged(document, &changed)?;
+        value::check(&changed)?;
+        Ok(Some(changed))
     }
 
     /// The document to insert where `filter` has found none: the filter's equalities, changed by
@@ -45,7 +105,162 @@ impl Update {
     /// # Errors
     /// As [`Update::apply`], and equalities that contradict each other.
     pub(crate) fn upsert(&self, filter: &Filter) -> Result<RawDocumentBuf> {
-        let _ = filter;
-        Err(Error::not_supported("updates are not supported yet"))
+        let document = match &self.0 {
+            Kind::Operators(operations) => {
+                let seed = seed::document(filter)?;
+                let mut root = Node::document(&seed);
+                operations.apply(&seed, filter, &mut root, true)?;
+                let document = root.into_document();
+                if value::get(&seed, "_id").is_some() {
+                    check_id_unchanged(&seed, &document)?;
+                }
+                document
+            }
+            Kind::Replacement(replacement) => replacement.upsert(filter)?,
+        };
+        let document = with_id_first(&document);
+        check_id(&document)?;
+        value::check(&document)?;
+        Ok(document)
+    }
+}
+
+fn check_id_unchanged(before: &RawDocument, after: &RawDocument) -> Result<()> {
+    let same = match (value::get(before, "_id"), value::get(after, "_id")) {
+        (Some(before), Some(after)) => value::equal(before, after),
+        (before, after) => before.is_none() && after.is_none(),
+    };
+    if same {
+        return Ok(());
+    }
+    Err(Error::server(
+        66,
+        "the update would change '_id', which never changes",
+    ))
+}
+
+fn check_id(document: &RawDocument) -> Result<()> {
+    match value::get(document, "_id") {
+        Some(
+            id @ (RawBsonRef::Array(_) | RawBsonRef::RegularExpression(_) | RawBsonRef::Undefined),
+        ) => {
+            let kind = value::type_name(id);
+            Err(Error::server(53, format!("'_id' cannot be of type {kind}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn with_id_first(document: &RawDocument) -> RawDocumentBuf {
+    let mut ordered = RawDocumentBuf::new();
+    match value::get(document, "_id") {
+        Some(id) => ordered.append(cstr!("_id"), id),
+        None => ordered.append(cstr!("_id"), RawBsonRef::ObjectId(ObjectId::new())),
+    }
+    for element in document.iter_elements().map_while(|element| element.ok()) {
+        if let Ok(value) = element.value()
+            && element.key().as_str() != "_id"
+        {
+            ordered.append(element.key(), value);
+        }
+    }
+    ordered
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use bson::rawdoc;
+
+    /// Applies an update to a document that an empty filter has found.
+    pub(super) fn updated(
+        document: RawDocumentBuf,
+        update: RawDocumentBuf,
+    ) -> Result<RawDocumentBuf> {
+        let filter = Filter::parse(&RawDocumentBuf::new())?;
+        let changed = Update::parse(&update, &[])?.apply(&document, &filter)?;
+        Ok(changed.unwrap_or(document))
+    }
+
+    #[test]
+    fn what_changes_nothing_says_so() {
+        let filter = Filter::parse(&rawdoc! {}).unwrap();
+        let update = Update::parse(&rawdoc! { "$set": { "a": 1 } }, &[]).unwrap();
+        assert_eq!(update.apply(&rawdoc! { "a": 1 }, &filter).unwrap(), None);
+        assert!(
+            update
+                .apply(&rawdoc! { "a": 2 }, &filter)
+                .unwrap()
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn paths_may_not_conflict() {
+        let conflict = rawdoc! { "$set": { "a": 1 }, "$inc": { "a.b": 1 } };
+        assert_eq!(Update::parse(&conflict, &[]).unwrap_err().code(), Some(40));
+        let beside = rawdoc! { "$set": { "a.c": 1, "ab": 1 }, "$inc": { "a.b": 1 } };
+        assert!(Update::parse(&beside, &[]).is_ok());
+    }
+
+    #[test]
+    fn ids_never_change() {
+        let document = || rawdoc! { "_id": 1 };
+        assert_eq!(
+            updated(document(), rawdoc! { "$set": { "_id": 2 } })
+                .unwrap_err()
+                .code(),
+            Some(66)
+        );
+        assert_eq!(
+            updated(document(), rawdoc! { "_id": 2 })
+                .unwrap_err()
+                .code(),
+            Some(66)
+        );
+        assert_eq!(
+            updated(document(), rawdoc! { "a": 2 }).unwrap(),
+            rawdoc! { "_id": 1, "a": 2 }
+        );
+    }
+
+    #[test]
+    fn positions_come_from_the_filter_and_from_array_filters() {
+        let document = rawdoc! { "a": [1, 5, 9] };
+        let filter = Filter::parse(&rawdoc! { "a": { "$gt": 4 } }).unwrap();
+        let run = |update: RawDocumentBuf, filters: &[RawDocumentBuf]| {
+            Update::parse(&update, filters)
+                .unwrap()
+                .apply(&document, &filter)
+                .unwrap()
+                .unwrap()
+        };
+        assert_eq!(
+            run(rawdoc! { "$set": { "a.$": 0 } }, &[]),
+            rawdoc! { "a": [1, 0, 9] }
+        );
+        assert_eq!(
+            run(rawdoc! { "$inc": { "a.$[]": 1 } }, &[]),
+            rawdoc! { "a": [2, 6, 10] }
+        );
+        let odd = [rawdoc! { "x": { "$gte": 5 } }];
+        assert_eq!(
+            run(rawdoc! { "$inc": { "a.$[x]": 1 } }, &odd),
+            rawdoc! { "a": [1, 6, 10] }
+        );
+    }
+
+    #[test]
+    fn an_upsert_starts_from_the_filter() {
+        let filter = Filter::parse(&rawdoc! { "a.b": 1, "c": { "$gt": 1 }, "_id": 7 }).unwrap();
+        let update = rawdoc! { "$set": { "d": 2 }, "$setOnInsert": { "e": 3 } };
+        let document = Update::parse(&update, &[])
+            .unwrap()
+            .upsert(&filter)
+            .unwrap();
+        assert_eq!(
+            document,
+            rawdoc! { "_id": 7, "a": { "b": 1 }, "d": 2, "e": 3 }
+        );
     }
 }

@@ -31,6 +31,11 @@ pub(crate) fn equal(a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> bool {
     compare(a, b) == Ordering::Equal
 }
 
+/// Whether two values are the same to the last byte: `1` and `1.0` are not.
+pub(crate) fn identical(a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> bool {
+    alone(a).as_bytes() == alone(b).as_bytes()
+}
+
 /// The place of a value's type in the order of types. Types with one rank compare by value.
 pub(crate) fn rank(value: RawBsonRef<'_>) -> u8 {
     match value {

@@ -35,6 +35,7 @@ mod faults;
 mod mongodb;
 pub mod operation;
 mod recorder;
+mod task;
 mod wrapper;
 
 #[cfg(feature = "engine")]
@@ -43,6 +44,7 @@ pub use faults::{Fault, Faults};
 #[cfg(feature = "mongodb")]
 pub use mongodb::MongoDb;
 pub use recorder::Recorder;
+pub(crate) use task::outcome;
 
 use std::{fmt, pin::Pin, sync::Arc};
 
@@ -168,7 +170,7 @@ pub async fn drain(mut cursor: Box<dyn Cursor>) -> Result<Vec<RawDocumentBuf>> {
 pub async fn open(url: &str) -> Result<Arc<dyn Backend>> {
     match url.split_once(':') {
         #[cfg(feature = "engine")]
-        Some(("odm", path)) if !path.is_empty() => Ok(Arc::new(Engine::open(path).await?)),
+        Some(("odm", path)) => Ok(Arc::new(Engine::open(path).await?)),
         #[cfg(feature = "engine")]
         Some(("memory", "")) => Ok(Arc::new(Engine::memory())),
         #[cfg(not(feature = "engine"))]

@@ -91,6 +91,9 @@ pub use schema::Schema;
 pub use session::Session;
 pub use transaction::Transaction;
 
+/// The fields of the model `T`, for functions that make filters: `fn visible(p: &Fields<Post>) -> Filter<Post>`.
+pub type Fields<T> = <T as Document>::Fields;
+
 /// What a file with models and queries imports.
 pub mod prelude {
     pub use bson::{DateTime, Decimal128, Uuid, oid::ObjectId};
@@ -105,3 +108,8 @@ pub mod prelude {
         },
     };
 }
+
+/// The README's example, compiled.
+#[cfg(all(doctest, feature = "engine"))]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -7,10 +7,11 @@
 use std::sync::Arc;
 
 use crate::{
-    Error, ErrorKind, Result,
+    Result,
     backend::{
         Executor,
         operation::{Delete, Deleted, Insert, Update, Updated},
+        outcome,
     },
     schema::Model,
 };
@@ -39,20 +40,12 @@ impl<W: Write> Plan<W> {
     /// Carries the plan out in a task of its own, so that it is not left half done when the caller is dropped.
     pub(crate) async fn run(self, executor: Arc<dyn Executor>) -> Result<W::Done> {
         let model = self.model;
-        tokio::spawn(async move { self.write.run(&*executor).await })
-            .await
-            .unwrap_or_else(|error| {
-                Err(Error::new(
-                    ErrorKind::Backend,
-                    "the task of a write ended without an answer",
-                )
-                .with_source(error))
-            })
-            .map_err(|error| {
-                error
-                    .with_model(model.name)
-                    .with_collection(model.collection)
-            })
+        let done = tokio::spawn(async move { self.write.run(&*executor).await }).await;
+        outcome(done).flatten().map_err(|error| {
+            error
+                .with_model(model.name)
+                .with_collection(model.collection)
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     backend::Executor,
     document::Document,
     error,
-    query::{IntoFilter, IntoKey},
+    query::{Filter, IntoKey},
     schema::{Contains, Schema},
 };
 
@@ -118,15 +118,15 @@ impl<S: Schema> Session<S> {
         Update::one(self.executor.clone(), id.into_key())
     }
 
-    /// Changes all documents that meet the condition.
-    pub fn update_many<T: Document, F: IntoFilter<T>>(
+    /// Changes all documents that meet the condition: [`Filter::all`] for every document.
+    pub fn update_many<T: Document>(
         &self,
-        condition: impl FnOnce(T::Fields) -> F,
+        condition: impl FnOnce(T::Fields) -> Filter<T>,
     ) -> Update<T>
     where
         S: Contains<T>,
     {
-        Update::many(self.executor.clone(), condition(T::fields()).into_filter())
+        Update::many(self.executor.clone(), condition(T::fields()))
     }
 
     /// Deletes the document with this id.
@@ -137,15 +137,15 @@ impl<S: Schema> Session<S> {
         Delete::one(self.executor.clone(), id.into_key())
     }
 
-    /// Deletes all documents that meet the condition.
-    pub fn delete_many<T: Document, F: IntoFilter<T>>(
+    /// Deletes all documents that meet the condition: [`Filter::all`] for every document.
+    pub fn delete_many<T: Document>(
         &self,
-        condition: impl FnOnce(T::Fields) -> F,
+        condition: impl FnOnce(T::Fields) -> Filter<T>,
     ) -> Delete<T>
     where
         S: Contains<T>,
     {
-        Delete::many(self.executor.clone(), condition(T::fields()).into_filter())
+        Delete::many(self.executor.clone(), condition(T::fields()))
     }
 }
 

@@ -4,7 +4,7 @@ use std::{fmt, ops::Deref, sync::Arc, time::Duration};
 
 use crate::{
     Result,
-    backend::{self, Backend},
+    backend::{self, Backend, outcome},
     schema::Schema,
     session::Session,
 };
@@ -85,15 +85,9 @@ impl Unfinished {
     async fn commit(mut self) -> Result<()> {
         match self.0.take() {
             // In a task of its own: a caller that is dropped now must not leave the commit half sent.
-            Some(transaction) => tokio::spawn(async move { transaction.commit().await })
-                .await
-                .unwrap_or_else(|error| {
-                    Err(crate::Error::new(
-                        crate::ErrorKind::Backend,
-                        "the task of a commit ended without an answer",
-                    )
-                    .with_source(error))
-                }),
+            Some(transaction) => {
+                outcome(tokio::spawn(async move { transaction.commit().await }).await)?
+            }
             None => Ok(()),
         }
     }

@@ -1,1 +1,11 @@
-//! tests
+//! The tests of `odm` that need a database: one suite of plain functions, run on every backend.
+//!
+//! [`suite`] has the tests; `tests/it/main.rs` makes one test of each for every backend, on a [`Fixture`] of it.
+//! A real MongoDB is a part of the tests: [`mongod`] finds, downloads, starts and stops it.
+
+mod fixture;
+pub mod models;
+pub mod mongod;
+pub mod suite;
+
+pub use fixture::Fixture;

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use bson::RawDocumentBuf;
+use bson::{RawDocument, RawDocumentBuf};
 
 use super::matches::Matches;
 use crate::error::Result;
@@ -25,21 +25,33 @@ pub struct DeleteReport {
 }
 
 pub(crate) fn run(overlay: &mut Overlay, name: &str, delete: &Delete) -> Result<DeleteReport> {
-    let filter = Arc::new(Filter::parse(&delete.filter)?);
-    let mut report = DeleteReport::default();
+    let limit = if delete.multi { None } else { Some(1) };
+    let deleted = matching(overlay, name, &delete.filter, limit)?;
+    Ok(DeleteReport { deleted })
+}
+
+/// Deletes documents that match, up to `limit`, and returns their number.
+pub(crate) fn matching(
+    overlay: &mut Overlay,
+    name: &str,
+    filter: &RawDocument,
+    limit: Option<u64>,
+) -> Result<u64> {
+    let filter = Arc::new(Filter::parse(filter)?);
     let Some(collection) = overlay.collection(name) else {
-        return Ok(report);
+        return Ok(0);
     };
     // The view is frozen: what is deleted here does not disturb the walk.
     let view = overlay.view().clone();
     let plan = plan::choose(&view, &collection, &filter, None)?;
-    for found in Matches::new(&view, &collection, plan, filter) {
-        let found = found?;
-        overlay.remove(&collection, found.record, found.document()?)?;
-        report.deleted += 1;
-        if !delete.multi {
+    let mut matches = Matches::new(&view, &collection, plan, filter);
+    let mut deleted = 0;
+    while limit.is_none_or(|limit| deleted < limit) {
+        let Some(found) = matches.next().transpose()? else {
             break;
-        }
+        };
+        overlay.remove(&collection, found.record, found.document()?)?;
+        deleted += 1;
     }
-    Ok(report)
+    Ok(deleted)
 }

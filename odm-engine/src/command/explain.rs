@@ -12,9 +12,9 @@ use crate::plan::{self, Access};
 pub struct Explain {
     /// Where the documents come from.
     pub stage: Stage,
-    /// The name of the index, if one is used.
-    pub index: Option<String>,
-    /// The intervals of the index that are walked, as people can read them, one for each field.
+    /// The names of the indexes that are used: several for the branches of an `$or`.
+    pub indexes: Vec<String>,
+    /// What part of each index is walked, in words, one text for each of its fields.
     pub bounds: Vec<String>,
     /// Whether the order comes from the index, or needs none.
     pub sorted_by_index: bool,
@@ -38,13 +38,15 @@ pub enum Stage {
     IdLookup,
     /// Ranges of an index are walked.
     IndexScan,
+    /// The branches of an `$or` are looked up one by one.
+    Union,
 }
 
 pub(crate) fn run(reading: Reading<'_>, name: &str, find: &Find) -> Result<Explain> {
     let query = Query::parse(find)?;
     let mut explain = Explain {
         stage: Stage::Nothing,
-        index: None,
+        indexes: Vec::new(),
         bounds: Vec::new(),
         sorted_by_index: query.sort.is_none(),
         keys_examined: 0,
@@ -56,17 +58,7 @@ pub(crate) fn run(reading: Reading<'_>, name: &str, find: &Find) -> Result<Expla
     };
     let plan = plan::choose(reading.view, collection, &query.filter, query.sort.as_ref())?;
     explain.sorted_by_index |= plan.is_sorted;
-    match &plan.access {
-        Access::Collection => explain.stage = Stage::CollectionScan,
-        Access::Ids(_) => {
-            explain.stage = Stage::IdLookup;
-            explain.index = Some(collection.id_index()?.index.name.clone());
-        }
-        Access::Index { state, .. } => {
-            explain.stage = Stage::IndexScan;
-            explain.index = Some(state.index.name.clone());
-        }
-    }
+    explain.describe(&plan.access);
     let mut matches = Matches::new(reading.view, collection, plan, Arc::clone(&query.filter));
     for found in &mut matches {
         found?;
@@ -75,4 +67,25 @@ pub(crate) fn run(reading: Reading<'_>, name: &str, find: &Find) -> Result<Expla
     explain.keys_examined = matches.examined().keys;
     explain.documents_examined = matches.examined().documents;
     Ok(explain)
+}
+
+impl Explain {
+    fn describe(&mut self, access: &Access) {
+        match access {
+            Access::Collection => self.stage = Stage::CollectionScan,
+            Access::Ids(_) => {
+                self.stage = Stage::IdLookup;
+                self.indexes.push("_id_".to_owned());
+            }
+            Access::Index(index) => {
+                self.stage = Stage::IndexScan;
+                self.indexes.push(index.state.index.name.clone());
+                self.bounds.extend(index.bounds.iter().cloned());
+            }
+            Access::Union(branches) => {
+                branches.iter().for_each(|branch| self.describe(branch));
+                self.stage = Stage::Union;
+            }
+        }
+    }
 }

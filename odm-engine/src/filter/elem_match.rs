@@ -37,10 +37,7 @@ impl ElemMatch {
     /// # Errors
     /// As a filter's.
     pub(crate) fn parse(conditions: &RawDocument) -> Result<ElemMatch> {
-        let first = value::fields(conditions).next().map(|(name, _)| name);
-        let on_value =
-            parse::is_conditions(conditions) && !first.is_some_and(parse::is_document_operator);
-        Ok(if on_value {
+        Ok(if parse::is_on_value(conditions) {
             ElemMatch::Value(Box::new(parse::predicate("", conditions)?))
         } else {
             ElemMatch::Document(Box::new(parse::document(conditions)?))

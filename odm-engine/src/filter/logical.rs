@@ -6,15 +6,21 @@
 
 use bson::RawBsonRef;
 
-use super::{Expression, parse};
-use crate::{Error, Result, value};
+use super::{CompareOperator, Expression, Membership, Test, parse};
+use crate::path::Path;
+use crate::{Error, value};
+
+type Result<T, E = Error> = std::result::Result<T, E>;
 
 pub(super) fn parse_and(name: &str, value: RawBsonRef<'_>) -> Result<Expression> {
     branches(name, value).map(Expression::And)
 }
 
 pub(super) fn parse_or(name: &str, value: RawBsonRef<'_>) -> Result<Expression> {
-    branches(name, value).map(Expression::Or)
+    Ok(match one_of(branches(name, value)?) {
+        Ok((path, membership)) => Expression::Field(path, Test::In(membership)),
+        Err(branches) => Expression::Or(branches),
+    })
 }
 
 pub(super) fn parse_nor(name: &str, value: RawBsonRef<'_>) -> Result<Expression> {
@@ -23,6 +29,28 @@ pub(super) fn parse_nor(name: &str, value: RawBsonRef<'_>) -> Result<Expression>
 
 pub(super) fn parse_comment(_: &str, _: RawBsonRef<'_>) -> Result<Expression> {
     Ok(Expression::And(Vec::new()))
+}
+
+/// Turns `a = 1 or a = 2` into `a in (1, 2)`, which an index can answer and which tells positions.
+fn one_of(branches: Vec<Expression>) -> Result<(Path, Membership), Vec<Expression>> {
+    let mut values = Vec::new();
+    let mut common = None;
+    for branch in &branches {
+        match branch {
+            Expression::Field(path, Test::Compare(comparison))
+                if comparison.operator == CompareOperator::Eq
+                    && common.is_none_or(|common| common == path) =>
+            {
+                common = Some(path);
+                values.push(comparison.value.clone());
+            }
+            _ => return Err(branches),
+        }
+    }
+    match common.filter(|_| branches.len() > 1) {
+        Some(path) => Ok((path.clone(), Membership::of_values(values))),
+        None => Err(branches),
+    }
 }
 
 fn branches(name: &str, value: RawBsonRef<'_>) -> Result<Vec<Expression>> {

@@ -40,9 +40,11 @@ pub(super) fn parse_in(operand: &Operand<'_>) -> Result<Predicate> {
             item => values.push(RawBson::from(item)),
         }
     }
-    values.sort_by(|a, b| value::compare(a.as_raw_bson_ref(), b.as_raw_bson_ref()));
-    values.dedup_by(|a, b| value::equal(a.as_raw_bson_ref(), b.as_raw_bson_ref()));
-    Ok(Predicate::Test(Test::In(Membership { values, patterns })))
+    let membership = Membership::of_values(values);
+    Ok(Predicate::Test(Test::In(Membership {
+        patterns,
+        ..membership
+    })))
 }
 
 pub(super) fn parse_nin(operand: &Operand<'_>) -> Result<Predicate> {
@@ -50,6 +52,15 @@ pub(super) fn parse_nin(operand: &Operand<'_>) -> Result<Predicate> {
 }
 
 impl Membership {
+    pub(super) fn of_values(mut values: Vec<RawBson>) -> Membership {
+        values.sort_by(|a, b| value::compare(a.as_raw_bson_ref(), b.as_raw_bson_ref()));
+        values.dedup_by(|a, b| value::equal(a.as_raw_bson_ref(), b.as_raw_bson_ref()));
+        Membership {
+            values,
+            patterns: Vec::new(),
+        }
+    }
+
     /// The values, sorted, without duplicates.
     pub(crate) fn values(&self) -> &[RawBson] {
         &self.values

@@ -129,12 +129,17 @@ pub(super) fn is_conditions(document: &RawDocument) -> bool {
     first.is_some_and(|(name, _)| name.starts_with('$')) && !is_reference(document)
 }
 
-/// Whether an operator belongs beside the fields.
-pub(super) fn is_document_operator(name: &str) -> bool {
+/// Whether a document holds conditions on a value, rather than on the fields of a document.
+pub(super) fn is_on_value(conditions: &RawDocument) -> bool {
+    let first = value::fields(conditions).next().map(|(name, _)| name);
+    is_conditions(conditions) && !first.is_some_and(is_document_operator)
+}
+
+fn is_document_operator(name: &str) -> bool {
     DOCUMENT_OPERATORS.iter().any(|(known, _)| *known == name)
         || matches!(
             name,
-            "$expr" | "$where" | "$text" | "$jsonSchema" | "$sampleRate"
+            "$expr" | "$jsonSchema" | "$sampleRate" | "$text" | "$where"
         )
 }
 

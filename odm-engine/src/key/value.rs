@@ -176,3 +176,153 @@ fn encode_length(length: usize, out: &mut Vec<u8>) {
     let length = u32::try_from(length).unwrap_or(u32::MAX);
     out.extend_from_slice(&length.to_be_bytes());
 }
+
+#[cfg(test)]
+mod tests {
+    use std::str::FromStr;
+
+    use bson::oid::ObjectId;
+    use bson::{Bson, DateTime, Decimal128, RawBson, Timestamp};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn encoded(value: &RawBson, direction: Direction) -> Vec<u8> {
+        let mut key = Vec::new();
+        encode(value.as_raw_bson_ref(), direction, &mut key).unwrap();
+        key
+    }
+
+    fn decimal() -> impl Strategy<Value = Decimal128> {
+        let digits = prop_oneof![
+            any::<i64>().prop_map(i128::from),
+            -10_000..10_000_i128,
+            (-(10_i128.pow(34)) + 1)..10_i128.pow(34),
+        ];
+        let exponent = prop_oneof![-20..20_i32, -6176..=6111_i32];
+        let finite = (digits, exponent).prop_map(|(digits, exponent)| {
+            let text = format!("{digits}E{exponent}");
+            Decimal128::from_str(&text).unwrap_or_else(|_| Decimal128::from_str("0").unwrap())
+        });
+        let special = ["NaN", "Infinity", "-Infinity", "-0", "0E+3"];
+        let special = prop::sample::select(special.to_vec());
+        prop_oneof![8 => finite, 1 => special.prop_map(|text| Decimal128::from_str(text).unwrap())]
+    }
+
+    fn number() -> impl Strategy<Value = Bson> {
+        let near = prop_oneof![
+            -3..3_i64,
+            (1_i64 << 53) - 3..(1 << 53) + 3,
+            Just(i64::MIN),
+            Just(i64::MAX)
+        ];
+        prop_oneof![
+            (-3..3_i32).prop_map(Bson::from),
+            any::<i32>().prop_map(Bson::from),
+            near.clone().prop_map(Bson::from),
+            near.prop_map(|whole| Bson::from(whole as f64)),
+            any::<i64>().prop_map(Bson::from),
+            any::<f64>().prop_map(Bson::from),
+            (-8..8_i32).prop_map(|quarter| Bson::from(f64::from(quarter) / 4.0)),
+            Just(Bson::from(f64::NAN)),
+            decimal().prop_map(Bson::Decimal128),
+        ]
+    }
+
+    fn scalar() -> impl Strategy<Value = Bson> {
+        let text = "[ab\\x00\u{ff}]{0,3}".prop_map(Bson::from);
+        let binary =
+            (0..3_u8, prop::collection::vec(any::<u8>(), 0..4)).prop_map(|(subtype, bytes)| {
+                let subtype = BinarySubtype::from(subtype);
+                Bson::Binary(bson::Binary { subtype, bytes })
+            });
+        prop_oneof![
+            4 => number(),
+            2 => text.clone(),
+            1 => text.prop_map(|text| match text {
+                Bson::String(text) => Bson::Symbol(text),
+                other => other,
+            }),
+            1 => binary,
+            1 => any::<[u8; 12]>().prop_map(|bytes| Bson::ObjectId(ObjectId::from_bytes(bytes))),
+            1 => any::<bool>().prop_map(Bson::from),
+            1 => any::<i64>().prop_map(|millis| Bson::DateTime(DateTime::from_millis(millis))),
+            1 => (any::<u32>(), any::<u32>())
+                .prop_map(|(time, increment)| Bson::Timestamp(Timestamp { time, increment })),
+            1 => ("[ab]{0,2}", "[im]{0,2}").prop_map(|(pattern, options)| {
+                Bson::RegularExpression(bson::Regex {
+                    pattern: pattern.try_into().unwrap(),
+                    options: options.try_into().unwrap(),
+                })
+            }),
+            1 => "[ab]{0,2}".prop_map(Bson::JavaScriptCode),
+            1 => ("[ab]{0,2}", "[ab]{1,2}").prop_map(|(code, name)| {
+                let scope = bson::doc! { name: 1 };
+                Bson::JavaScriptCodeWithScope(bson::JavaScriptCodeWithScope { code, scope })
+            }),
+            1 => prop::sample::select(vec![Bson::MinKey, Bson::Undefined, Bson::Null, Bson::MaxKey]),
+        ]
+    }
+
+    fn value() -> impl Strategy<Value = RawBson> {
+        let value = scalar().prop_recursive(3, 12, 3, |inner| {
+            let fields = prop::collection::vec(("[ab\u{ff}]{0,2}", inner.clone()), 0..3);
+            prop_oneof![
+                prop::collection::vec(inner, 0..3).prop_map(Bson::Array),
+                fields.prop_map(|fields| Bson::Document(fields.into_iter().collect())),
+            ]
+        });
+        value.prop_map(|value| RawBson::try_from(value).unwrap())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+        #[test]
+        fn the_order_of_bytes_is_the_order_of_values(a in value(), b in value()) {
+            let order = value::compare(a.as_raw_bson_ref(), b.as_raw_bson_ref());
+            let ascending = |value| encoded(value, Direction::Ascending);
+            let descending = |value| encoded(value, Direction::Descending);
+            prop_assert_eq!(ascending(&a).cmp(&ascending(&b)), order);
+            prop_assert_eq!(descending(&a).cmp(&descending(&b)), order.reverse());
+            if order.is_ne() {
+                prop_assert!(!ascending(&a).starts_with(&ascending(&b)));
+            }
+        }
+
+        #[test]
+        fn numbers_of_all_types_are_on_one_scale(a in number(), b in number()) {
+            let (a, b) = (RawBson::try_from(a).unwrap(), RawBson::try_from(b).unwrap());
+            let order = value::compare(a.as_raw_bson_ref(), b.as_raw_bson_ref());
+            let key = |value| encoded(value, Direction::Ascending);
+            prop_assert_eq!(key(&a).cmp(&key(&b)), order);
+        }
+    }
+
+    #[test]
+    fn encodings_stay_as_they_are_on_disk() {
+        let hex = |value: RawBson| -> String {
+            let key = encoded(&value, Direction::Ascending);
+            key.iter().map(|byte| format!("{byte:02x}")).collect()
+        };
+        assert_eq!(hex(RawBson::Int32(1)), "233ff000000000000000");
+        assert_eq!(hex(RawBson::Double(1.0)), "233ff000000000000000");
+        assert_eq!(hex(RawBson::Int64(-1)), "21c00fffffffffffffff");
+        assert_eq!(hex(RawBson::Double(-0.0)), "22");
+        assert_eq!(hex(RawBson::Double(f64::NAN)), "20");
+        assert_eq!(
+            hex(RawBson::Decimal128("0.1".parse().unwrap())),
+            "233fb9999999999999013fde00314dc6448d9338c15b0a00000000"
+        );
+        assert_eq!(hex(RawBson::String("a\0".into())), "286100ff0001");
+        assert_eq!(hex(RawBson::Boolean(true)), "5001");
+        assert_eq!(
+            hex(RawBson::DateTime(DateTime::from_millis(0))),
+            "588000000000000000"
+        );
+        assert_eq!(
+            hex(bson::rawbson!([1, {}])),
+            "38233ff0000000000000003000".to_owned() + "00"
+        );
+    }
+}

@@ -14,17 +14,24 @@ pub(crate) struct Plan {
 pub(crate) enum Access {
     /// All documents, in order of insertion.
     Collection,
-    /// The documents with these encoded `_id`s, in their order.
+    /// The documents under these keys of the index of `_id`, in their order.
     Ids(Vec<Vec<u8>>),
     /// The documents with entries in some ranges of an index.
-    Index {
-        state: Arc<IndexState>,
-        /// Disjoint, in the order in which they are walked.
-        ranges: Vec<KeyRange>,
-        direction: Direction,
-        /// Whether one document can have several entries.
-        multikey: bool,
-    },
+    Index(IndexAccess),
+    /// What any of these lead to.
+    Union(Vec<Access>),
+}
+
+/// A walk through an index.
+pub(crate) struct IndexAccess {
+    pub(crate) state: Arc<IndexState>,
+    /// Disjoint, in the order in which they are walked.
+    pub(crate) ranges: Vec<KeyRange>,
+    pub(crate) direction: Direction,
+    /// Whether one document can have several entries.
+    pub(crate) multikey: bool,
+    /// What the ranges are, for people, one text for each field.
+    pub(crate) bounds: Vec<String>,
 }
 
 impl Plan {

@@ -2,12 +2,13 @@
 
 use std::fs::File;
 use std::io::{ErrorKind as IoErrorKind, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
 use redb::{
-    Builder, Database, DatabaseError, ReadOnlyTable, ReadableDatabase, StorageError,
-    TableDefinition, TableError,
+    Builder, Database, DatabaseError, OwnedAccessGuard, OwnedRange, ReadOnlyTable,
+    ReadableDatabase, StorageError, TableDefinition, TableError,
 };
 
 use super::{Bytes, Changes, Entries, KeyRange, Snapshot, Store};
@@ -36,15 +37,17 @@ impl RedbStore {
     /// In use (by this or another process), foreign file, damaged, I/O.
     pub(crate) fn open(path: &Path) -> Result<RedbStore> {
         let is_new = is_new_file(path)?;
-        let database = Builder::new()
-            .set_cache_size(CACHE_BYTES)
-            .create(path)
-            .map_err(|error| open_error(path, error))?;
+        let database = unpanicked(|| {
+            Builder::new()
+                .set_cache_size(CACHE_BYTES)
+                .create(path)
+                .map_err(|error| open_error(path, error))
+        })?;
         let store = RedbStore { database };
         if is_new {
             store.commit(&Changes::new())?;
         } else {
-            store.require_table(path)?;
+            unpanicked(|| store.require_table(path))?;
         }
         Ok(store)
     }
@@ -61,12 +64,20 @@ impl RedbStore {
 
 impl Store for RedbStore {
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        let read = self.database.begin_read().map_err(store_error)?;
-        let table = read.open_table(TABLE).map_err(store_error)?;
-        Ok(Arc::new(RedbSnapshot { table }))
+        unpanicked(|| {
+            let read = self.database.begin_read().map_err(store_error)?;
+            let table = read.open_table(TABLE).map_err(store_error)?;
+            Ok(Arc::new(RedbSnapshot { table }) as Arc<dyn Snapshot>)
+        })
     }
 
     fn commit(&self, changes: &Changes) -> Result<()> {
+        unpanicked(|| self.write(changes))
+    }
+}
+
+impl RedbStore {
+    fn write(&self, changes: &Changes) -> Result<()> {
         let write = self.database.begin_write().map_err(store_error)?;
         {
             let mut table = write.open_table(TABLE).map_err(store_error)?;
@@ -89,30 +100,69 @@ struct RedbSnapshot {
 
 impl Snapshot for RedbSnapshot {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
-        let value = self.table.get_owned(key).map_err(store_error)?;
-        Ok(value.map(Bytes::Page))
+        unpanicked(|| {
+            let value = self.table.get_owned(key).map_err(store_error)?;
+            Ok(value.map(checked))
+        })
     }
 
     fn range(&self, range: KeyRange, direction: Direction) -> Entries {
         if range.is_empty() {
             return Box::new(std::iter::empty());
         }
-        let entries = match self.table.range_owned::<&[u8]>(range.bounds()) {
-            Ok(entries) => entries,
-            Err(error) => return Box::new(std::iter::once(Err(store_error(error)))),
-        };
-        match direction {
-            Direction::Ascending => Box::new(entries.map(entry)),
-            Direction::Descending => Box::new(entries.rev().map(entry)),
+        match unpanicked(|| {
+            self.table
+                .range_owned::<&[u8]>(range.bounds())
+                .map_err(store_error)
+        }) {
+            Ok(entries) => Box::new(RedbEntries {
+                entries: Some(entries),
+                direction,
+            }),
+            Err(error) => Box::new(std::iter::once(Err(error))),
         }
     }
 }
 
-type Guard = redb::OwnedAccessGuard<&'static [u8]>;
+struct RedbEntries {
+    /// `None` after an error.
+    entries: Option<OwnedRange<&'static [u8], &'static [u8]>>,
+    direction: Direction,
+}
 
-fn entry(entry: Result<(Guard, Guard), StorageError>) -> Result<(Bytes, Bytes)> {
-    let (key, value) = entry.map_err(store_error)?;
-    Ok((Bytes::Page(key), Bytes::Page(value)))
+impl Iterator for RedbEntries {
+    type Item = Result<(Bytes, Bytes)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let entries = self.entries.as_mut()?;
+        let next = unpanicked(|| {
+            let next = match self.direction {
+                Direction::Ascending => entries.next(),
+                Direction::Descending => entries.next_back(),
+            };
+            let entry = next.transpose().map_err(store_error)?;
+            Ok(entry.map(|(key, value)| (checked(key), checked(value))))
+        });
+        if next.is_err() {
+            self.entries = None;
+        }
+        next.transpose()
+    }
+}
+
+/// Reads a page's slice once where a panic is caught; later reads find the same bounds.
+fn checked(guard: OwnedAccessGuard<&'static [u8]>) -> Bytes {
+    let _ = guard.value();
+    Bytes::Page(guard)
+}
+
+/// Calls redb, which trusts the pages of its file and panics over some that are damaged.
+///
+/// It leaves no state behind that we use: a snapshot only reads, and a store that has failed to commit
+/// is not written to again.
+fn unpanicked<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(call))
+        .unwrap_or_else(|_| Err(Error::damaged("its pages are inconsistent")))
 }
 
 /// Whether there is nothing at `path` yet. A file with other content must not be handed to redb.

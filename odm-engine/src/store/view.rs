@@ -25,10 +25,6 @@ impl View {
         &self.changes
     }
 
-    pub(crate) fn contains(&self, key: &[u8]) -> Result<bool> {
-        Ok(self.get(key)?.is_some())
-    }
-
     /// An empty set of changes on top of this view.
     pub(crate) fn layer(&self) -> View {
         let base = if self.changes.is_empty() {

@@ -395,7 +395,7 @@ fn compare_digits(a: (&str, i32), b: (&str, i32)) -> Ordering {
 /// Drops the last digits; also says whether any of them was not zero.
 fn drop_digits(value: u128, count: i32) -> (u128, bool) {
     match 10_u128.checked_pow(count.unsigned_abs()) {
-        Some(scale) => (value / scale, value % scale != 0),
+        Some(scale) => (value / scale, !value.is_multiple_of(scale)),
         None => (0, value != 0),
     }
 }

@@ -1,6 +1,7 @@
 //! Numbers of all BSON types on one exact scale.
 
 use std::cmp::Ordering;
+use std::mem;
 
 use bson::{RawBson, RawBsonRef};
 
@@ -48,6 +49,10 @@ impl Number {
             (a, N::Double(b)) => compare_integer_to_double(a.integer(), b),
             (a, b) => a.integer().cmp(&b.integer()),
         }
+    }
+
+    pub(crate) fn same_type(self, other: Number) -> bool {
+        mem::discriminant(&self) == mem::discriminant(&other)
     }
 
     pub(crate) fn is_zero(self) -> bool {

@@ -2,6 +2,10 @@
 
 mod crud;
 mod durability;
+mod expiry;
+mod indexes;
+mod model;
+mod planner;
 mod transactions;
 
 use bson::{RawDocumentBuf, rawdoc};

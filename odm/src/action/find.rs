@@ -231,7 +231,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> Find<S, T, P, J
     /// loaded for each batch.
     pub fn stream(self) -> Rows<J::Item> {
         let start = State::<S, T, P, J>::Start(self);
-        Rows(Box::pin(stream::unfold(start, State::next)))
+        Rows(Box::pin(stream::unfold(start, State::next).fuse()))
     }
 
     /// How many documents match, up to the limit.

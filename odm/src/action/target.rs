@@ -22,10 +22,10 @@ impl<T: Document> Target<T> {
         }
     }
 
-    pub(super) fn many(condition: Option<Filter<T>>) -> Self {
+    pub(super) fn many(condition: Filter<T>) -> Self {
         Self {
             id: None,
-            condition: condition.map_or(Node::All, Filter::into_node),
+            condition: condition.into_node(),
         }
     }
 

@@ -100,7 +100,7 @@ impl<T: Document> Update<T> {
         }
     }
 
-    pub(crate) fn many(executor: Arc<dyn Executor>, condition: Option<Filter<T>>) -> Self {
+    pub(crate) fn many(executor: Arc<dyn Executor>, condition: Filter<T>) -> Self {
         Self {
             executor,
             target: Target::many(condition),

@@ -7,6 +7,9 @@ use std::{borrow::Cow, time::Duration};
 
 use bson::{RawBson, RawDocumentBuf};
 
+#[cfg(any(feature = "engine", feature = "mongodb"))]
+use crate::{Error, ErrorKind, Result};
+
 /// The name of a collection: static for a model's, owned for one computed at run time.
 pub type Collection = Cow<'static, str>;
 
@@ -138,6 +141,21 @@ impl Index {
             partial: None,
             expire_after: None,
         }
+    }
+
+    /// Refuses what no backend can keep exactly.
+    #[cfg(any(feature = "engine", feature = "mongodb"))]
+    pub(super) fn check(&self) -> Result<()> {
+        if self
+            .expire_after
+            .is_some_and(|after| after.subsec_nanos() != 0)
+        {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("index {}: documents expire after whole seconds", self.name),
+            ));
+        }
+        Ok(())
     }
 }
 

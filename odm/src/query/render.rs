@@ -96,17 +96,42 @@ pub(crate) fn pull(condition: &Node) -> Result<RawDocumentBuf> {
     }
 }
 
+/// The tests of one way, each operator once: MongoDB takes a second one of the same name for the first.
 fn literals(way: &[Literal<'_>]) -> Result<RawDocumentBuf> {
-    let mut tests = RawDocumentBuf::new();
+    let mut tests: Vec<(&str, RawBson)> = Vec::new();
+    let mut excluded = RawArrayBuf::new();
     for literal in way {
-        let value = literal.value.clone();
-        if literal.negated {
-            append(&mut tests, "$not", document(literal.operator, value)?)?;
-        } else {
-            append(&mut tests, literal.operator, value)?;
+        match (literal.operator, literal.negated, literal.value) {
+            ("$eq", true, value) | ("$ne", false, value) => excluded.push(value.clone()),
+            ("$in", true, RawBson::Array(values)) | ("$nin", false, RawBson::Array(values)) => {
+                for value in values.into_iter().flatten() {
+                    excluded.push(value);
+                }
+            }
+            ("$ne", true, value) => tests.push(("$eq", value.clone())),
+            ("$nin", true, value) => tests.push(("$in", value.clone())),
+            (operator, true, value) => {
+                tests.push(("$not", document(operator, value.clone())?.into()));
+            }
+            (operator, false, value) => tests.push((operator, value.clone())),
         }
     }
-    Ok(tests)
+    if !excluded.is_empty() {
+        tests.push(("$nin", excluded.into()));
+    }
+    let mut all = RawDocumentBuf::new();
+    for (at, (operator, value)) in tests.iter().enumerate() {
+        if tests.iter().take(at).any(|(before, _)| before == operator) {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!(
+                    "MongoDB cannot ask one element for two conditions by `{operator}`: say it by other operators"
+                ),
+            ));
+        }
+        append(&mut all, operator, value.clone())?;
+    }
+    Ok(all)
 }
 
 fn speaks_of_itself(node: &Node) -> bool {
@@ -119,6 +144,7 @@ fn speaks_of_itself(node: &Node) -> bool {
     }
 }
 
+#[derive(Clone, Copy)]
 struct Literal<'a> {
     negated: bool,
     operator: &'a str,
@@ -143,7 +169,7 @@ fn alternatives(node: &Node, negated: bool) -> Result<Vec<Vec<Literal<'_>>>> {
                 let mut next = Vec::new();
                 for way in alternatives(node, negated)? {
                     for before in &ways {
-                        next.push(before.iter().chain(&way).map(Literal::again).collect());
+                        next.push(before.iter().chain(&way).copied().collect());
                     }
                 }
                 if next.len() > MAX_ALTERNATIVES {
@@ -163,12 +189,6 @@ fn alternatives(node: &Node, negated: bool) -> Result<Vec<Vec<Literal<'_>>>> {
         (Node::Refused(error), _) => Err(error.clone()),
         (Node::All, false) => Ok(vec![Vec::new()]),
         (Node::Test(..) | Node::Element(..) | Node::All, _) => Err(inexpressible()),
-    }
-}
-
-impl Literal<'_> {
-    fn again(&self) -> Self {
-        Self { ..*self }
     }
 }
 

@@ -14,8 +14,10 @@ use crate::{Error, Result};
 /// # Errors
 /// Look-around, back-references and what else cannot be searched for in linear time.
 pub(super) fn translate(pattern: &str, multi_line: bool, extended: bool) -> Result<String> {
+    let (unicode, pattern) = start_verbs(pattern);
     let mut translator = Translator {
         rest: pattern.chars().peekable(),
+        unicode,
         output: String::with_capacity(pattern.len()),
         multi_line,
         extended,
@@ -24,8 +26,27 @@ pub(super) fn translate(pattern: &str, multi_line: bool, extended: bool) -> Resu
     Ok(translator.output)
 }
 
+/// Takes off the settings that a pattern may start with; `(*UCP)` makes its classes Unicode's.
+fn start_verbs(pattern: &str) -> (bool, &str) {
+    let (mut unicode, mut rest) = (false, pattern);
+    loop {
+        if let Some(after) = rest.strip_prefix("(*UCP)") {
+            (unicode, rest) = (true, after);
+        } else if let Some(after) = rest
+            .strip_prefix("(*UTF)")
+            .or_else(|| rest.strip_prefix("(*UTF8)"))
+        {
+            rest = after;
+        } else {
+            return (unicode, rest);
+        }
+    }
+}
+
 struct Translator<'p> {
     rest: Peekable<Chars<'p>>,
+    /// Whether classes are those of Unicode rather than ASCII's.
+    unicode: bool,
     output: String,
     multi_line: bool,
     extended: bool,
@@ -91,6 +112,9 @@ impl Translator<'_> {
             return Ok(());
         };
         match c {
+            'd' | 'D' | 'w' | 'W' | 's' | 'S' | 'b' if self.unicode => {
+                self.output.extend(['\\', c]);
+            }
             'd' => self.output.push_str("[0-9]"),
             'D' => self.output.push_str("[^0-9]"),
             'w' => self.output.push_str("[0-9A-Za-z_]"),
@@ -104,7 +128,9 @@ impl Translator<'_> {
             'Z' => self.output.push_str(r"(?:\n?\z)"),
             'Q' => self.quoted(),
             'E' => {}
-            'B' | 'G' | 'K' | 'X' | 'C' => {
+            // The crate has no ASCII form of this one.
+            'B' => self.output.push_str(r"\B"),
+            'G' | 'K' | 'X' | 'C' => {
                 return Err(not_supported(&format!(r"\{c}")));
             }
             '1'..='9' | 'k' | 'g' => return Err(not_supported("back-references")),
@@ -118,11 +144,26 @@ impl Translator<'_> {
         match c {
             'e' => self.output.push_str(r"\x1B"),
             '0' => self.output.push_str(r"\x00"),
-            'A' | 'z' | 'n' | 'r' | 't' | 'f' | 'v' | 'a' | 'x' | 'p' | 'P' => {
-                self.output.push('\\');
-                self.output.push(c);
-            }
+            'A' | 'z' | 'n' | 'r' | 't' | 'f' | 'v' | 'a' => self.output.extend(['\\', c]),
+            'x' | 'p' | 'P' => self.braced_escape(c),
             c => self.literal(c),
+        }
+    }
+
+    /// `\x{…}` and `\p{…}`, whose braces are no repetition.
+    fn braced_escape(&mut self, c: char) {
+        self.output.extend(['\\', c]);
+        if self.rest.next_if_eq(&'{').is_none() {
+            return;
+        }
+        let name: String = self.rest.by_ref().take_while(|c| *c != '}').collect();
+        match (name.as_str(), c) {
+            // Perl's own name for letters and digits.
+            ("Xan", 'p') => {
+                self.output.truncate(self.output.len().saturating_sub(2));
+                self.output.push_str(r"[\p{L}\p{N}]");
+            }
+            _ => self.output.extend(["{", &name, "}"]),
         }
     }
 
@@ -156,15 +197,18 @@ impl Translator<'_> {
                     return Ok(());
                 }
                 '[' if self.rest.peek() == Some(&':') => {
-                    self.output.push('[');
-                    while let Some(c) = self.rest.next() {
-                        self.output.push(c);
-                        if c == ']' {
-                            break;
-                        }
+                    let name: String = self.rest.by_ref().take_while(|c| *c != ']').collect();
+                    match name.as_str() {
+                        ":alpha:" if self.unicode => self.output.push_str(r"\p{L}"),
+                        ":digit:" if self.unicode => self.output.push_str(r"\p{Nd}"),
+                        ":alnum:" if self.unicode => self.output.push_str(r"\p{L}\p{N}"),
+                        name => self.output.extend(["[", name, "]"]),
                     }
                 }
                 '\\' => match self.rest.next() {
+                    Some(c @ ('d' | 'D' | 'w' | 'W' | 's' | 'S')) if self.unicode => {
+                        self.output.extend(['\\', c]);
+                    }
                     Some('d') => self.output.push_str("0-9"),
                     Some('w') => self.output.push_str("0-9A-Za-z_"),
                     Some('s') => self.output.push_str(r"\t\n\x0B\x0C\r "),
@@ -184,6 +228,9 @@ impl Translator<'_> {
                 },
                 // These mean something only to the other side.
                 '[' | '&' | '~' => self.literal(c),
+                c if self.extended && c.is_ascii_whitespace() => {
+                    self.output.extend(['\\', c]);
+                }
                 c => self.output.push(c),
             }
         }

@@ -83,11 +83,7 @@ fn hosts(options: &ClientOptions) -> String {
 }
 
 async fn parse(url: &str) -> Result<ClientOptions> {
-    let owned = url.to_owned();
-    let parsed = task::outcome(task::spawn(
-        async move { ClientOptions::parse(owned).await },
-    )?)
-    .await?;
+    let parsed = parse_with_driver(url.to_owned()).await?;
     let Err(failure) = parsed else {
         return parsed.map_err(invalid_url);
     };
@@ -95,10 +91,7 @@ async fn parse(url: &str) -> Result<ClientOptions> {
         return Err(invalid_url(failure));
     };
     // The driver's message may quote any part of the URL, the password too, so the one to show is of a URL without it.
-    let parsed = task::outcome(task::spawn(async move {
-        ClientOptions::parse(without_user).await
-    })?)
-    .await?;
+    let parsed = parse_with_driver(without_user).await?;
     Err(match parsed {
         Err(failure) => invalid_url(failure),
         Ok(_) => Error::new(
@@ -107,6 +100,10 @@ async fn parse(url: &str) -> Result<ClientOptions> {
              percent-encoded, such as `%40` for `@`",
         ),
     })
+}
+
+async fn parse_with_driver(url: String) -> Result<::mongodb::error::Result<ClientOptions>> {
+    task::finish(async move { Ok(ClientOptions::parse(url).await) }).await
 }
 
 /// The same URL without user and password, if it has them.

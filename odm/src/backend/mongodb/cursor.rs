@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use super::{Session, error, task, transaction};
 use crate::{
     Error, ErrorKind, Result,
-    backend::{BoxFuture, Cursor},
+    backend::{BoxFuture, Cursor, task::outcome},
 };
 
 /// What a read answered: the first documents, and what fetches the others if there are any.
@@ -156,10 +156,10 @@ impl Cursor for MongoCursor {
             let State::Fetching(task) = &mut self.state else {
                 return Ok(Vec::new());
             };
-            let outcome = task::outcome(task).await;
+            let joined = outcome(task.await);
             // From here on nothing waits, so the state cannot be left behind half changed.
             self.state = State::Ready(Vec::new(), None);
-            let (fetched, source) = outcome?;
+            let (fetched, source) = joined?;
             let fetched = fetched?;
             self.state = State::Ready(Vec::new(), fetched.more.then_some(source));
             Ok(fetched.documents)

@@ -50,7 +50,9 @@ pub(super) async fn count(database: &Database, count: Count, session: Session<'_
     let collection = database.collection::<Document>(&count.collection);
     let action = collection
         .count_documents(decode(&count.filter)?)
-        .optional(count.limit, |action, n| action.limit(n))
+        .optional(count.limit, |action, n| {
+            action.limit(limit(n).unsigned_abs())
+        })
         .optional(session, |action, session| action.session(session));
     action
         .await

@@ -13,7 +13,7 @@ use futures_util::TryStreamExt;
 
 use super::{decode, error};
 use crate::{
-    Error, ErrorKind, Result,
+    Result,
     backend::operation::{Direction, Index},
 };
 
@@ -75,18 +75,7 @@ fn is_missing(failure: &::mongodb::error::Error) -> bool {
 }
 
 fn to_driver(index: Index) -> Result<IndexModel> {
-    if index
-        .expire_after
-        .is_some_and(|after| after.subsec_nanos() != 0)
-    {
-        return Err(Error::new(
-            ErrorKind::Unsupported,
-            format!(
-                "index {}: MongoDB lets documents expire after whole seconds",
-                index.name
-            ),
-        ));
-    }
+    index.check()?;
     let keys = index.keys.into_iter();
     let keys = keys.map(|(path, direction)| (path, Bson::Int32(direction.sign())));
     let partial = index.partial.as_deref().map(decode).transpose()?;

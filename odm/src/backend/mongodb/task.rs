@@ -2,13 +2,13 @@
 
 use tokio::{runtime::Handle, task::JoinHandle};
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, backend::task::outcome};
 
 /// Runs the work to its end in a task of its own, even if the future returned here is dropped.
 pub(super) async fn finish<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
-    outcome(spawn(work)?).await?
+    outcome(spawn(work)?.await)?
 }
 
 /// Starts the work in a task of its own.
@@ -23,21 +23,4 @@ pub(super) fn spawn<T: Send + 'static>(
         .with_source(error)
     })?;
     Ok(runtime.spawn(work))
-}
-
-/// Waits for a task. It fails only if the runtime shuts down first, or by a bug in the driver.
-pub(super) async fn outcome<T>(
-    task: impl Future<Output = Result<T, tokio::task::JoinError>>,
-) -> Result<T> {
-    task.await.map_err(|error| {
-        let (kind, message) = if error.is_cancelled() {
-            (
-                ErrorKind::Connection,
-                "the Tokio runtime shut down before the answer came",
-            )
-        } else {
-            (ErrorKind::Backend, "MongoDB's driver panicked")
-        };
-        Error::new(kind, message).with_source(error)
-    })
 }

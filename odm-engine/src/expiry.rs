@@ -1,0 +1,166 @@
+//! The deletion of documents whose time is over, as TTL indexes ask for it.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bson::{DateTime, RawArrayBuf, RawDocumentBuf, rawdoc};
+
+use crate::command::delete;
+use crate::commit::Committer;
+use crate::document::append;
+use crate::error::{Error, Result};
+use crate::index::Index;
+
+/// How often expired documents are looked for, as on MongoDB.
+const PERIOD: Duration = Duration::from_secs(60);
+
+/// How many documents are deleted in one commit: other writers get their turn between two.
+const BATCH: u64 = 1_000;
+
+/// A thread that deletes expired documents from time to time. It ends with this value, and keeps no
+/// database open.
+pub(crate) struct Expiry {
+    committer: Weak<Committer>,
+    timer: Arc<Timer>,
+}
+
+#[derive(Default)]
+struct Timer {
+    state: Mutex<TimerState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct TimerState {
+    is_running: bool,
+    is_over: bool,
+    period: Option<Duration>,
+}
+
+impl Expiry {
+    pub(crate) fn new(committer: &Arc<Committer>) -> Expiry {
+        Expiry {
+            committer: Arc::downgrade(committer),
+            timer: Arc::default(),
+        }
+    }
+
+    /// Starts the thread unless it runs already.
+    ///
+    /// # Errors
+    /// The system has no more threads.
+    pub(crate) fn start(&self) -> Result<()> {
+        let mut state = self.timer.state();
+        if state.is_running {
+            return Ok(());
+        }
+        let (committer, timer) = (Weak::clone(&self.committer), Arc::clone(&self.timer));
+        let run = move || {
+            while timer.wait() {
+                let Some(committer) = committer.upgrade() else {
+                    return;
+                };
+                // A store that fails tells the application at its next write; until then, try again.
+                let _ = delete_expired(&committer, DateTime::now());
+            }
+        };
+        let thread = thread::Builder::new().name("odm-engine expiry".into());
+        thread.spawn(run).map_err(Error::io)?;
+        state.is_running = true;
+        Ok(())
+    }
+
+    pub(crate) fn set_period(&self, period: Duration) {
+        self.timer.state().period = Some(period);
+        self.timer.changed.notify_all();
+    }
+}
+
+impl Drop for Expiry {
+    fn drop(&mut self) {
+        self.timer.state().is_over = true;
+        self.timer.changed.notify_all();
+    }
+}
+
+impl Timer {
+    /// Waits for one period; the answer is whether to go on.
+    fn wait(&self) -> bool {
+        let began = Instant::now();
+        let mut state = self.state();
+        while !state.is_over {
+            let period = state.period.unwrap_or(PERIOD);
+            let Some(left) = period.checked_sub(began.elapsed()) else {
+                return true;
+            };
+            let waited = self.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        false
+    }
+
+    fn state(&self) -> MutexGuard<'_, TimerState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether any collection has an index that lets documents expire.
+pub(crate) fn is_needed(committer: &Committer) -> bool {
+    let state = committer.state();
+    let mut indexes = state
+        .catalog
+        .collections()
+        .flat_map(|collection| &collection.indexes);
+    indexes.any(|state| state.index.expire_after.is_some())
+}
+
+/// Deletes the documents that have expired by `now`, in batches, and returns their number.
+pub(crate) fn delete_expired(committer: &Committer, now: DateTime) -> Result<u64> {
+    let state = committer.state();
+    let mut deleted = 0;
+    for collection in state.catalog.collections() {
+        for index in &collection.indexes {
+            let Some(filter) = expired(&index.index, now) else {
+                continue;
+            };
+            loop {
+                let batch = committer.write(|overlay| {
+                    delete::matching(overlay, &collection.name, &filter, Some(BATCH))
+                })?;
+                deleted += batch;
+                if batch < BATCH {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(deleted)
+}
+
+/// A filter for the documents of an index that have expired; of several dates the first counts.
+fn expired(index: &Index, now: DateTime) -> Option<RawDocumentBuf> {
+    let (path, _) = index.keys.first()?;
+    let age = i64::try_from(index.expire_after?.as_millis()).ok()?;
+    let latest = DateTime::from_millis(now.timestamp_millis().checked_sub(age)?);
+    let mut by_date = RawDocumentBuf::new();
+    append(&mut by_date, path, rawdoc! { "$lte": latest });
+    let both: RawArrayBuf = index.partial.iter().cloned().chain([by_date]).collect();
+    Some(rawdoc! { "$and": both })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_age_is_subtracted_and_the_partial_filter_kept() {
+        let index = Index::new([("at", crate::index::Direction::Ascending)])
+            .partial(rawdoc! { "a": 1 })
+            .expire_after(Duration::from_secs(2));
+        let filter = expired(&index, DateTime::from_millis(5_000)).unwrap();
+        let latest = DateTime::from_millis(3_000);
+        let expected = rawdoc! { "$and": [{ "a": 1 }, { "at": { "$lte": latest } }] };
+        assert_eq!(filter, expected);
+    }
+}

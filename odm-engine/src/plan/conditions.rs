@@ -1,0 +1,123 @@
+//! The conditions of a filter that an index can answer.
+
+use crate::error::Result;
+use crate::filter::{ElemMatch, Expression, Predicate, Test};
+
+use super::bounds::Bounds;
+
+/// A condition that every document that matches fulfils.
+pub(super) struct Condition {
+    pub(super) path: String,
+    pub(super) bounds: Bounds,
+    /// The `$elemMatch` it is in, if it is in one.
+    pub(super) element: Option<Element>,
+}
+
+/// What is known of a condition in an `$elemMatch`: one element fulfils all conditions of the group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Element {
+    group: usize,
+    /// The first component of the path within the element; empty for the element itself.
+    first: String,
+}
+
+impl Element {
+    /// Whether an array's element that fulfils both conditions has one key for both.
+    pub(super) fn goes_with(&self, other: &Element) -> bool {
+        self.group == other.group && self.first != other.first
+    }
+
+    /// Whether both conditions are about one and the same value.
+    pub(super) fn is_same_value(&self, other: &Element) -> bool {
+        self == other && self.first.is_empty()
+    }
+}
+
+/// What a filter demands: conditions that all hold, and choices of which one branch each holds.
+#[derive(Default)]
+pub(super) struct Demands<'f> {
+    pub(super) conditions: Vec<Condition>,
+    pub(super) choices: Vec<&'f [Expression]>,
+    groups: usize,
+}
+
+impl<'f> Demands<'f> {
+    pub(super) fn of(expression: &'f Expression) -> Result<Demands<'f>> {
+        let mut demands = Demands::default();
+        demands.add(expression)?;
+        Ok(demands)
+    }
+
+    /// Adds what `expression` demands.
+    pub(super) fn add(&mut self, expression: &'f Expression) -> Result<()> {
+        match expression {
+            Expression::And(all) => all.iter().try_for_each(|inner| self.add(inner)),
+            Expression::Or(any) => match any.as_slice() {
+                [only] => self.add(only),
+                any => {
+                    self.choices.push(any);
+                    Ok(())
+                }
+            },
+            Expression::Field(path, Test::ElemMatch(elements)) => {
+                self.groups += 1;
+                match elements {
+                    ElemMatch::Document(inner) => self.add_element(path.as_str(), inner),
+                    ElemMatch::Value(inner) => self.add_value(path.as_str(), inner),
+                }
+            }
+            Expression::Field(path, test) => self.push(path.as_str().to_owned(), test, None),
+            Expression::Nor(_) | Expression::Not(_) => Ok(()),
+        }
+    }
+
+    fn add_element(&mut self, array: &str, expression: &Expression) -> Result<()> {
+        match expression {
+            Expression::And(all) => all
+                .iter()
+                .try_for_each(|inner| self.add_element(array, inner)),
+            Expression::Field(path, test) => {
+                let Some(first) = path.parts().first() else {
+                    return Ok(());
+                };
+                // A position in the element is not the position that an index would follow.
+                if first.index().is_some() {
+                    return Ok(());
+                }
+                let element = Element {
+                    group: self.groups,
+                    first: first.name().to_owned(),
+                };
+                self.push(format!("{array}.{}", path.as_str()), test, Some(element))
+            }
+            Expression::Or(_) | Expression::Nor(_) | Expression::Not(_) => Ok(()),
+        }
+    }
+
+    fn add_value(&mut self, array: &str, predicate: &Predicate) -> Result<()> {
+        match predicate {
+            Predicate::All(all) => all
+                .iter()
+                .try_for_each(|inner| self.add_value(array, inner)),
+            Predicate::Test(test) => {
+                let element = Element {
+                    group: self.groups,
+                    first: String::new(),
+                };
+                self.push(array.to_owned(), test, Some(element))
+            }
+            Predicate::Not(_) | Predicate::Never => Ok(()),
+        }
+    }
+
+    fn push(&mut self, path: String, test: &Test, element: Option<Element>) -> Result<()> {
+        if let Some(bounds) = Bounds::of(test)? {
+            self.conditions.push(Condition {
+                path,
+                bounds,
+                element,
+            });
+        }
+        Ok(())
+    }
+}

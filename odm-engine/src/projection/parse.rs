@@ -1,0 +1,206 @@
+//! From a projection document to a [`Projection`].
+
+use bson::{RawBsonRef, RawDocument};
+
+use super::slice::Slice;
+use super::tree::{Leaf, Tree};
+use super::{Mode, Projection};
+use crate::filter::ElemMatch;
+use crate::path::Path;
+use crate::sort::check_field_path;
+use crate::value::{self, Number};
+use crate::{Error, Result};
+
+/// Reads a projection.
+pub(super) fn projection(projection: &RawDocument) -> Result<Projection> {
+    let mut parser = Parser::default();
+    parser.fields("", projection)?;
+    let mode = parser.mode.unwrap_or(match parser.id {
+        _ if parser.has_elem_match && !parser.has_slice => Mode::Include,
+        Some(true) if !parser.has_slice => Mode::Include,
+        _ => Mode::Exclude,
+    });
+    Ok(Projection {
+        mode,
+        id: parser.id.unwrap_or(true),
+        tree: parser.tree,
+        positional: parser.positional,
+    })
+}
+
+#[derive(Debug, Default)]
+struct Parser {
+    /// Set by the first field that is plainly included or excluded.
+    mode: Option<Mode>,
+    id: Option<bool>,
+    tree: Tree,
+    positional: Option<Path>,
+    has_elem_match: bool,
+    has_slice: bool,
+}
+
+impl Parser {
+    fn fields(&mut self, prefix: &str, fields: &RawDocument) -> Result<()> {
+        for (name, value) in value::fields(fields) {
+            let path = if prefix.is_empty() {
+                name.to_owned()
+            } else {
+                format!("{prefix}.{name}")
+            };
+            if path.contains(".$.") {
+                let message =
+                    format!("positional '$' must be at the end of the path, not as in '{path}'");
+                return Err(Error::server(31394, message));
+            }
+            match path.strip_suffix(".$") {
+                Some(array) => self.positional(array, value)?,
+                None => self.field(&path, value)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn field(&mut self, path: &str, value: RawBsonRef<'_>) -> Result<()> {
+        check_field_path(path)?;
+        match value {
+            RawBsonRef::Document(inner) => self.document(path, inner),
+            RawBsonRef::Boolean(_)
+            | RawBsonRef::Int32(_)
+            | RawBsonRef::Int64(_)
+            | RawBsonRef::Double(_)
+            | RawBsonRef::Decimal128(_) => self.plain(path, value::is_truthy(value)),
+            _ => Err(computed(path)),
+        }
+    }
+
+    fn plain(&mut self, path: &str, include: bool) -> Result<()> {
+        if path == "_id" {
+            self.id = Some(include);
+            return Ok(());
+        }
+        self.set_mode(
+            path,
+            if include {
+                Mode::Include
+            } else {
+                Mode::Exclude
+            },
+        )?;
+        self.insert(path, Leaf::Named)
+    }
+
+    fn document(&mut self, path: &str, inner: &RawDocument) -> Result<()> {
+        let mut fields = value::fields(inner);
+        match (fields.next(), fields.next()) {
+            (None, _) => {
+                let message = format!("the projection of '{path}' is empty");
+                Err(Error::server(51270, message))
+            }
+            (Some(("$slice", operand)), None) => {
+                self.has_slice = true;
+                self.insert(path, Leaf::Slice(Slice::parse(operand)?))
+            }
+            (Some(("$elemMatch", operand)), None) => self.elem_match(path, operand),
+            (Some((name, _)), None) if name.starts_with('$') => Err(computed(path)),
+            _ => self.fields(path, inner),
+        }
+    }
+
+    fn elem_match(&mut self, path: &str, operand: RawBsonRef<'_>) -> Result<()> {
+        let RawBsonRef::Document(conditions) = operand else {
+            let message = format!("$elemMatch of '{path}' needs a document of conditions");
+            return Err(Error::server(31274, message));
+        };
+        if path.contains('.') {
+            let message = format!("$elemMatch cannot project the nested field '{path}'");
+            return Err(Error::server(31275, message));
+        }
+        if self.positional.is_some() {
+            return Err(Error::server(
+                31255,
+                "a projection cannot have both '$' and $elemMatch",
+            ));
+        }
+        self.has_elem_match = true;
+        self.insert(path, Leaf::ElemMatch(ElemMatch::parse(conditions)?))
+    }
+
+    fn positional(&mut self, path: &str, value: RawBsonRef<'_>) -> Result<()> {
+        check_field_path(path)?;
+        let refused = |code, what: &str| {
+            let message = format!("positional '$' of '{path}' cannot be used {what}");
+            Err(Error::server(code, message))
+        };
+        match value {
+            RawBsonRef::Document(_) => return refused(31271, "with an expression"),
+            RawBsonRef::Boolean(_) => {}
+            value if Number::from_bson(value).is_some() => {}
+            _ => return refused(31308, "with a literal"),
+        }
+        if !value::is_truthy(value) {
+            return refused(31395, "in an exclusion");
+        }
+        if self.has_elem_match {
+            return refused(31256, "together with $elemMatch");
+        }
+        if self.positional.is_some() {
+            return refused(31276, "more than once");
+        }
+        self.set_mode(path, Mode::Include)?;
+        self.positional = Some(Path::new(path));
+        self.insert(path, Leaf::Named)
+    }
+
+    fn set_mode(&mut self, path: &str, mode: Mode) -> Result<()> {
+        match (*self.mode.get_or_insert(mode), mode) {
+            (Mode::Include, Mode::Exclude) => Err(Error::server(
+                31254,
+                format!("cannot exclude '{path}' in a projection that includes fields"),
+            )),
+            (Mode::Exclude, Mode::Include) => Err(Error::server(
+                31253,
+                format!("cannot include '{path}' in a projection that excludes fields"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn insert(&mut self, path: &str, leaf: Leaf) -> Result<()> {
+        self.tree.insert(Path::new(path).parts(), path, leaf)
+    }
+}
+
+fn computed(path: &str) -> Error {
+    Error::not_supported(format!(
+        "computed fields in projections, as '{path}', are not supported"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::rawdoc;
+
+    #[test]
+    fn what_is_not_said_follows_from_what_is() {
+        let mode = |document: bson::RawDocumentBuf| projection(&document).unwrap().mode;
+        assert_eq!(mode(rawdoc! {}), Mode::Exclude);
+        assert_eq!(mode(rawdoc! { "_id": 1 }), Mode::Include);
+        assert_eq!(mode(rawdoc! { "_id": 0 }), Mode::Exclude);
+        assert_eq!(mode(rawdoc! { "a": { "$slice": 1 } }), Mode::Exclude);
+        assert_eq!(
+            mode(rawdoc! { "a": { "$elemMatch": { "b": 1 } } }),
+            Mode::Include
+        );
+    }
+
+    #[test]
+    fn malformed_operators_have_their_codes() {
+        let code = |document: bson::RawDocumentBuf| projection(&document).unwrap_err().code();
+        assert_eq!(code(rawdoc! { "a.$.b": 1 }), Some(31394));
+        assert_eq!(code(rawdoc! { "a.$": "x" }), Some(31308));
+        assert_eq!(code(rawdoc! { "a": { "$elemMatch": 1 } }), Some(31274));
+        assert_eq!(code(rawdoc! { "a.b": { "$elemMatch": {} } }), Some(31275));
+        assert_eq!(code(rawdoc! { "a": { "$slice": "x" } }), Some(28667));
+    }
+}

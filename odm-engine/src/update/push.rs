@@ -1,0 +1,223 @@
+//! `$push`, with `$each`, `$position`, `$sort` and `$slice`: adds to an array.
+//!
+//! Elements go in at the position, then the array is sorted, then cut.
+//!
+//! ```json
+//! { "$push": { "scores": { "$each": [89, 92], "$sort": -1, "$slice": 3 } } }
+//! ```
+
+use std::cmp::Ordering;
+
+use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument};
+
+use super::node::Node;
+use super::operation::{Operations, Operator};
+use crate::index::Direction;
+use crate::path::Path;
+use crate::value::{self, Number};
+use crate::{Error, Result};
+
+#[derive(Debug)]
+struct Push {
+    values: Vec<RawBson>,
+    /// From the end, if negative.
+    position: Option<i64>,
+    sort: Option<Order>,
+    /// How many to keep; the last ones, if negative.
+    slice: Option<i64>,
+}
+
+#[derive(Debug)]
+enum Order {
+    Elements(Direction),
+    Fields(Vec<(Path, Direction)>),
+}
+
+pub(super) fn parse(
+    operations: &mut Operations,
+    path: &str,
+    operand: RawBsonRef<'_>,
+) -> Result<()> {
+    let modifiers = operand
+        .as_document()
+        .filter(|document| value::get(document, "$each").is_some());
+    let push = match modifiers {
+        Some(modifiers) => Push::parse(path, modifiers)?,
+        None => Push {
+            values: vec![operand.into()],
+            position: None,
+            sort: None,
+            slice: None,
+        },
+    };
+    operations.change(path, push)
+}
+
+impl Push {
+    fn parse(path: &str, modifiers: &RawDocument) -> Result<Push> {
+        let mut push = Push {
+            values: Vec::new(),
+            position: None,
+            sort: None,
+            slice: None,
+        };
+        for (name, operand) in value::fields(modifiers) {
+            let whole = || {
+                let number = Number::from_bson(operand).and_then(Number::whole);
+                number.map(Some).ok_or_else(|| {
+                    Error::bad_value(format!("{name} in $push to '{path}' takes a whole number"))
+                })
+            };
+            match name {
+                "$each" => {
+                    let array = operand.as_array().ok_or_else(|| {
+                        Error::bad_value(format!("$each in $push to '{path}' takes an array"))
+                    })?;
+                    push.values = value::items(array).map(RawBson::from).collect();
+                }
+                "$position" => push.position = whole()?,
+                "$slice" => push.slice = whole()?,
+                "$sort" => push.sort = Some(Order::parse(operand)?),
+                _ => {
+                    let message = format!("unknown modifier of $push to '{path}': {name}");
+                    return Err(Error::unknown_operator(2, message));
+                }
+            }
+        }
+        Ok(push)
+    }
+
+    /// Returns whether the array counts as modified, which it does if it has been sorted.
+    fn apply(&self, items: &mut Vec<Node<'_>>) -> bool {
+        let before = items.len();
+        let at = match self.position {
+            None => items.len(),
+            Some(position) => offset(position, items.len()),
+        };
+        items.splice(at..at, self.values.iter().cloned().map(Node::New));
+        let sorted = self.sort.is_some() && !items.is_empty();
+        if let Some(order) = &self.sort {
+            items.sort_by(|a, b| a.with(|a| b.with(|b| order.compare(a, b))));
+        }
+        match self.slice {
+            Some(keep) if keep < 0 => drop(items.drain(..offset(keep, items.len()))),
+            Some(keep) => items.truncate(offset(keep, items.len())),
+            None => {}
+        }
+        !self.values.is_empty() || sorted || items.len() != before
+    }
+}
+
+impl Operator for Push {
+    fn existing(&self, path: &str, value: &mut Node<'_>) -> Result<bool> {
+        let kind = value.with(value::type_name);
+        let items = value.as_array().ok_or_else(|| {
+            Error::bad_value(format!(
+                "$push needs an array at '{path}', which is of type {kind}"
+            ))
+        })?;
+        Ok(self.apply(items))
+    }
+
+    fn missing(&self) -> Result<Option<RawBson>> {
+        let mut items = Vec::new();
+        self.apply(&mut items);
+        let mut array = RawArrayBuf::new();
+        items
+            .iter()
+            .for_each(|item| item.with(|item| array.push(item)));
+        Ok(Some(RawBson::Array(array)))
+    }
+}
+
+impl Order {
+    fn parse(operand: RawBsonRef<'_>) -> Result<Order> {
+        let malformed = || {
+            let message = "$sort in $push takes 1 or -1, or a document of paths with 1 or -1";
+            Error::bad_value(message)
+        };
+        let direction = |value| match Number::from_bson(value).and_then(Number::whole) {
+            Some(1) => Ok(Direction::Ascending),
+            Some(-1) => Ok(Direction::Descending),
+            _ => Err(malformed()),
+        };
+        let RawBsonRef::Document(fields) = operand else {
+            return direction(operand).map(Order::Elements);
+        };
+        if fields.is_empty() {
+            return Err(malformed());
+        }
+        let order = |(path, value): (&str, _)| {
+            if path.split('.').any(str::is_empty) {
+                return Err(malformed());
+            }
+            Ok((Path::new(path), direction(value)?))
+        };
+        Ok(Order::Fields(
+            value::fields(fields).map(order).collect::<Result<_>>()?,
+        ))
+    }
+
+    fn compare(&self, a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> Ordering {
+        match self {
+            Order::Elements(direction) => direction.apply(value::compare(a, b)),
+            // Unlike a query's, this sort does not look into arrays, and what is no document
+            // sorts like one without fields.
+            Order::Fields(fields) => fields
+                .iter()
+                .map(|(path, direction)| {
+                    direction.apply(value::compare(field(a, path), field(b, path)))
+                })
+                .find(|order| order.is_ne())
+                .unwrap_or(Ordering::Equal),
+        }
+    }
+}
+
+fn field<'v>(item: RawBsonRef<'v>, path: &Path) -> RawBsonRef<'v> {
+    item.as_document()
+        .and_then(|item| path.get(item))
+        .unwrap_or(RawBsonRef::Null)
+}
+
+/// A place among `length` elements, counted from the end if negative.
+fn offset(place: i64, length: usize) -> usize {
+    let distance = usize::try_from(place.unsigned_abs()).unwrap_or(usize::MAX);
+    if place < 0 {
+        length.saturating_sub(distance)
+    } else {
+        distance.min(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::updated;
+    use bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
+
+    fn pushed(array: &[i32], modifiers: RawDocumentBuf) -> RawDocumentBuf {
+        let array: RawArrayBuf = array.iter().copied().collect();
+        updated(
+            rawdoc! { "a": array },
+            rawdoc! { "$push": { "a": modifiers } },
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn elements_go_in_then_are_sorted_then_cut() {
+        let all = rawdoc! { "$each": [5, 1], "$position": 0, "$sort": -1, "$slice": 3 };
+        assert_eq!(pushed(&[2, 4], all), rawdoc! { "a": [5, 4, 2] });
+        let last = rawdoc! { "$each": [9], "$position": -1, "$slice": -2 };
+        assert_eq!(pushed(&[1, 2], last), rawdoc! { "a": [9, 2] });
+        let none = rawdoc! { "$each": [9], "$slice": 0 };
+        assert_eq!(pushed(&[1], none), rawdoc! { "a": [] });
+    }
+
+    #[test]
+    fn documents_are_sorted_by_their_fields() {
+        let update = rawdoc! { "$push": { "a": { "$each": [{ "x": 1 }], "$sort": { "x": 1 } } } };
+        let changed = updated(rawdoc! { "a": [{ "x": 2 }, 7] }, update).unwrap();
+        assert_eq!(changed, rawdoc! { "a": [7, { "x": 1 }, { "x": 2 }] });
+    }
+}

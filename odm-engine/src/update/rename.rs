@@ -1,0 +1,114 @@
+//! `$rename`: moves a value to another path.
+//!
+//! ```json
+//! { "$rename": { "nick": "name.nick" } }
+//! ```
+
+use bson::{RawBsonRef, RawDocument};
+
+use super::operation::Operations;
+use super::target::{Name, dotted};
+use crate::path::Path;
+use crate::{Error, Result, value};
+
+pub(super) fn parse(
+    operations: &mut Operations,
+    path: &str,
+    operand: RawBsonRef<'_>,
+) -> Result<()> {
+    let RawBsonRef::String(to) = operand else {
+        return Err(Error::bad_value(format!(
+            "$rename of '{path}' takes the new name as a string"
+        )));
+    };
+    if path == to {
+        return Err(Error::bad_value(format!(
+            "$rename of '{path}' needs another name than that"
+        )));
+    }
+    operations.rename(path, to)
+}
+
+/// The value to move. `None` if there is none, in which case nothing happens.
+///
+/// # Errors
+/// The path leads through an array (code 2) or into a value that has no fields (code 28).
+pub(super) fn source<'d>(document: &'d RawDocument, from: &Path) -> Result<Option<RawBsonRef<'d>>> {
+    let mut value = RawBsonRef::Document(document);
+    for part in from.parts() {
+        match value {
+            RawBsonRef::Document(inner) => match value::get(inner, part.name()) {
+                Some(next) => value = next,
+                None => return Ok(None),
+            },
+            RawBsonRef::Array(_) => return Err(through_array(from.as_str())),
+            other => {
+                return Err(Error::server(
+                    28,
+                    format!(
+                        "'{}' leads through a value of type {}",
+                        from.as_str(),
+                        value::type_name(other)
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(Some(value))
+}
+
+/// Checks that the path to move to leads through no array, and not to `_id`.
+pub(super) fn check_destination(document: &RawDocument, to: &[Name]) -> Result<()> {
+    if to.first().is_some_and(|first| first.as_str() == "_id") {
+        return Err(Error::server(
+            66,
+            "$rename would change '_id', which never changes",
+        ));
+    }
+    let mut value = Some(RawBsonRef::Document(document));
+    for name in to {
+        value = match value {
+            Some(RawBsonRef::Document(inner)) => value::get(inner, name.as_str()),
+            Some(RawBsonRef::Array(_)) => return Err(through_array(&dotted(to))),
+            _ => return Ok(()),
+        };
+    }
+    Ok(())
+}
+
+fn through_array(path: &str) -> Error {
+    Error::bad_value(format!(
+        "$rename cannot reach into an array, as '{path}' does"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::updated;
+    use bson::{RawDocumentBuf, rawdoc};
+
+    fn renamed(document: RawDocumentBuf) -> crate::Result<RawDocumentBuf> {
+        updated(document, rawdoc! { "$rename": { "a.b": "c.d" } })
+    }
+
+    #[test]
+    fn values_move() {
+        let changed = renamed(rawdoc! { "a": { "b": 1, "x": 2 }, "c": { "d": 3 } }).unwrap();
+        assert_eq!(changed, rawdoc! { "a": { "x": 2 }, "c": { "d": 1 } });
+        assert_eq!(renamed(rawdoc! { "a": {} }).unwrap(), rawdoc! { "a": {} });
+    }
+
+    #[test]
+    fn arrays_are_not_reached_into() {
+        assert_eq!(
+            renamed(rawdoc! { "a": [{ "b": 1 }] }).unwrap_err().code(),
+            Some(2)
+        );
+        assert_eq!(
+            renamed(rawdoc! { "a": { "b": 1 }, "c": [] })
+                .unwrap_err()
+                .code(),
+            Some(2)
+        );
+    }
+}

@@ -1,0 +1,79 @@
+//! Replacements: a whole new document under the old `_id`.
+
+use bson::raw::cstr;
+use bson::{RawDocument, RawDocumentBuf};
+
+use crate::filter::Filter;
+use crate::{Error, Result, value};
+
+use super::{seed, with_id_first};
+
+/// The document to put in the place of another.
+#[derive(Debug)]
+pub(super) struct Replacement(RawDocumentBuf);
+
+impl Replacement {
+    /// Takes a document.
+    ///
+    /// # Errors
+    /// Fields that start with `$` (code 52).
+    pub(super) fn parse(document: &RawDocument) -> Result<Replacement> {
+        if let Some((name, _)) = value::fields(document).find(|(name, _)| name.starts_with('$')) {
+            let message =
+                format!("a replacement cannot have the field '{name}'; '$' starts operators");
+            return Err(Error::server(52, message));
+        }
+        Ok(Replacement(document.to_owned()))
+    }
+
+    /// The document with the `_id` of the one that it replaces, unless it has one.
+    pub(super) fn apply(&self, old: &RawDocument) -> Result<RawDocumentBuf> {
+        if value::get(&self.0, "_id").is_some() {
+            return Ok(with_id_first(&self.0));
+        }
+        let mut document = RawDocumentBuf::new();
+        if let Some(id) = value::get(old, "_id") {
+            document.append(cstr!("_id"), id);
+        }
+        for element in self.0.iter_elements().map_while(|element| element.ok()) {
+            if let Ok(value) = element.value() {
+                document.append(element.key(), value);
+            }
+        }
+        Ok(document)
+    }
+
+    /// The document with the `_id` that the filter asks for, unless it has one.
+    pub(super) fn upsert(&self, filter: &Filter) -> Result<RawDocumentBuf> {
+        let seed = seed::id_only(filter)?;
+        let document = self.apply(&seed)?;
+        if value::get(&seed, "_id").is_some() {
+            super::check_id_unchanged(&seed, &document)?;
+        }
+        Ok(document)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::rawdoc;
+
+    #[test]
+    fn the_id_stays() {
+        let replacement = Replacement::parse(&rawdoc! { "a": 1 }).unwrap();
+        let document = replacement.apply(&rawdoc! { "_id": 7, "b": 2 }).unwrap();
+        assert_eq!(document, rawdoc! { "_id": 7, "a": 1 });
+        let filter = Filter::parse(&rawdoc! { "_id": 8, "c": 1 }).unwrap();
+        assert_eq!(
+            replacement.upsert(&filter).unwrap(),
+            rawdoc! { "_id": 8, "a": 1 }
+        );
+    }
+
+    #[test]
+    fn operators_have_no_place_in_it() {
+        let error = Replacement::parse(&rawdoc! { "a": 1, "$set": { "b": 1 } }).unwrap_err();
+        assert_eq!(error.code(), Some(52));
+    }
+}

@@ -1,0 +1,148 @@
+use std::time::Duration;
+
+use bson::rawdoc;
+use odm_engine::{Database, Direction, Index};
+
+fn index(path: &str) -> Index {
+    Index::new([(path, Direction::Ascending)])
+}
+
+#[test]
+fn the_same_index_again_is_nothing_new() {
+    let database = Database::memory();
+    let definition = index("a").unique().named("mine");
+    database
+        .create_indexes("c", std::slice::from_ref(&definition))
+        .unwrap();
+    database
+        .create_indexes("c", std::slice::from_ref(&definition))
+        .unwrap();
+    let listed = database.list_indexes("c").unwrap();
+    assert_eq!(listed.len(), 2);
+    assert_eq!((listed[0].name.as_str(), listed[0].unique), ("_id_", false));
+    assert_eq!(listed[1], definition);
+}
+
+#[test]
+fn indexes_that_get_in_each_others_way_are_refused() {
+    let database = Database::memory();
+    database.create_indexes("c", &[index("a")]).unwrap();
+    let code = |index: Index| database.create_indexes("c", &[index]).unwrap_err().code();
+    assert_eq!(code(index("a").named("other")), Some(85));
+    assert_eq!(code(index("b").named("a_1")), Some(86));
+    assert_eq!(code(index("a").unique()), Some(86));
+    assert_eq!(
+        code(index("a").expire_after(Duration::from_secs(1))),
+        Some(85)
+    );
+    assert_eq!(code(Index::new::<String>([])), Some(67));
+    assert_eq!(code(index("a..b")), Some(67));
+    assert_eq!(database.list_indexes("c").unwrap().len(), 2);
+}
+
+#[test]
+fn an_index_is_built_over_what_is_there() {
+    let database = Database::memory();
+    let documents = (0..50).map(|n| rawdoc! { "_id": n, "a": n % 5, "b": [n, n + 1] });
+    database
+        .insert("c", documents.collect())
+        .unwrap()
+        .all()
+        .unwrap();
+    let error = database
+        .create_indexes("c", &[index("a").unique()])
+        .unwrap_err();
+    assert!(error.is_duplicate_key());
+    assert_eq!(
+        error.duplicate_key().unwrap().key_value(),
+        &*rawdoc! { "a": 0 }
+    );
+    assert_eq!(database.list_indexes("c").unwrap().len(), 1);
+    database.create_indexes("c", &[index("b")]).unwrap();
+    assert_eq!(crate::find(&database, "c", rawdoc! { "b": 7 }).len(), 2);
+}
+
+#[test]
+fn a_unique_index_counts_missing_as_null_and_arrays_by_element() {
+    let database = Database::memory();
+    database
+        .create_indexes("c", &[index("a").unique()])
+        .unwrap();
+    let insert = |document| database.insert("c", vec![document]).unwrap().failure;
+    assert!(insert(rawdoc! { "_id": 1 }).is_none());
+    assert!(
+        insert(rawdoc! { "_id": 2, "a": bson::RawBson::Null })
+            .unwrap()
+            .is_duplicate_key()
+    );
+    assert!(insert(rawdoc! { "_id": 3, "a": [1, 2, 2] }).is_none());
+    assert!(
+        insert(rawdoc! { "_id": 4, "a": [3, 2.0] })
+            .unwrap()
+            .is_duplicate_key()
+    );
+    assert!(insert(rawdoc! { "_id": 5, "a": 3 }).is_none());
+}
+
+#[test]
+fn parallel_arrays_are_refused() {
+    let database = Database::memory();
+    let both = Index::new([("a", Direction::Ascending), ("b", Direction::Ascending)]);
+    database.create_indexes("c", &[both]).unwrap();
+    let insert = |document| database.insert("c", vec![document]).unwrap().failure;
+    assert!(insert(rawdoc! { "a": [1, 2], "b": 1 }).is_none());
+    assert_eq!(
+        insert(rawdoc! { "a": [1, 2], "b": [1] }).unwrap().code(),
+        Some(171)
+    );
+}
+
+#[test]
+fn a_dropped_index_leaves_nothing_behind() {
+    let database = Database::memory();
+    database
+        .create_indexes("c", &[index("a").unique()])
+        .unwrap();
+    database
+        .insert("c", vec![rawdoc! { "a": 1 }])
+        .unwrap()
+        .all()
+        .unwrap();
+    database.drop_index("c", "a_1").unwrap();
+    assert_eq!(
+        database.drop_index("c", "a_1").unwrap_err().code(),
+        Some(27)
+    );
+    assert_eq!(
+        database.drop_index("c", "_id_").unwrap_err().code(),
+        Some(72)
+    );
+    database
+        .insert("c", vec![rawdoc! { "a": 1 }])
+        .unwrap()
+        .all()
+        .unwrap();
+    assert!(
+        database
+            .create_indexes("c", &[index("a").unique()])
+            .is_err()
+    );
+    database.create_indexes("c", &[index("a")]).unwrap();
+}
+
+#[test]
+fn definitions_are_read_as_mongodb_writes_them() {
+    let specification = rawdoc! {
+        "v": 2, "key": { "a": 1, "b.c": -1 }, "name": "x", "unique": true,
+        "partialFilterExpression": { "a": { "$gt": 1 } },
+    };
+    let index = Index::from_document(&specification).unwrap();
+    assert_eq!(index.keys[1], ("b.c".to_owned(), Direction::Descending));
+    let again = Index::from_document(&index.to_document()).unwrap();
+    assert_eq!(again, index);
+    let error = |specification| Index::from_document(specification).unwrap_err();
+    let text = rawdoc! { "key": { "a": "text" }, "name": "x" };
+    assert!(error(&text).is_not_supported());
+    let unknown = rawdoc! { "key": { "a": 1 }, "name": "x", "colour": "red" };
+    assert_eq!(error(&unknown).code(), Some(197));
+}

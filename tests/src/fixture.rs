@@ -1,0 +1,89 @@
+//! An empty database of one backend, for one test.
+
+use std::{fmt, sync::Arc};
+
+use odm::backend::{self, Backend};
+
+use crate::mongod::{self, Server};
+
+/// An empty database of one backend, for one test.
+pub struct Fixture {
+    backend: Arc<dyn Backend>,
+    url: String,
+    foreign: bool,
+    _files: Option<tempfile::TempDir>,
+}
+
+impl Fixture {
+    /// In the memory of this process.
+    #[cfg(feature = "engine")]
+    pub async fn engine_memory() -> Self {
+        Self::open("memory:".to_owned(), None).await
+    }
+
+    /// In files of its own.
+    #[cfg(feature = "engine")]
+    pub async fn engine_disk() -> Self {
+        let files = tempfile::tempdir().expect("a temporary directory");
+        let url = format!("odm:{}", files.path().join("test.odm").display());
+        Self::open(url, Some(files)).await
+    }
+
+    /// On a standalone MongoDB server.
+    pub async fn mongodb_standalone() -> Self {
+        Self::mongodb(mongod::standalone().await).await
+    }
+
+    /// On a MongoDB replica set.
+    pub async fn mongodb_replica_set() -> Self {
+        Self::mongodb(mongod::replica_set().await).await
+    }
+
+    /// The backend.
+    #[must_use]
+    pub fn backend(&self) -> Arc<dyn Backend> {
+        Arc::clone(&self.backend)
+    }
+
+    /// The URL that the backend was opened with.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Removes what a server that is not ours would keep of this test; to be awaited after the test.
+    pub fn cleanup(&self) -> impl Future<Output = ()> + Send + use<> {
+        let url = self.foreign.then(|| self.url.clone());
+        async move {
+            let Some(url) = url else { return };
+            let client = mongodb::Client::with_uri_str(url)
+                .await
+                .expect("the URL was good before");
+            let database = client.default_database().expect("the URL names a database");
+            database.drop().await.expect("the database can be dropped");
+        }
+    }
+
+    async fn mongodb(server: &Server) -> Self {
+        Self {
+            foreign: server.is_foreign(),
+            ..Self::open(server.fresh_url(), None).await
+        }
+    }
+
+    async fn open(url: String, files: Option<tempfile::TempDir>) -> Self {
+        let backend = backend::open(&url).await.expect("the backend opens");
+        Self {
+            backend,
+            url,
+            foreign: false,
+            _files: files,
+        }
+    }
+}
+
+impl fmt::Debug for Fixture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Fixture").field(&self.backend).finish()
+    }
+}

@@ -1,0 +1,203 @@
+//! The tests that every backend passes: plain functions that get an empty database.
+//!
+//! [`for_every_test`](crate::for_every_test) lists them, and a test checks that none is left out.
+#![expect(missing_docs, reason = "the name of a test says what it tests")]
+#![expect(clippy::missing_panics_doc, reason = "a test panics when it fails")]
+
+pub mod backend;
+pub mod typed;
+
+/// Hands the list of all tests to a macro, grouped by the files in `suite/`.
+#[macro_export]
+macro_rules! for_every_test {
+    ($run:ident $($context:tt)*) => {
+        $run! { $($context)*
+            backend {
+                count: [
+                    counts_all_or_what_matches,
+                    stops_at_the_limit,
+                ]
+                delete: [
+                    deletes_one_or_all,
+                    no_match_deletes_nothing,
+                ]
+                find: [
+                    a_missing_collection_is_empty,
+                    an_unknown_operator_is_unsupported,
+                    batches_come_in_order_and_complete,
+                    documents_come_back_byte_for_byte,
+                    dropping_a_half_read_cursor_is_harmless,
+                    dropping_a_wait_for_a_batch_loses_nothing,
+                    filter_sort_limit_and_projection,
+                    limit_zero_finds_nothing,
+                ]
+                find_each: [
+                    a_filter_narrows_every_key,
+                    a_key_with_a_dollar_is_a_value,
+                    arrays_match_by_element,
+                    keys_match_across_number_types,
+                    more_documents_than_a_batch,
+                    no_keys_find_nothing,
+                    sort_and_limit_are_per_key,
+                ]
+                index: [
+                    a_missing_collection_has_none,
+                    creating_again_changes_nothing,
+                    descending_and_compound_unique,
+                    different_options_are_refused,
+                    dropping,
+                    partial_unique_binds_only_its_part,
+                    sparse_unique_allows_many_without,
+                    specifications_come_back,
+                    unique_over_duplicates_is_refused,
+                ]
+                insert: [
+                    a_dropped_insert_is_done_or_not,
+                    a_duplicate_array_element_is_named,
+                    a_duplicate_id_is_named,
+                    a_duplicate_key_is_named,
+                    many_documents,
+                    none_is_fine,
+                    stops_at_the_first_failure,
+                ]
+                transaction: [
+                    a_cursor_goes_on_inside,
+                    a_cursor_ends_with_its_transaction,
+                    a_read_snapshot_does_not_move,
+                    abort_forgets,
+                    after_the_end_every_call_fails,
+                    an_error_ends_it,
+                    commit_shows_all_at_once,
+                    dropping_aborts,
+                    of_two_overlapping_writers_one_wins,
+                    operations_at_once_take_turns,
+                    reads_its_own_writes,
+                    the_first_to_commit_wins,
+                ]
+                update: [
+                    a_duplicate_key_is_named,
+                    an_unknown_operator_is_unsupported,
+                    array_filters_choose_elements,
+                    matched_is_not_modified,
+                    no_match_changes_nothing,
+                    one_or_all,
+                    the_id_cannot_change,
+                ]
+                wrapper: [
+                    a_delayed_operation_happens_later,
+                    a_fault_after_happens_but_fails,
+                    a_fault_before_prevents,
+                    a_fault_ends_a_transaction,
+                    a_hanging_operation_can_be_dropped,
+                    faults_count_what_matches,
+                    the_recorder_keeps_order_and_transactions,
+                ]
+            }
+            typed {
+                decode: [
+                    a_broken_target_spoils_only_its_own,
+                    a_missing_field_is_named,
+                    a_wrong_type_is_named_and_read_past,
+                    map_keys_are_checked,
+                    the_layout_is_plain,
+                    unknown_fields_survive_updates,
+                ]
+                filter: [
+                    an_optional_filter_asks_nothing,
+                    and_or_not,
+                    any_element,
+                    comparisons,
+                    maps_by_key,
+                    missing_null_and_exists,
+                    prefixes_and_patterns,
+                    the_same_element,
+                    values_stay_values,
+                    what_cannot_be_said_is_an_error,
+                ]
+                find: [
+                    a_projection_reads_its_fields,
+                    a_stream_gives_all_in_order,
+                    by_id_and_by_ids,
+                    count_and_exists,
+                    one_and_first,
+                    sort_and_limit,
+                ]
+                relation: [
+                    a_projection_can_be_joined,
+                    a_stream_is_joined_batch_by_batch,
+                    an_array_of_references,
+                    an_optional_reference,
+                    children_of_many_to_many,
+                    ids_match_across_number_types,
+                    several_and_nested,
+                    the_children_of_many_parents,
+                    the_children_of_one_parent,
+                    the_number_of_queries_is_fixed,
+                ]
+                schema: [
+                    declared_indexes_are_created,
+                    what_differs_is_reported_and_replaced_when_told,
+                ]
+                transaction: [
+                    a_dropped_transaction_is_aborted,
+                    a_kept_handle_is_over,
+                    all_or_nothing,
+                    an_own_error_aborts,
+                    conflicts_are_tried_again,
+                    others_see_nothing_before_the_commit,
+                ]
+                write: [
+                    a_condition_decides_in_the_same_step,
+                    a_duplicate_key_is_typed,
+                    an_array_stays_within_its_max,
+                    arrays_are_changed,
+                    concurrent_inserts_of_one_key_have_one_winner,
+                    concurrent_pushes_stay_within_the_max,
+                    delete_one_and_many,
+                    fields_are_set_and_unset,
+                    insert_gives_the_document_back,
+                    numbers_are_changed,
+                    update_many_by_condition,
+                ]
+            }
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    /// A function that is not in the list would never run.
+    #[test]
+    fn every_test_is_listed() {
+        let list = include_str!("suite.rs");
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/suite");
+        for group in fs::read_dir(dir).expect("the suite").flatten() {
+            let Ok(files) = fs::read_dir(group.path()) else {
+                continue;
+            };
+            for file in files.flatten() {
+                let code = fs::read_to_string(file.path()).expect("a source file");
+                let path = file.path();
+                let module = path
+                    .file_stem()
+                    .and_then(|name| name.to_str())
+                    .expect("a name");
+                let listed = list.split_once(&format!(" {module}: ["));
+                let (_, listed) = listed.unwrap_or_else(|| panic!("{module} is not listed"));
+                let (listed, _) = listed.split_once(']').expect("the end of a list");
+                for test in code
+                    .lines()
+                    .filter_map(|line| line.strip_prefix("pub async fn "))
+                {
+                    let (name, _) = test.split_once('(').expect("a function");
+                    assert!(
+                        listed.contains(&format!(" {name},")),
+                        "{module}::{name} is not listed in suite.rs"
+                    );
+                }
+            }
+        }
+    }
+}

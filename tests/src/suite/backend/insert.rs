@@ -1,0 +1,113 @@
+use bson::{bson, rawdoc};
+use futures_util::FutureExt;
+use odm::backend::{
+    Backend,
+    operation::{Direction, Index},
+};
+
+use super::{THINGS, count, ids, insert, unique};
+use crate::Fixture;
+
+async fn unique_email(db: &dyn Backend) {
+    let index = Index::new(vec![("email".to_owned(), Direction::Ascending)]);
+    db.create_indexes(THINGS, vec![unique(index)])
+        .await
+        .expect("an index");
+}
+
+pub async fn a_dropped_insert_is_done_or_not(db: Fixture) {
+    let db = db.backend();
+    let _ = db
+        .insert(insert([rawdoc! { "_id": 1 }, rawdoc! { "_id": 2 }]))
+        .now_or_never();
+    db.insert(insert([rawdoc! { "_id": 3 }])).await.unwrap();
+    let stored = ids(&*db, rawdoc! {}).await;
+    assert!(stored.contains(&3));
+    assert!(
+        !stored.contains(&2) || stored.contains(&1),
+        "in order: {stored:?}"
+    );
+}
+
+pub async fn a_duplicate_array_element_is_named(db: Fixture) {
+    let db = db.backend();
+    unique_email(&*db).await;
+    let same = rawdoc! { "_id": 1, "email": ["a", "b", "a"] };
+    db.insert(insert([same])).await.unwrap();
+    let error = db
+        .insert(insert([rawdoc! { "_id": 2, "email": ["c", "b"] }]))
+        .await
+        .unwrap_err();
+    assert!(error.is_duplicate_key());
+    assert_eq!(error.value(), Some(&bson!({ "email": "b" })));
+}
+
+pub async fn a_duplicate_id_is_named(db: Fixture) {
+    let db = db.backend();
+    db.insert(insert([rawdoc! { "_id": "x", "v": 1 }]))
+        .await
+        .unwrap();
+    let error = db
+        .insert(insert([rawdoc! { "_id": "x", "v": 2 }]))
+        .await
+        .unwrap_err();
+    assert!(error.is_duplicate_key());
+    assert_eq!(error.index(), Some("_id_"));
+    assert_eq!(error.id(), Some(&bson!("x")));
+    assert_eq!(error.value(), Some(&bson!({ "_id": "x" })));
+    assert_eq!(error.collection(), Some(THINGS));
+    assert_eq!(error.inserted(), Some(0));
+    assert_eq!(db.count(count(rawdoc! { "v": 1 })).await.unwrap(), 1);
+}
+
+pub async fn a_duplicate_key_is_named(db: Fixture) {
+    let db = db.backend();
+    unique_email(&*db).await;
+    db.insert(insert([rawdoc! { "_id": 1, "email": "a@b" }]))
+        .await
+        .unwrap();
+    let error = db
+        .insert(insert([rawdoc! { "_id": 2, "email": "a@b" }]))
+        .await
+        .unwrap_err();
+    assert!(error.is_duplicate_key());
+    assert_eq!(error.index(), Some("email_1"));
+    assert_eq!(error.value(), Some(&bson!({ "email": "a@b" })));
+    assert_eq!(error.id(), Some(&bson!(2)));
+    assert_eq!(error.code(), Some(11000));
+    let text = error.to_string();
+    for part in [THINGS, "email_1", "a@b", "_id 2"] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+}
+
+pub async fn many_documents(db: Fixture) {
+    let db = db.backend();
+    let text = "x".repeat(10_000);
+    let documents = (0..3_000).map(|i| rawdoc! { "_id": i, "text": text.as_str() });
+    db.insert(insert(documents)).await.unwrap();
+    assert_eq!(db.count(count(rawdoc! {})).await.unwrap(), 3_000);
+}
+
+pub async fn none_is_fine(db: Fixture) {
+    let db = db.backend();
+    db.insert(insert([])).await.unwrap();
+    assert_eq!(db.count(count(rawdoc! {})).await.unwrap(), 0);
+}
+
+pub async fn stops_at_the_first_failure(db: Fixture) {
+    let db = db.backend();
+    unique_email(&*db).await;
+    let error = insert([
+        rawdoc! { "_id": 1, "email": "a" },
+        rawdoc! { "_id": 2, "email": "b" },
+        rawdoc! { "_id": 3, "email": "a" },
+        rawdoc! { "_id": 4, "email": "b" },
+        rawdoc! { "_id": 5, "email": "c" },
+    ]);
+    let error = db.insert(error).await.unwrap_err();
+    assert!(error.is_duplicate_key());
+    assert_eq!(error.inserted(), Some(2));
+    assert_eq!(error.id(), Some(&bson!(3)));
+    assert_eq!(ids(&*db, rawdoc! {}).await, [1, 2]);
+}

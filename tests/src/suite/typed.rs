@@ -1,0 +1,9 @@
+//! The typed language: what an application sees.
+
+pub mod decode;
+pub mod filter;
+pub mod find;
+pub mod relation;
+pub mod schema;
+pub mod transaction;
+pub mod write;

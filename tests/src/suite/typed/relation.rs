@@ -1,0 +1,339 @@
+use std::sync::Arc;
+
+use odm::{backend::Recorder, bson::rawdoc, prelude::*};
+
+use crate::{
+    Fixture,
+    models::{Db, Host, LogMessage, Maker, Part, Product, Spare},
+};
+
+fn product(id: i64, parts: &[i64], main: Option<i64>, spares: &[i64]) -> Product {
+    Product {
+        id,
+        name: format!("product {id}"),
+        catalog_number: 1_000 + id,
+        parts: parts.iter().map(Ref::new).collect(),
+        main_part: main.map(Ref::new),
+        spares: spares
+            .iter()
+            .map(|&id| Spare {
+                part: Ref::new(id),
+                count: 1,
+            })
+            .collect(),
+    }
+}
+
+/// Two makers, one of whom is missing, five parts, three products.
+async fn shop(fixture: &Fixture) -> (Db, Recorder) {
+    let recorder = Recorder::new(fixture.backend());
+    let db = Db::with_backend(Arc::new(recorder.clone()));
+    db.insert(Maker {
+        id: "acme".into(),
+        country: "de".into(),
+    })
+    .await
+    .unwrap();
+    let part = |id: i64| Part {
+        id,
+        name: format!("part {id}"),
+        maker: Ref::new(if id == 5 { "gone" } else { "acme" }),
+    };
+    db.insert_many((1..=5).map(part)).await.unwrap();
+    db.insert_many([
+        product(1, &[3, 1, 2, 1], Some(5), &[4]),
+        product(2, &[], None, &[]),
+        product(3, &[5, 99, 3], Some(98), &[1, 97]),
+    ])
+    .await
+    .unwrap();
+    recorder.clear();
+    (db, recorder)
+}
+
+/// S2: order and number are those of the array, a dangling id is told.
+pub async fn an_array_of_references(fixture: Fixture) {
+    let (db, recorder) = shop(&fixture).await;
+    let products = db
+        .find::<Product>()
+        .sort(|p| p.id().asc())
+        .with(|p| p.parts())
+        .all()
+        .await
+        .unwrap();
+    let names: Vec<Vec<_>> = products
+        .iter()
+        .map(|(_, parts)| {
+            parts
+                .iter()
+                .map(|part| match part {
+                    Loaded(part) => Ok(part.name.as_str()),
+                    Missing(id) => Err(*id.id()),
+                })
+                .collect()
+        })
+        .collect();
+    assert_eq!(
+        names[0],
+        [Ok("part 3"), Ok("part 1"), Ok("part 2"), Ok("part 1")]
+    );
+    assert_eq!(names[1], []);
+    assert_eq!(names[2], [Ok("part 5"), Err(99), Ok("part 3")]);
+    assert_eq!(recorder.queries(), 2);
+    let (_, parts) = &products[2];
+    assert_eq!((parts.len(), parts.loaded().count()), (3, 2));
+    assert_eq!(parts.missing().map(Ref::id).collect::<Vec<_>>(), [&99]);
+}
+
+pub async fn an_optional_reference(fixture: Fixture) {
+    let (db, _) = shop(&fixture).await;
+    let products = db
+        .find::<Product>()
+        .sort(|p| p.id().asc())
+        .with(|p| p.main_part())
+        .all()
+        .await
+        .unwrap();
+    let [(_, first), (_, second), (_, third)] = &products[..] else {
+        panic!("three products")
+    };
+    assert_eq!(first.as_ref().unwrap().loaded().unwrap().name, "part 5");
+    assert!(second.is_none());
+    assert!(matches!(third.as_ref().unwrap().get(), Missing(id) if *id.id() == 98));
+}
+
+/// References inside embedded values, several relations, and relations of relations, in one call.
+pub async fn several_and_nested(fixture: Fixture) {
+    let (db, recorder) = shop(&fixture).await;
+    let products = db
+        .find::<Product>()
+        .sort(|p| p.id().asc())
+        .with(|p| p.parts().with(|part| part.maker()))
+        .with(|p| p.main_part().with(|part| part.maker()))
+        .with(|p| p.spares().part())
+        .all()
+        .await
+        .unwrap();
+    // The products; parts, main parts and spares; the makers of the first two.
+    assert_eq!(recorder.queries(), 6);
+    let (product, parts, main, spares) = &products[0];
+    assert_eq!(product.id, 1);
+    for part in parts {
+        let Loaded((_, maker)) = part else {
+            panic!("{product:?}")
+        };
+        assert_eq!(maker.loaded().unwrap().country, "de");
+    }
+    let Loaded((part, maker)) = main.as_ref().unwrap().get() else {
+        panic!("{product:?}")
+    };
+    assert_eq!(part.id, 5);
+    assert!(matches!(maker.get(), Missing(id) if id.id() == "gone"));
+    assert_eq!(spares.loaded().map(|part| part.id).collect::<Vec<_>>(), [4]);
+    let (_, _, _, spares) = &products[2];
+    assert_eq!(
+        spares
+            .iter()
+            .map(|s| matches!(s, Loaded(_)))
+            .collect::<Vec<_>>(),
+        [true, false]
+    );
+}
+
+/// One query for each relation and level, whatever the number of documents; every id once.
+pub async fn the_number_of_queries_is_fixed(fixture: Fixture) {
+    let (db, recorder) = shop(&fixture).await;
+    let many = (10..110).map(|id| product(id, &[id % 5 + 1, 2, 3], None, &[]));
+    db.insert_many(many).await.unwrap();
+    recorder.clear();
+    let joined = db
+        .find::<Product>()
+        .filter(|p| p.id().gte(10))
+        .with(|p| p.parts().with(|part| part.maker()))
+        .all()
+        .await
+        .unwrap();
+    assert_eq!(joined.len(), 100);
+    assert_eq!(recorder.queries(), 3);
+    let odm::backend::operation::Operation::Find(parts) = &recorder.operations()[1] else {
+        panic!("a query");
+    };
+    let ids = parts
+        .filter
+        .get_document("_id")
+        .unwrap()
+        .get_array("$in")
+        .unwrap();
+    assert_eq!(ids.into_iter().count(), 5);
+}
+
+pub async fn a_stream_is_joined_batch_by_batch(fixture: Fixture) {
+    let (db, _) = shop(&fixture).await;
+    db.insert_many((10..2_510).map(|id| product(id, &[id % 5 + 1], None, &[])))
+        .await
+        .unwrap();
+    let mut rows = db
+        .find::<Product>()
+        .filter(|p| p.id().gte(10))
+        .sort(|p| p.id().asc())
+        .with(|p| p.parts())
+        .stream();
+    let mut next = 10;
+    while let Some(row) = rows.next().await {
+        let (product, parts) = row.unwrap();
+        assert_eq!(product.id, next);
+        assert_eq!(parts.loaded().next().unwrap().id, next % 5 + 1);
+        next += 1;
+    }
+    assert_eq!(next, 2_510);
+}
+
+/// The server compares numbers by value; so does a join.
+pub async fn ids_match_across_number_types(fixture: Fixture) {
+    let (db, _) = shop(&fixture).await;
+    let written_elsewhere = odm::backend::operation::Insert {
+        collection: "products".into(),
+        documents: vec![rawdoc! {
+            "_id": 50_i64, "name": "p", "catalogNumber": 1_i64, "parts": [1_i32, 2.0], "mainPart": null, "spares": [],
+        }],
+    };
+    db.backend().insert(written_elsewhere).await.unwrap();
+    let query = db.find::<Product>().filter(|p| p.id().eq(50));
+    // The value 2.0 does not fit an `i64` in Rust as serde reads it, so it is not part of the typed document.
+    let joined = query.with(|p| p.parts()).all().await;
+    match joined {
+        Ok(rows) => assert_eq!(rows[0].1.loaded().count(), 2),
+        Err(error) => assert!(error.is_decode(), "{error:?}"),
+    }
+}
+
+#[derive(Debug, Deserialize, Projection)]
+#[serde(rename_all = "camelCase")]
+#[projection(of = Product)]
+struct Card {
+    name: String,
+    catalog_number: i64,
+}
+
+pub async fn a_projection_can_be_joined(fixture: Fixture) {
+    let (db, _) = shop(&fixture).await;
+    let cards = db
+        .find::<Product>()
+        .select::<Card>()
+        .sort(|p| p.id().asc())
+        .with(|p| p.parts())
+        .with(|p| p.spares().part())
+        .all()
+        .await
+        .unwrap();
+    let (card, parts, spares) = &cards[0];
+    assert_eq!(
+        (card.name.as_str(), card.catalog_number),
+        ("product 1", 1_001)
+    );
+    assert_eq!((parts.len(), spares.len()), (4, 1));
+}
+
+/// S3: hosts and their log lines.
+async fn log(fixture: &Fixture) -> (Db, Recorder, Vec<Host>) {
+    let recorder = Recorder::new(fixture.backend());
+    let db = Db::with_backend(Arc::new(recorder.clone()));
+    db.sync_indexes().await.unwrap();
+    let hosts: Vec<_> = ["alpha", "beta", "gamma"]
+        .map(|name| Host {
+            id: Uuid::new(),
+            name: name.into(),
+        })
+        .into();
+    db.insert_many(hosts.clone()).await.unwrap();
+    let lines = (0..60).map(|n| LogMessage {
+        id: n,
+        time: DateTime::from_millis(i64::from(n * 7 % 60)),
+        message: format!("line {n}"),
+        host: hosts[usize::try_from(n % 2).unwrap()].to_ref(),
+    });
+    db.insert_many(lines).await.unwrap();
+    recorder.clear();
+    (db, recorder, hosts)
+}
+
+pub async fn the_children_of_one_parent(fixture: Fixture) {
+    let (db, recorder, hosts) = log(&fixture).await;
+    let query = db.find::<LogMessage>().filter(|m| m.host().eq(&hosts[1]));
+    let lines = query
+        .sort(|m| m.time().desc())
+        .limit(5)
+        .all()
+        .await
+        .unwrap();
+    let times: Vec<_> = lines
+        .iter()
+        .map(|line| line.time.timestamp_millis())
+        .collect();
+    assert_eq!(times, [59, 57, 55, 53, 51]);
+    assert!(lines.iter().all(|line| line.host == hosts[1].to_ref()));
+    assert_eq!(recorder.queries(), 1);
+}
+
+pub async fn the_children_of_many_parents(fixture: Fixture) {
+    let (db, recorder, _) = log(&fixture).await;
+    let hosts = db
+        .find::<Host>()
+        .sort(|h| h.name().asc())
+        .with_children(
+            LogMessage::by(|m| m.host())
+                .sort(|m| m.time().desc())
+                .limit(3),
+        )
+        .all()
+        .await
+        .unwrap();
+    assert_eq!(recorder.queries(), 2);
+    let times: Vec<Vec<_>> = hosts
+        .iter()
+        .map(|(_, lines)| {
+            lines
+                .iter()
+                .map(|line| line.time.timestamp_millis())
+                .collect()
+        })
+        .collect();
+    assert_eq!(times, [vec![58, 56, 54], vec![59, 57, 55], vec![]]);
+}
+
+/// Children through an array of references, with a condition and with relations of their own.
+pub async fn children_of_many_to_many(fixture: Fixture) {
+    let (db, recorder) = shop(&fixture).await;
+    let parts = db
+        .find::<Part>()
+        .sort(|p| p.id().asc())
+        .with_children(
+            Product::by(|p| p.parts())
+                .filter(|p| p.id().lt(3))
+                .with(|p| p.main_part()),
+        )
+        .with(|p| p.maker())
+        .all()
+        .await
+        .unwrap();
+    assert_eq!(recorder.queries(), 4);
+    let used: Vec<Vec<_>> = parts
+        .iter()
+        .map(|(_, products, _)| {
+            products
+                .iter()
+                .map(|(product, main)| (product.id, main.is_some()))
+                .collect()
+        })
+        .collect();
+    assert_eq!(
+        used,
+        [
+            vec![(1, true)],
+            vec![(1, true)],
+            vec![(1, true)],
+            vec![],
+            vec![]
+        ]
+    );
+}

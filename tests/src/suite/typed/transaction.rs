@@ -1,0 +1,182 @@
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use odm::{Error, ErrorKind};
+
+use crate::{
+    Fixture,
+    models::{Db, Post},
+};
+
+/// A database with transactions and two posts; none on a standalone server, which must say so.
+async fn bank(fixture: &Fixture) -> Option<Db> {
+    let db = Db::with_backend(fixture.backend());
+    db.insert_many([Post::new(1, "from", &[]), Post::new(2, "to", &[])])
+        .await
+        .unwrap();
+    db.update::<Post>(1).set(|p| p.votes(), 100).await.unwrap();
+    if db.backend().capabilities().transactions {
+        return Some(db);
+    }
+    let refused = db.transaction(|_| async { Ok(()) }).await.unwrap_err();
+    assert!(refused.is_unsupported(), "{refused:?}");
+    None
+}
+
+async fn votes(db: &odm::Session<crate::models::Shop>, id: i64) -> i64 {
+    db.get::<Post>(id).await.unwrap().votes
+}
+
+pub async fn all_or_nothing(fixture: Fixture) {
+    let Some(db) = bank(&fixture).await else {
+        return;
+    };
+    let moved = db
+        .transaction(|tx| async move {
+            let from = tx
+                .update::<Post>(1)
+                .when(|p| p.votes().gte(30))
+                .inc(|p| p.votes(), -30);
+            from.await?.expect_applied()?;
+            tx.update::<Post>(2).inc(|p| p.votes(), 30).await?;
+            // It sees its own writes.
+            Ok(votes(&tx, 2).await)
+        })
+        .await
+        .unwrap();
+    assert_eq!(moved, 30);
+    assert_eq!((votes(&db, 1).await, votes(&db, 2).await), (70, 30));
+
+    let error = db
+        .transaction(|tx| async move {
+            tx.update::<Post>(2).inc(|p| p.votes(), 1_000).await?;
+            tx.insert(Post::new(3, "new", &[])).await?;
+            let from = tx
+                .update::<Post>(1)
+                .when(|p| p.votes().gte(1_000))
+                .inc(|p| p.votes(), -1_000);
+            from.await?.expect_applied()?;
+            Ok(())
+        })
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotApplied);
+    assert_eq!((votes(&db, 1).await, votes(&db, 2).await), (70, 30));
+    assert_eq!(db.find_by_id::<Post>(3).await.unwrap(), None);
+}
+
+pub async fn an_own_error_aborts(fixture: Fixture) {
+    let Some(db) = bank(&fixture).await else {
+        return;
+    };
+    let error = db
+        .transaction(|tx| async move {
+            tx.delete_many::<Post>(|_| odm::Filter::all()).await?;
+            Err::<(), _>(Error::other("changed my mind"))
+        })
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (error.kind(), error.to_string().as_str()),
+        (ErrorKind::Other, "changed my mind")
+    );
+    assert_eq!(db.find::<Post>().count().await.unwrap(), 2);
+}
+
+/// Every attempt reads, waits and writes: without retries and snapshots, updates would be lost.
+pub async fn conflicts_are_tried_again(fixture: Fixture) {
+    let Some(db) = bank(&fixture).await else {
+        return;
+    };
+    let attempts = Arc::new(AtomicU32::new(0));
+    let tasks: Vec<_> = (0..4)
+        .map(|_| {
+            let (db, attempts) = (db.clone(), attempts.clone());
+            tokio::spawn(async move {
+                db.transaction(|tx| {
+                    attempts.fetch_add(1, Ordering::Relaxed);
+                    async move {
+                        let before = tx.get::<Post>(1).await?.votes;
+                        tokio::time::sleep(Duration::from_millis(5)).await;
+                        tx.update::<Post>(1).set(|p| p.votes(), before + 1).await?;
+                        Ok(())
+                    }
+                })
+                .await
+            })
+        })
+        .collect();
+    let mut done = 0;
+    for task in tasks {
+        match task.await.unwrap() {
+            Ok(()) => done += 1,
+            Err(error) => assert!(error.is_conflict(), "{error:?}"),
+        }
+    }
+    assert_eq!(votes(&db, 1).await, 100 + done);
+    assert!(done >= 1);
+    assert!(attempts.load(Ordering::Relaxed) >= 4);
+}
+
+pub async fn others_see_nothing_before_the_commit(fixture: Fixture) {
+    let Some(db) = bank(&fixture).await else {
+        return;
+    };
+    db.transaction(|tx| {
+        let db = db.clone();
+        async move {
+            tx.update::<Post>(1).set(|p| p.votes(), 1).await?;
+            assert_eq!((votes(&tx, 1).await, votes(&db, 1).await), (1, 100));
+            assert_eq!(
+                tx.find::<Post>()
+                    .filter(|p| p.votes().eq(1))
+                    .count()
+                    .await?,
+                1
+            );
+            Ok(())
+        }
+    })
+    .await
+    .unwrap();
+    assert_eq!(votes(&db, 1).await, 1);
+}
+
+/// A caller that gives up leaves nothing behind, and nothing locked.
+pub async fn a_dropped_transaction_is_aborted(fixture: Fixture) {
+    let Some(db) = bank(&fixture).await else {
+        return;
+    };
+    let gave_up = tokio::time::timeout(
+        Duration::from_millis(300),
+        db.transaction(|tx| async move {
+            tx.update::<Post>(1).set(|p| p.votes(), 1).await?;
+            std::future::pending::<()>().await;
+            Ok(())
+        }),
+    );
+    assert!(gave_up.await.is_err());
+    // The abort runs on its own; a plain write waits for it on MongoDB, and conflicts with nothing on the engine.
+    db.update::<Post>(1).inc(|p| p.votes(), 5).await.unwrap();
+    assert_eq!(votes(&db, 1).await, 105);
+}
+
+pub async fn a_kept_handle_is_over(fixture: Fixture) {
+    let Some(db) = bank(&fixture).await else {
+        return;
+    };
+    let mut kept = None;
+    db.transaction(|tx| {
+        kept = Some((*tx).clone());
+        async move { tx.update::<Post>(1).inc(|p| p.votes(), 1).await.map(|_| ()) }
+    })
+    .await
+    .unwrap();
+    let error = kept.unwrap().get::<Post>(1).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TransactionOver);
+}

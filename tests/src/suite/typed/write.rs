@@ -1,0 +1,444 @@
+use odm::{ErrorKind, bson::doc, prelude::*};
+
+use crate::{
+    Fixture,
+    models::{Address, Comment, Db, Person, Post, Status},
+};
+
+fn person(name: &str, ssn: &str, addresses: usize) -> Person {
+    let address = |n| Address {
+        street: format!("street {n}"),
+        city: "Bonn".into(),
+        cc: "de".into(),
+    };
+    Person {
+        id: ObjectId::new(),
+        name: name.into(),
+        ssn: ssn.into(),
+        addresses: (0..addresses).map(address).collect(),
+    }
+}
+
+/// A post to change.
+async fn blog(fixture: &Fixture) -> Db {
+    let db = Db::with_backend(fixture.backend());
+    let post = Post::new(1, "alex", &["a", "b"])
+        .comment("jane", 3)
+        .comment("joe", 9);
+    db.insert_many([post, Post::new(2, "alex", &[]), Post::new(3, "joe", &[])])
+        .await
+        .unwrap();
+    db
+}
+
+pub async fn insert_gives_the_document_back(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let jane = person("jane", "1", 2);
+    assert_eq!(db.insert(jane.clone()).await.unwrap(), jane);
+    assert_eq!(db.get::<Person>(jane.id).await.unwrap(), jane);
+    let many = db
+        .insert_many([person("joe", "2", 0), person("jim", "3", 0)])
+        .await
+        .unwrap();
+    assert_eq!(db.get::<Person>(&many[1]).await.unwrap().name, "jim");
+    assert_eq!(db.insert_many(Vec::<Person>::new()).await.unwrap(), []);
+}
+
+/// S13: exactly one wins, and the loser is told which key it was.
+pub async fn a_duplicate_key_is_typed(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    let jane = db.insert(person("jane", "1", 0)).await.unwrap();
+    let error = db.insert(person("other", "1", 0)).await.unwrap_err();
+    assert!(error.is_duplicate_key());
+    assert_eq!(
+        (error.model(), error.collection()),
+        (Some("Person"), Some("persons"))
+    );
+    assert_eq!(error.index(), Some("ssn_1"));
+    assert_eq!(error.value(), Some(&doc! { "ssn": "1" }.into()));
+    assert_eq!(error.inserted(), None);
+    let error = db.insert(jane.clone()).await.unwrap_err();
+    assert_eq!(error.index(), Some("_id_"));
+    assert_eq!(error.id(), Some(&jane.id.into()));
+
+    let many = [
+        person("a", "2", 0),
+        person("b", "1", 0),
+        person("c", "3", 0),
+    ];
+    let error = db.insert_many(many).await.unwrap_err();
+    assert!(error.is_duplicate_key());
+    assert_eq!(error.inserted(), Some(1));
+    assert_eq!(db.find::<Person>().count().await.unwrap(), 2);
+    // An update can run into it as well.
+    let joe = db
+        .find::<Person>()
+        .filter(|p| p.name().eq("a"))
+        .one()
+        .await
+        .unwrap();
+    let error = db
+        .update::<Person>(&joe)
+        .set(|p| p.ssn(), "1")
+        .await
+        .unwrap_err();
+    assert!(error.is_duplicate_key(), "{error:?}");
+}
+
+pub async fn concurrent_inserts_of_one_key_have_one_winner(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    let tasks: Vec<_> = (0..16)
+        .map(|n| {
+            let db = db.clone();
+            tokio::spawn(async move { db.insert(person(&format!("p{n}"), "same", 0)).await })
+        })
+        .collect();
+    let mut won = 0;
+    for task in tasks {
+        match task.await.unwrap() {
+            Ok(_) => won += 1,
+            Err(error) => assert!(error.is_duplicate_key(), "{error:?}"),
+        }
+    }
+    assert_eq!(won, 1);
+    assert_eq!(db.find::<Person>().count().await.unwrap(), 1);
+}
+
+/// S1: a bound is declared, exceeding it is an error and nothing is written.
+pub async fn an_array_stays_within_its_max(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let error = db.insert(person("jane", "1", 4)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooManyElements);
+    assert_eq!(
+        (error.model(), error.path()),
+        (Some("Person"), Some("addresses"))
+    );
+    let error = db
+        .insert_many([person("a", "1", 1), person("b", "2", 9)])
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooManyElements);
+    assert_eq!(db.find::<Person>().count().await.unwrap(), 0);
+
+    let jane = db.insert(person("jane", "1", 2)).await.unwrap();
+    let home = jane.addresses[0].clone();
+    db.update::<Person>(&jane)
+        .push(|p| p.addresses(), &home)
+        .await
+        .unwrap();
+    for update in [
+        db.update::<Person>(&jane)
+            .push(|p| p.addresses(), &home)
+            .set(|p| p.name(), "x"),
+        db.update::<Person>(&jane)
+            .push_each(|p| p.addresses(), [&home, &home, &home, &home]),
+        db.update::<Person>(&jane)
+            .set(|p| p.addresses(), vec![home.clone(); 4]),
+        db.update_many::<Person>(|p| p.ssn().eq("1"))
+            .push(|p| p.addresses(), &home),
+    ] {
+        assert_eq!(update.await.unwrap_err().kind(), ErrorKind::TooManyElements);
+    }
+    let stored = db.get::<Person>(&jane).await.unwrap();
+    assert_eq!((stored.addresses.len(), stored.name.as_str()), (3, "jane"));
+    // What is there already takes no room in a set.
+    db.update::<Person>(&jane)
+        .add_to_set(|p| p.addresses(), &home)
+        .await
+        .unwrap();
+    let other = Address {
+        city: "Rome".into(),
+        ..home
+    };
+    let full = db
+        .update::<Person>(&jane)
+        .add_to_set(|p| p.addresses(), &other)
+        .await;
+    assert_eq!(full.unwrap_err().kind(), ErrorKind::TooManyElements);
+    let absent = db
+        .update::<Person>(ObjectId::new())
+        .push(|p| p.addresses(), &other)
+        .await;
+    assert!(absent.unwrap_err().is_not_found());
+}
+
+/// The threshold race: of many pushes at once, only as many apply as there is room for.
+pub async fn concurrent_pushes_stay_within_the_max(fixture: Fixture) {
+    let db = blog(&fixture).await;
+    let tasks: Vec<_> = (0..12)
+        .map(|n| {
+            let db = db.clone();
+            tokio::spawn(async move {
+                db.update::<Post>(2)
+                    .push(|p| p.voters(), format!("voter{n}"))
+                    .inc(|p| p.votes(), 1)
+                    .await
+            })
+        })
+        .collect();
+    let mut applied = 0;
+    for task in tasks {
+        match task.await.unwrap() {
+            Ok(_) => applied += 1,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::TooManyElements),
+        }
+    }
+    let post = db.get::<Post>(2).await.unwrap();
+    assert_eq!((applied, post.voters.len(), post.votes), (3, 3, 3));
+}
+
+pub async fn fields_are_set_and_unset(fixture: Fixture) {
+    let db = blog(&fixture).await;
+    let done = db
+        .update::<Post>(1)
+        .set(|p| p.title(), "new")
+        .set(|p| p.status(), Status::Draft)
+        .set(|p| p.subtitle(), "sub")
+        .set(|p| p.rating(), Some(2.5))
+        .set(|p| p.scores().key("fun"), 7)
+        .set(|p| p.comments().at(0).votes(), 30)
+        .set(|p| p.tags(), ["x", "y"])
+        .await
+        .unwrap();
+    assert!(done.applied());
+    assert_eq!((done.matched, done.modified), (1, 1));
+    let post = db.get::<Post>(1).await.unwrap();
+    assert_eq!((post.title.as_str(), post.status), ("new", Status::Draft));
+    assert_eq!(
+        (post.subtitle.as_deref(), post.rating),
+        (Some("sub"), Some(2.5))
+    );
+    assert_eq!(
+        (
+            post.scores["fun"],
+            post.comments[0].votes,
+            post.comments[1].votes
+        ),
+        (7, 30, 9)
+    );
+    assert_eq!(post.tags, ["x", "y"]);
+
+    db.update::<Post>(1)
+        .unset(|p| p.subtitle())
+        .set(|p| p.rating(), None)
+        .remove_key(|p| p.scores(), "fun")
+        .set(|p| p.comments().all().hidden(), true)
+        .await
+        .unwrap();
+    let post = db.get::<Post>(1).await.unwrap();
+    assert_eq!(
+        (post.subtitle, post.rating, post.scores.len()),
+        (None, None, 0)
+    );
+    assert!(
+        post.comments
+            .iter()
+            .all(|comment| comment.hidden == Some(true))
+    );
+    // Nothing that was not named has changed.
+    let untouched = db.get::<Post>(2).await.unwrap();
+    assert_eq!(untouched, Post::new(2, "alex", &[]));
+}
+
+pub async fn numbers_are_changed(fixture: Fixture) {
+    let db = blog(&fixture).await;
+    db.update::<Post>(1)
+        .inc(|p| p.votes(), 5)
+        .inc(|p| p.scores().key("new"), 2)
+        .inc(|p| p.comments().all().votes(), -1)
+        .bit_or(|p| p.flags(), 0b0110_u32)
+        .await
+        .unwrap();
+    db.update::<Post>(1)
+        .mul(|p| p.votes(), 3)
+        .bit_and(|p| p.flags(), 0b0011_u32)
+        .await
+        .unwrap();
+    db.update::<Post>(1)
+        .bit_xor(|p| p.flags(), 0b1000_u32)
+        .await
+        .unwrap();
+    let post = db.get::<Post>(1).await.unwrap();
+    assert_eq!(
+        (post.votes, post.scores["new"], post.flags),
+        (15, 2, 0b1010)
+    );
+    assert_eq!((post.comments[0].votes, post.comments[1].votes), (2, 8));
+    db.update::<Post>(1)
+        .max(|p| p.votes(), 10)
+        .min(|p| p.when(), DateTime::from_millis(5))
+        .await
+        .unwrap();
+    db.update::<Post>(1)
+        .max(|p| p.comments().at(0).votes(), 99)
+        .await
+        .unwrap();
+    let post = db.get::<Post>(1).await.unwrap();
+    assert_eq!(
+        (post.votes, post.when, post.comments[0].votes),
+        (15, DateTime::from_millis(5), 99)
+    );
+
+    let before = DateTime::now();
+    db.update::<Post>(1)
+        .current_date(|p| p.when())
+        .await
+        .unwrap();
+    let age = db.get::<Post>(1).await.unwrap().when.timestamp_millis() - before.timestamp_millis();
+    assert!((-60_000..60_000).contains(&age), "{age} ms");
+}
+
+pub async fn arrays_are_changed(fixture: Fixture) {
+    let db = blog(&fixture).await;
+    db.update::<Post>(1).push(|p| p.tags(), "c").await.unwrap();
+    db.update::<Post>(1)
+        .push(|p| p.tags(), "d")
+        .push(|p| p.tags(), "a")
+        .await
+        .unwrap();
+    assert_eq!(
+        db.get::<Post>(1).await.unwrap().tags,
+        ["a", "b", "c", "d", "a"]
+    );
+    db.update::<Post>(1).pull(|p| p.tags(), "a").await.unwrap();
+    db.update::<Post>(1)
+        .add_each_to_set(|p| p.tags(), ["c", "e"])
+        .await
+        .unwrap();
+    assert_eq!(db.get::<Post>(1).await.unwrap().tags, ["b", "c", "d", "e"]);
+    db.update::<Post>(1).pop_first(|p| p.tags()).await.unwrap();
+    db.update::<Post>(1).pop_last(|p| p.tags()).await.unwrap();
+    assert_eq!(db.get::<Post>(1).await.unwrap().tags, ["c", "d"]);
+    db.update::<Post>(1)
+        .pull_all(|p| p.tags(), ["d", "x"])
+        .await
+        .unwrap();
+    assert_eq!(db.get::<Post>(1).await.unwrap().tags, ["c"]);
+    db.update::<Post>(1)
+        .set(|p| p.tags(), ["a", "k", "z"])
+        .await
+        .unwrap();
+    db.update::<Post>(1)
+        .pull_where(|p| p.tags(), |t| t.gt("b") & t.lt("m"))
+        .await
+        .unwrap();
+    assert_eq!(db.get::<Post>(1).await.unwrap().tags, ["a", "z"]);
+
+    db.update::<Post>(1)
+        .pull_where(|p| p.comments(), |c| c.who().eq("jane") & c.votes().lt(5))
+        .await
+        .unwrap();
+    let comment = Comment {
+        who: "kim".into(),
+        votes: 1,
+        hidden: None,
+    };
+    db.update::<Post>(1)
+        .push(|p| p.comments(), &comment)
+        .await
+        .unwrap();
+    let who: Vec<_> = db
+        .get::<Post>(1)
+        .await
+        .unwrap()
+        .comments
+        .into_iter()
+        .map(|c| c.who)
+        .collect();
+    assert_eq!(who, ["joe", "kim"]);
+    // An embedded value is compared, never read as a condition.
+    db.update::<Post>(1)
+        .pull(|p| p.comments(), &comment)
+        .await
+        .unwrap();
+    assert_eq!(db.get::<Post>(1).await.unwrap().comments.len(), 1);
+}
+
+pub async fn update_many_by_condition(fixture: Fixture) {
+    let db = blog(&fixture).await;
+    let done = db
+        .update_many::<Post>(|p| p.author().eq("alex"))
+        .set(|p| p.votes(), 9)
+        .await
+        .unwrap();
+    assert_eq!((done.matched, done.modified), (2, 2));
+    let again = db
+        .update_many::<Post>(|p| p.author().eq("alex"))
+        .set(|p| p.votes(), 9)
+        .await
+        .unwrap();
+    assert_eq!((again.matched, again.modified), (2, 0));
+    let none = db
+        .update_many::<Post>(|p| p.author().eq("nobody"))
+        .set(|p| p.votes(), 1)
+        .await
+        .unwrap();
+    assert!(!none.applied());
+    assert_eq!(
+        db.find::<Post>()
+            .filter(|p| p.votes().eq(9))
+            .count()
+            .await
+            .unwrap(),
+        2
+    );
+}
+
+/// S14: a voter is counted once, whatever the number of attempts.
+pub async fn a_condition_decides_in_the_same_step(fixture: Fixture) {
+    let db = blog(&fixture).await;
+    let vote = |db: Db| async move {
+        let update = db.update::<Post>(1).when(|p| p.voters().excludes("calvin"));
+        update
+            .push(|p| p.voters(), "calvin")
+            .inc(|p| p.votes(), 1)
+            .await
+            .unwrap()
+            .applied()
+    };
+    let tasks: Vec<_> = (0..8).map(|_| tokio::spawn(vote(db.clone()))).collect();
+    let mut applied = 0;
+    for task in tasks {
+        applied += i32::from(task.await.unwrap());
+    }
+    assert_eq!(applied, 1);
+    assert_eq!(db.get::<Post>(1).await.unwrap().votes, 1);
+    let refused = db
+        .update::<Post>(1)
+        .when(|p| p.votes().gt(5))
+        .inc(|p| p.votes(), 1)
+        .await
+        .unwrap();
+    assert_eq!(
+        refused.expect_applied().unwrap_err().kind(),
+        ErrorKind::NotApplied
+    );
+    let absent = db.update::<Post>(9).inc(|p| p.votes(), 1).await;
+    assert!(absent.unwrap_err().is_not_found());
+    let nothing = db.update::<Post>(1).await;
+    assert_eq!(nothing.unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+pub async fn delete_one_and_many(fixture: Fixture) {
+    let db = blog(&fixture).await;
+    assert_eq!(db.delete::<Post>(3).await.unwrap().deleted, 1);
+    assert_eq!(db.delete::<Post>(3).await.unwrap().deleted, 0);
+    assert_eq!(
+        db.delete::<Post>(1)
+            .when(|p| p.votes().gt(0))
+            .await
+            .unwrap()
+            .deleted,
+        0
+    );
+    assert_eq!(
+        db.delete_many::<Post>(|p| p.author().eq("alex"))
+            .await
+            .unwrap()
+            .deleted,
+        2
+    );
+    assert_eq!(db.find::<Post>().count().await.unwrap(), 0);
+}

@@ -1,0 +1,35 @@
+//! The suite on every backend, and what only one backend has.
+
+#[cfg(feature = "engine")]
+mod engine;
+mod failures;
+mod mongodb;
+mod url;
+
+use odm_tests::{Fixture, for_every_test, suite};
+
+/// A module of tests, named after the backend, with a test for every function of the suite.
+macro_rules! on {
+    ($fixture:ident: $($group:ident { $($module:ident: [$($test:ident,)*])* })*) => {
+        mod $fixture {
+            $(mod $group {
+                $(mod $module {
+                    $(#[tokio::test]
+                    async fn $test() {
+                        let fixture = crate::Fixture::$fixture().await;
+                        let cleanup = fixture.cleanup();
+                        crate::suite::$group::$module::$test(fixture).await;
+                        cleanup.await;
+                    })*
+                })*
+            })*
+        }
+    };
+}
+
+#[cfg(feature = "engine")]
+for_every_test!(on engine_memory:);
+#[cfg(feature = "engine")]
+for_every_test!(on engine_disk:);
+for_every_test!(on mongodb_standalone:);
+for_every_test!(on mongodb_replica_set:);

@@ -1,0 +1,234 @@
+//! What only MongoDB has.
+
+use bson::{Bson, doc, rawdoc};
+use mongodb::Database;
+use odm::{
+    ErrorKind,
+    backend::{
+        self, drain,
+        operation::{Count, Direction, FindEach, Index, Insert},
+    },
+};
+use odm_tests::{
+    Fixture,
+    mongod::{self, Kind, Server},
+};
+
+async fn driver(fixture: &Fixture) -> Database {
+    let client = mongodb::Client::with_uri_str(fixture.url())
+        .await
+        .expect("a client");
+    client.default_database().expect("the URL names a database")
+}
+
+fn insert(documents: impl IntoIterator<Item = bson::RawDocumentBuf>) -> Insert {
+    Insert {
+        collection: "things".into(),
+        documents: documents.into_iter().collect(),
+    }
+}
+
+fn count() -> Count {
+    Count {
+        collection: "things".into(),
+        filter: rawdoc! {},
+        limit: None,
+    }
+}
+
+#[tokio::test]
+async fn capabilities_tell_the_kinds_apart() {
+    assert!(
+        !Fixture::mongodb_standalone()
+            .await
+            .backend()
+            .capabilities()
+            .transactions
+    );
+    assert!(
+        Fixture::mongodb_replica_set()
+            .await
+            .backend()
+            .capabilities()
+            .transactions
+    );
+}
+
+/// The last two open houses of each of 10 hosts cost 20 keys and 20 documents, not a scan and not a sort.
+#[tokio::test]
+async fn find_each_uses_the_index_for_order_and_limit() {
+    let fixture = Fixture::mongodb_standalone().await;
+    let (backend, driver) = (fixture.backend(), driver(&fixture).await);
+    backend
+        .insert(insert(
+            (0..5_000).map(|i| rawdoc! { "_id": i, "host": i % 50, "time": i }),
+        ))
+        .await
+        .unwrap();
+    let keys = vec![
+        ("host".to_owned(), Direction::Ascending),
+        ("time".to_owned(), Direction::Descending),
+    ];
+    backend
+        .create_indexes("things", vec![Index::new(keys)])
+        .await
+        .unwrap();
+    driver.run_command(doc! { "profile": 2 }).await.unwrap();
+    let find = FindEach {
+        collection: "things".into(),
+        path: "host".to_owned(),
+        keys: (0..10).map(Into::into).collect(),
+        filter: rawdoc! {},
+        sort: Some(rawdoc! { "time": -1 }),
+        limit: Some(2),
+    };
+    let found = drain(backend.find_each(find).await.unwrap()).await.unwrap();
+    assert_eq!(found.len(), 20);
+    driver.run_command(doc! { "profile": 0 }).await.unwrap();
+
+    let profile = driver.collection::<bson::Document>("system.profile");
+    let profile = profile
+        .find_one(doc! { "command.aggregate": 1 })
+        .await
+        .unwrap();
+    let profile = profile.expect("the aggregation was profiled");
+    for examined in ["docsExamined", "keysExamined"] {
+        // The server leaves out what the last key cost.
+        assert!(
+            (18..=20).contains(&profile.get_i32(examined).unwrap()),
+            "{profile}"
+        );
+    }
+    assert_eq!(profile.get("hasSortStage"), None, "{profile}");
+    fixture.cleanup().await;
+}
+
+#[tokio::test]
+async fn find_each_in_a_transaction() {
+    let fixture = Fixture::mongodb_replica_set().await;
+    let tx = fixture.backend().begin().await.unwrap();
+    tx.insert(insert(
+        (0..500).map(|i| rawdoc! { "_id": i, "host": i % 2 }),
+    ))
+    .await
+    .unwrap();
+    let find = FindEach {
+        collection: "things".into(),
+        path: "host".to_owned(),
+        keys: vec![0.into(), 1.into()],
+        filter: rawdoc! {},
+        sort: None,
+        limit: None,
+    };
+    let found = drain(tx.find_each(find).await.unwrap()).await.unwrap();
+    assert_eq!(found.len(), 500);
+    tx.commit().await.unwrap();
+    fixture.cleanup().await;
+}
+
+#[tokio::test]
+async fn a_document_that_is_too_large_is_refused_at_its_place() {
+    let fixture = Fixture::mongodb_standalone().await;
+    let backend = fixture.backend();
+    let large = "x".repeat(17 << 20);
+    let error = backend
+        .insert(insert([
+            rawdoc! { "_id": 1 },
+            rawdoc! { "_id": 2, "text": large },
+            rawdoc! { "_id": 3 },
+        ]))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert_eq!(error.inserted(), Some(1));
+    assert_eq!(error.id(), Some(&Bson::Int32(2)));
+    assert_eq!(backend.count(count()).await.unwrap(), 1);
+    fixture.cleanup().await;
+}
+
+#[tokio::test]
+async fn the_largest_document_is_stored() {
+    let fixture = Fixture::mongodb_replica_set().await;
+    let backend = fixture.backend();
+    let text = "x".repeat((16 << 20) - 64);
+    let largest = |id: i32| rawdoc! { "_id": id, "text": text.as_str() };
+    backend
+        .insert(insert([largest(1), largest(2)]))
+        .await
+        .unwrap();
+    // As a raw command: in a transaction, and again for the name of a duplicate key.
+    let error = backend.insert(insert([largest(1)])).await.unwrap_err();
+    assert_eq!(error.value(), Some(&bson::bson!({ "_id": 1 })));
+    fixture.cleanup().await;
+}
+
+/// Text indexes and the like cannot be described, and must not get in the way.
+#[tokio::test]
+async fn other_kinds_of_indexes_are_left_out() {
+    let fixture = Fixture::mongodb_standalone().await;
+    let things = driver(&fixture)
+        .await
+        .collection::<bson::Document>("things");
+    for keys in [
+        doc! { "a": "text" },
+        doc! { "b": "hashed" },
+        doc! { "$**": 1 },
+        doc! { "c": 1.0 },
+    ] {
+        let index = mongodb::IndexModel::builder().keys(keys).build();
+        things.create_index(index).await.unwrap();
+    }
+    let indexes = fixture.backend().list_indexes("things").await.unwrap();
+    let names: Vec<_> = indexes.iter().map(|index| index.name.as_str()).collect();
+    assert_eq!(names, ["c_1"]);
+    fixture.cleanup().await;
+}
+
+#[tokio::test]
+async fn a_lost_server_is_a_connection_error_and_no_acknowledged_write_is_lost() {
+    let mut server = Server::start(Kind::Standalone).await.unwrap();
+    let url = format!("{}?serverSelectionTimeoutMS=500", server.url("shop"));
+    let backend = backend::open(&url).await.unwrap();
+    backend
+        .insert(insert([rawdoc! { "_id": 1 }]))
+        .await
+        .unwrap();
+    server.kill().unwrap();
+    let error = backend
+        .insert(insert([rawdoc! { "_id": 2 }]))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Connection);
+    assert_eq!(error.inserted(), None);
+    server.restart().await.unwrap();
+    let backend = backend::open(&url).await.unwrap();
+    assert_eq!(backend.count(count()).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_replica_set_survives_a_restart() {
+    let mut server = Server::start(Kind::ReplicaSet).await.unwrap();
+    let backend = backend::open(&server.url("shop")).await.unwrap();
+    let tx = backend.begin().await.unwrap();
+    tx.insert(insert([rawdoc! { "_id": 1 }])).await.unwrap();
+    tx.commit().await.unwrap();
+    let open = backend.begin().await.unwrap();
+    open.insert(insert([rawdoc! { "_id": 2 }])).await.unwrap();
+    server.kill().unwrap();
+    server.restart().await.unwrap();
+    // Nothing of it was kept, so it may be tried again from the beginning.
+    assert!(open.commit().await.unwrap_err().is_conflict());
+    assert_eq!(backend.count(count()).await.unwrap(), 1);
+    backend
+        .insert(insert([rawdoc! { "_id": 2 }]))
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn the_shared_servers_are_shared() {
+    let (a, b) = (mongod::replica_set().await, mongod::replica_set().await);
+    assert!(std::ptr::eq(a, b));
+    assert_eq!(a.kind(), Kind::ReplicaSet);
+    assert_ne!(a.fresh_url(), b.fresh_url());
+}
