@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::DeriveInput;
+use syn::{Data, DeriveInput};
 
 use crate::{
     attr::Container,
@@ -12,7 +12,7 @@ use crate::{
 
 /// A document without fields.
 pub(crate) fn document(input: &DeriveInput) -> TokenStream {
-    if has_lifetimes(input) {
+    if fits_nothing(input) {
         return TokenStream::new();
     }
     let (private, quiet) = (krate(input, "document"), quiet());
@@ -34,7 +34,7 @@ pub(crate) fn document(input: &DeriveInput) -> TokenStream {
 
 /// An embedded struct without fields.
 pub(crate) fn embedded(input: &DeriveInput) -> TokenStream {
-    if has_lifetimes(input) {
+    if fits_nothing(input) {
         return TokenStream::new();
     }
     let private = krate(input, "embedded");
@@ -71,9 +71,9 @@ pub(crate) fn projection(_: &DeriveInput) -> TokenStream {
     TokenStream::new()
 }
 
-/// No implementation fits a type with lifetimes.
-fn has_lifetimes(input: &DeriveInput) -> bool {
-    input.generics.lifetimes().next().is_some()
+/// No implementation fits a type with lifetimes, or a union.
+fn fits_nothing(input: &DeriveInput) -> bool {
+    input.generics.lifetimes().next().is_some() || matches!(input.data, Data::Union(_))
 }
 
 /// The path of the crate, as far as the attribute can be read; its errors are reported elsewhere.

@@ -9,6 +9,7 @@ mod expand;
 mod fallback;
 mod model;
 mod rename;
+mod self_type;
 
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
@@ -22,8 +23,11 @@ use syn::{DeriveInput, parse_macro_input};
 /// `expire_after_seconds = N`, `partial = |m| …` and `name = "…"`. The `_id` is the field that serde calls so.
 #[proc_macro_derive(Document, attributes(document, embed, reference, index))]
 pub fn document(input: TokenStream) -> TokenStream {
-    let input = parse_macro_input!(input as DeriveInput);
-    run(&input, expand::document::expand, fallback::document)
+    run(
+        parse_macro_input!(input as DeriveInput),
+        expand::document::expand,
+        fallback::document,
+    )
 }
 
 /// Makes a struct one that can be embedded in documents; an enum or a newtype becomes a single value.
@@ -31,22 +35,31 @@ pub fn document(input: TokenStream) -> TokenStream {
 /// On its fields: `#[embed]` and `#[reference]`, as for `Document`.
 #[proc_macro_derive(Embedded, attributes(embedded, embed, reference, index))]
 pub fn embedded(input: TokenStream) -> TokenStream {
-    let input = parse_macro_input!(input as DeriveInput);
-    run(&input, expand::embedded::expand, fallback::embedded)
+    run(
+        parse_macro_input!(input as DeriveInput),
+        expand::embedded::expand,
+        fallback::embedded,
+    )
 }
 
 /// Makes a unit struct the schema of a database: `#[schema(models(Product, Part))]`.
 #[proc_macro_derive(Schema, attributes(schema))]
 pub fn schema(input: TokenStream) -> TokenStream {
-    let input = parse_macro_input!(input as DeriveInput);
-    run(&input, expand::schema::expand, fallback::schema)
+    run(
+        parse_macro_input!(input as DeriveInput),
+        expand::schema::expand,
+        fallback::schema,
+    )
 }
 
 /// Makes a struct hold some fields of a model's documents: `#[projection(of = Product)]`.
 #[proc_macro_derive(Projection, attributes(projection))]
 pub fn projection(input: TokenStream) -> TokenStream {
-    let input = parse_macro_input!(input as DeriveInput);
-    run(&input, expand::projection::expand, fallback::projection)
+    run(
+        parse_macro_input!(input as DeriveInput),
+        expand::projection::expand,
+        fallback::projection,
+    )
 }
 
 /// What an expansion gives: code, or that there were errors.
@@ -55,7 +68,8 @@ type Fallback = fn(&DeriveInput) -> proc_macro2::TokenStream;
 
 /// On an error the code is what could be made of the rest, or the fallback, so that uses of the type give no errors of
 /// their own.
-fn run(input: &DeriveInput, expand: Expand, fallback: Fallback) -> TokenStream {
+fn run(input: DeriveInput, expand: Expand, fallback: Fallback) -> TokenStream {
+    let input = &self_type::write_out(input);
     let mut ctxt = ctxt::Ctxt::default();
     let expanded = expand(&mut ctxt, input);
     let code = expanded.unwrap_or_else(|| fallback(input));

@@ -1,6 +1,6 @@
 //! The input of `Document` and `Embedded`, understood.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::{
     Attribute, Data, DeriveInput, Fields, Ident, Token, Type, Visibility, ext::IdentExt,
@@ -68,8 +68,8 @@ impl<'a> Model<'a> {
                 Layout::ReferenceMany(_) => quote!(RefersMany),
                 Layout::Wrong => return None,
             };
-            let stored = field.as_stored(private);
-            Some(quote_spanned! {ty.span()=> <#stored::Kind as #private::#fits<#ty>>::check();})
+            let kind = field.of_stored(private, &quote!(Kind));
+            Some(quote_spanned! {ty.span()=> <#kind as #private::#fits<#ty>>::check();})
         });
         let (impl_generics, _, where_clause) = self.input.generics.split_for_impl();
         let quiet = quiet();
@@ -89,13 +89,14 @@ impl<'a> Model<'a> {
             .filter(|field| !field.layout.is_plain())
             .map(|field| {
                 let (ident, name) = (field.ident, &field.stored);
-                let stored = field.as_stored(private);
-                let len = field.layout.max().map(|max| {
-                    quote!(#private::validate_len(#stored::count(&self.#ident), &path.then(#name), #max)?;)
-                });
+                let count = field.of_stored(private, &quote!(count));
+                let validate = field.of_stored(private, &quote!(validate));
+                let len = field.layout.max().map(
+                    |max| quote!(#private::validate_len(#count(&self.#ident), &path.then(#name), #max)?;),
+                );
                 quote! {
                     #len
-                    #stored::validate(&self.#ident, &path.then(#name))?;
+                    #validate(&self.#ident, &path.then(#name))?;
                 }
             })
             .collect::<TokenStream>();
@@ -132,7 +133,6 @@ impl<'a> Model<'a> {
         quote! {
             #[automatically_derived]
             #quiet
-            #[diagnostic::do_not_recommend]
             impl #decl #private::Closed<__Schema> for #name #own
             where
                 #bounds
@@ -144,8 +144,10 @@ impl<'a> Model<'a> {
     /// The generated answer to whether a stored value may hold a field elsewhere, or not at all.
     pub(crate) fn rewrites(&self, private: &TokenStream) -> TokenStream {
         let own = self.serde.default || self.fields.iter().any(|field| field.rewrites);
-        let nested = self.nested().map(|field| field.as_stored(private));
-        quote!(#own #(|| #nested::REWRITES)*)
+        let nested = self
+            .nested()
+            .map(|field| field.of_stored(private, &quote!(REWRITES)));
+        quote!(#own #(|| #nested)*)
     }
 }
 
@@ -185,11 +187,13 @@ impl<'a> Field<'a> {
         })
     }
 
-    /// `<Type as Stored>`, so written that a type which cannot be stored is one error, at the type: the compiler
-    /// reports what it would say twice of the same place only once.
-    fn as_stored(&self, private: &TokenStream) -> TokenStream {
-        let ty = self.ty;
-        quote_spanned!(ty.span()=> <#ty as #private::Stored>)
+    /// An item of `<Type as Stored>`, with all its tokens at one place: the compiler says the same of the same place only
+    /// once, so a type that cannot be stored is one error.
+    fn of_stored(&self, private: &TokenStream, item: &TokenStream) -> TokenStream {
+        let span = self.ty.span();
+        let ty = at(self.ty.to_token_stream(), span);
+        let item = at(item.clone(), span);
+        quote_spanned!(span=> <#ty as #private::Stored>::#item)
     }
 
     /// Its accessor in a field tree: a place in `model` with this role and shape, at `path`.
@@ -200,7 +204,8 @@ impl<'a> Field<'a> {
         [model, role, shape]: [&TokenStream; 3],
     ) -> TokenStream {
         let (ident, vis, stored) = (self.ident, self.vis, &self.stored);
-        let tree = self.as_stored(private);
+        let tree = self.of_stored(private, &quote!(Fields<#model, #role, #shape>));
+        let fields = self.of_stored(private, &quote!(fields));
         let docs = if self.docs.is_empty() {
             let text = format!("The field `{stored}`.");
             quote!(#[doc = #text])
@@ -212,14 +217,31 @@ impl<'a> Field<'a> {
             Some(max) => quote!(then_bounded(#stored, #max)),
             None => quote!(then(#stored)),
         };
+        let body = quote_spanned!(self.ty.span()=> #fields(#path.#step));
         quote! {
             #docs
             #[must_use]
-            #vis fn #ident(&self) -> #tree::Fields<#model, #role, #shape> {
-                #private::FromPath::from_path(#path.#step)
+            #vis fn #ident(&self) -> #tree {
+                #body
             }
         }
     }
+}
+
+/// The tokens, with this span.
+fn at(tokens: TokenStream, span: Span) -> TokenStream {
+    let each = tokens.into_iter().map(|token| match token {
+        TokenTree::Group(group) => {
+            let mut moved = Group::new(group.delimiter(), at(group.stream(), span));
+            moved.set_span(span);
+            moved.into()
+        }
+        mut token => {
+            token.set_span(span);
+            token
+        }
+    });
+    each.collect()
 }
 
 /// The input of `Projection`: names and types, without layout.
@@ -271,9 +293,13 @@ fn named_fields<'a>(
                 ),
             );
         }
-        Data::Enum(_) | Data::Union(_) => ctxt.error(
-            &input.ident,
-            format!("`{what}` is for structs in this version: put the enum into a field"),
+        Data::Enum(data) => ctxt.error(
+            data.enum_token,
+            format!("`{what}` is for structs: put the enum into a field of one"),
+        ),
+        Data::Union(data) => ctxt.error(
+            data.union_token,
+            format!("`{what}` is for structs: serde cannot store a union"),
         ),
     }
     None
@@ -324,8 +350,8 @@ fn refuse_name(stored: &str) -> Option<String> {
 fn mentions(ty: &Type, ident: &Ident) -> bool {
     fn any(tokens: TokenStream, ident: &Ident) -> bool {
         tokens.into_iter().any(|token| match token {
-            proc_macro2::TokenTree::Ident(other) => other == *ident || other == "Self",
-            proc_macro2::TokenTree::Group(group) => any(group.stream(), ident),
+            TokenTree::Ident(other) => other == *ident,
+            TokenTree::Group(group) => any(group.stream(), ident),
             _ => false,
         })
     }

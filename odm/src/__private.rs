@@ -12,7 +12,7 @@ pub use crate::{
     backend::operation::{Direction, Index},
     document::{Document, Embedded, Stored, kind},
     field::{Field, FromPath, Ordered, Path, Place, role, shape},
-    projection::{Holds, Projection},
+    projection::{Holds, Projection, ProjectionOf},
     query::{Filter, IntoKey},
     schema::{Closed, Contains, Model, Schema, is_first_on_its_collection},
 };

@@ -10,7 +10,7 @@ use crate::{
     field::{Field, FromPath, Path},
     query::IntoKey,
     relation::{Children, Reference},
-    schema::{Closed, Contains, Model, Schema},
+    schema::{Closed, ContainsTarget, Model},
 };
 
 /// A type whose values are the documents of a collection: derive it.
@@ -94,6 +94,11 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
     type Kind: kind::Element;
     /// The operators and fields of a place in `M` that holds it, with the role `R` and the shape `S`.
     type Fields<M: 'static, R: 'static, S: 'static>: FromPath;
+
+    /// The operators and fields of the place that `path` leads to.
+    fn fields<M: 'static, R: 'static, S: 'static>(path: Path) -> Self::Fields<M, R, S> {
+        FromPath::from_path(path)
+    }
 
     /// Whether a stored value may hold a field under another name, or not at all: serde's `alias` and `default`.
     const REWRITES: bool = false;
@@ -210,7 +215,7 @@ impl<T: Document> Stored for Ref<T> {
     type Fields<M: 'static, R: 'static, S: 'static> = Field<M, Self, R, S>;
 }
 
-impl<S: Schema + Contains<T>, T: Document> Closed<S> for Ref<T> {}
+impl<S: ContainsTarget<T>, T: Document> Closed<S> for Ref<T> {}
 
 impl<T: Document> Clone for Ref<T> {
     fn clone(&self) -> Self {

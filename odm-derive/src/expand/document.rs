@@ -33,7 +33,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         return None;
     }
     let id = find_id(ctxt, &model)?;
-    check_indexes(ctxt, &model, &container.indexes);
+    let indexes = right_indexes(ctxt, &model, &container.indexes);
     let collection = container
         .collection
         .as_ref()
@@ -41,7 +41,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     let private = private(&container.krate);
 
     let fields = fields(&model, id, &private);
-    let implementation = implementation(&model, id, &collection, &container.indexes, &private);
+    let implementation = implementation(&model, id, &collection, &indexes, &private);
     let closed = model.closed(&private);
     let checks = ctxt.is_clean().then(|| {
         let layout = model.layout_checks(&private);
@@ -76,27 +76,35 @@ fn find_id<'m, 'a>(ctxt: &mut Ctxt, model: &'m Model<'a>) -> Option<&'m Field<'a
     id
 }
 
-fn check_indexes(ctxt: &mut Ctxt, model: &Model<'_>, compound: &[IndexAttr]) {
+/// The indexes of the struct that can be; the rest is reported.
+fn right_indexes<'c>(
+    ctxt: &mut Ctxt,
+    model: &Model<'_>,
+    compound: &'c [IndexAttr],
+) -> Vec<&'c IndexAttr> {
     let is_field = |name: &Ident| model.fields.iter().any(|field| field.ident == name);
+    let mut right = Vec::new();
     for index in compound {
-        if let Some(option) = index.misplaced_option(is_field) {
-            ctxt.error(option, OPTIONS_BEHIND_A_SEMICOLON);
+        match index.misplaced_option(is_field) {
+            Some(option) => ctxt.error(option, OPTIONS_BEHIND_A_SEMICOLON),
+            None => right.push(index),
         }
     }
     // Two of the same keys are one index; only conditions can tell them apart.
     let mut seen = HashSet::new();
-    for (keys, options, at) in declared(model, compound) {
+    for (keys, options, at) in declared(model, &right) {
         let text: Vec<_> = keys.iter().map(Key::to_string).collect();
         if options.partial.is_none() && !seen.insert(text.join(", ")) {
             ctxt.error(at, format!("`{}` has an index already", text.join(", ")));
         }
     }
+    right
 }
 
 /// All declared indexes, those of fields first, each with the name to report errors at.
 fn declared<'m>(
     model: &'m Model<'_>,
-    compound: &'m [IndexAttr],
+    compound: &'m [&IndexAttr],
 ) -> impl Iterator<Item = (Vec<Key>, &'m Options, &'m Ident)> {
     let of_fields = model.fields.iter().flat_map(|field| {
         let keys = move |options: &Options| vec![Key::of_field(field.ident, options)];
@@ -188,7 +196,7 @@ fn implementation(
     model: &Model<'_>,
     id: &Field<'_>,
     collection: &str,
-    compound: &[IndexAttr],
+    compound: &[&IndexAttr],
     private: &TokenStream,
 ) -> TokenStream {
     let input = model.input;

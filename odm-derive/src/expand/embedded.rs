@@ -209,7 +209,7 @@ fn newtype(input: &DeriveInput, inner: &syn::Type, private: &TokenStream) -> Tok
     let bounds = where_bounds(&input.generics);
     let quiet = quiet();
     quote! {
-        // The bound on all lifetimes lets the compiler ask for the order only where it is used.
+        // A bound on all lifetimes is asked for only where the implementation is used.
         #[automatically_derived]
         #quiet
         #[diagnostic::do_not_recommend]
@@ -227,7 +227,11 @@ fn newtype(input: &DeriveInput, inner: &syn::Type, private: &TokenStream) -> Tok
         #[automatically_derived]
         #quiet
         #[diagnostic::do_not_recommend]
-        impl #key_decl #private::IntoKey<__T> for &#name #own #where_clause {
+        impl #key_decl #private::IntoKey<__T> for &#name #own
+        where
+            #bounds
+            for<'__a> #name #own: ::core::clone::Clone,
+        {
             fn into_key(self) -> #name #own {
                 ::core::clone::Clone::clone(self)
             }

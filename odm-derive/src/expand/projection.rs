@@ -18,7 +18,8 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     let name = &input.ident;
     let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
     let stored = projected.fields.iter().map(|field| &field.stored);
-    let model = quote_spanned!(of.span()=> <#of as #private::Document>);
+    let constant = quote_spanned!(of.span()=> <#of as #private::Document>::MODEL);
+    let fields = quote_spanned!(of.span()=> <#of as #private::Document>::fields());
     let checks = projected.fields.iter().map(|field| {
         let (ident, ty, stored) = (field.ident, field.ty, &field.stored);
         let rust = ident.unraw().to_string();
@@ -29,11 +30,11 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         let fits = quote_spanned!(ty.span()=> .fits::<#ty>());
         let same = quote_spanned! {ident.span()=>
             const _: () = ::core::assert!(
-                #model::MODEL.stores_as(#rust, #stored),
+                #constant.stores_as(#rust, #stored),
                 #message
             );
         };
-        (quote!(#private::value_of(#model::fields() #accessor) #fits;), same)
+        (quote!(#private::value_of(#fields #accessor) #fits;), same)
     });
     let (types, names): (Vec<_>, Vec<_>) = checks.unzip();
     let quiet = quiet();
@@ -44,6 +45,10 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             type Of = #of;
             const FIELDS: #private::Option<&'static [&'static str]> = #private::Some(&[#(#stored),*]);
         }
+        #[automatically_derived]
+        #[diagnostic::do_not_recommend]
+        impl #impl_generics #private::ProjectionOf<#of> for #name #type_generics #where_clause {}
+
         const _: () = {
             #quiet
             fn types #impl_generics () #where_clause { #(#types)* }

@@ -34,6 +34,7 @@ impl<M, T: Stored, R, S> FromPath for Array<M, T, R, S> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<M, T: Stored, R, S> Place for Array<M, T, R, S> {
     type Scope = M;
     type Value = Vec<T>;

@@ -29,6 +29,7 @@ impl<M, T: Stored, R, S> FromPath for Maybe<M, T, R, S> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<M, T: Stored, R, S> Place for Maybe<M, T, R, S> {
     type Scope = M;
     type Value = Option<T>;

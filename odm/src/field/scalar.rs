@@ -21,6 +21,7 @@ pub trait Ordered {}
     label = "prefixes and patterns are for `String`"
 )]
 pub trait Text {}
+#[diagnostic::do_not_recommend]
 impl Text for String {}
 
 /// What `inc`, `mul`, `min` and `max` can change by a value of its own type.
@@ -37,17 +38,23 @@ pub trait Bits {}
 /// What `touch` can set to the server's time.
 #[diagnostic::on_unimplemented(message = "`{Self}` is no date", label = "cannot hold a time")]
 pub trait Date {}
+#[diagnostic::do_not_recommend]
 impl Date for DateTime {}
+#[diagnostic::do_not_recommend]
 impl Date for Option<DateTime> {}
 
 macro_rules! scalars {
     ($($t:ty: $($is:ident)*;)*) => {$(
+        #[diagnostic::do_not_recommend]
         impl Stored for $t {
             type Kind = kind::Value;
             type Fields<M: 'static, R: 'static, S: 'static> = Field<M, $t, R, S>;
         }
         impl<S: Schema> Closed<S> for $t {}
-        $(impl $is for $t {})*
+        $(
+            #[diagnostic::do_not_recommend]
+            impl $is for $t {}
+        )*
     )*};
 }
 
