@@ -15,20 +15,53 @@ use crate::{
 
 /// A type whose values are the documents of a collection: derive it.
 ///
+/// The [derive](derive@crate::Document) lists its attributes; here each of them is used.
+///
 /// ```
+/// use std::collections::BTreeMap;
+///
 /// use odm::prelude::*;
 ///
 /// #[derive(Debug, Serialize, Deserialize, Document)]
-/// #[document(collection = "parts")]
+/// #[document(collection = "parts", index(name, -size.width), index(process; sparse))]
+/// #[serde(rename_all = "camelCase")]
 /// struct Part {
 ///     #[serde(rename = "_id")]
-///     id: i64,
-///     #[index(unique)]
+///     id: PartId,
+///     #[index(unique, name = "numbers")]
 ///     number: String,
 ///     name: String,
+///     process: Option<Process>,
+///     #[embed]
+///     size: Size,
+///     #[embed(max = 20)]
+///     tags: Vec<String>,
+///     #[embed(unbounded)]
+///     remarks: Vec<String>,
+///     #[embed]
+///     prices: BTreeMap<String, i64>,
+///     #[reference]
+///     like: Option<Ref<Part>>,
+///     #[reference(max = 100)]
+///     inside: Vec<Ref<Part>>,
+///     #[index(expire_after_seconds = 86_400, partial = |p| p.name().eq("sample"))]
+///     made_at: DateTime,
 /// }
 ///
+/// /// A newtype, here of an id.
+/// #[derive(Debug, Clone, Serialize, Deserialize, Embedded)]
+/// struct PartId(i64);
+///
+/// /// One value.
+/// #[derive(Debug, Serialize, Deserialize, Embedded)]
+/// enum Process { Cast, Forged }
+///
+/// /// An embedded struct.
+/// #[derive(Debug, Serialize, Deserialize, Embedded)]
+/// struct Size { width: i64, height: i64 }
+///
 /// assert_eq!(Part::COLLECTION, "parts");
+/// assert_eq!(format!("{:?}", Part::fields().made_at().exists()), r#"Filter({ "madeAt": { "$exists": true } })"#);
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no document",
