@@ -1,7 +1,7 @@
 //! What derived code calls. Not part of the API.
 
 pub use std::{
-    option::Option::{self, None, Some},
+    option::Option::{self, Some},
     result::Result::Ok,
     time::Duration,
     vec::Vec,
@@ -12,11 +12,11 @@ pub use crate::{
     backend::operation::{Direction, Index},
     document::{Document, Embedded, Stored, kind},
     field::{Field, FromPath, Ordered, Path, Place, role, shape},
-    projection::{Holds, Projection, ProjectionOf},
-    query::{Filter, IntoKey},
+    projection::{Projection, ProjectionOf},
+    query::IntoKey,
     schema::{Closed, Contains, Model, Schema, is_first_on_its_collection},
 };
-use crate::{error::too_many, field::Date, query::IntoFilter};
+use crate::{error::too_many, field::Date, projection::Holds, query::IntoFilter};
 
 /// Whether a field's attribute fits its type: each is implemented by the kinds of types that it is for, `T` is there for
 /// the message.

@@ -75,7 +75,11 @@ impl<M: 'static, T: Stored, V: Stored, R: 'static, S: 'static> Map<M, T, V, R, S
 }
 
 /// Maps whose single keys an update can remove.
-#[diagnostic::on_unimplemented(message = "`{Self}` is no map", label = "has no keys to remove")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no map",
+    label = "has no keys to remove",
+    note = "`unset` removes an `Option` field, `pull` elements of an array"
+)]
 pub trait Keyed: Stored {}
 
 impl<T: Stored> Stored for BTreeMap<String, T> {

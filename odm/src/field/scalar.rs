@@ -18,7 +18,8 @@ pub trait Ordered {}
 /// What can be asked for prefixes and patterns.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no text",
-    label = "prefixes and patterns are for `String`"
+    label = "prefixes and patterns are for `String`",
+    note = "use `eq`, `is_in`, or `between` for what has an order"
 )]
 pub trait Text {}
 #[diagnostic::do_not_recommend]
@@ -36,7 +37,11 @@ pub trait Numeric {}
 pub trait Bits {}
 
 /// What `touch` can set to the server's time.
-#[diagnostic::on_unimplemented(message = "`{Self}` is no date", label = "cannot hold a time")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no date",
+    label = "cannot hold a time",
+    note = "a date is a `DateTime` or an `Option<DateTime>`"
+)]
 pub trait Date {}
 #[diagnostic::do_not_recommend]
 impl Date for DateTime {}

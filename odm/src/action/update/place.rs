@@ -58,7 +58,8 @@ unsigned!(u32, u64);
 /// Arrays, to which elements are appended and from which they are taken.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no array",
-    label = "has no elements to append or to remove"
+    label = "has no elements to append or to remove",
+    note = "an array is a `Vec`; `set` changes a single value"
 )]
 pub trait List: Stored {
     /// The type of the elements.
