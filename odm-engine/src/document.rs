@@ -10,12 +10,15 @@ use crate::value;
 /// The largest document, in bytes.
 pub(crate) const MAX_BYTES: usize = 16 << 20;
 
+/// By how many bytes MongoDB lets its own messages exceed the limit.
+const MAX_EXCESS: usize = 16 << 10;
+
 /// The document as it is stored: valid, not too large, with an `_id` that comes first.
 ///
 /// # Errors
 /// Malformed or too deeply nested bytes, too large a document, an `_id` that cannot be one.
 pub(crate) fn prepare(document: RawDocumentBuf) -> Result<RawDocumentBuf> {
-    check_size(&document)?;
+    check_size(&document, code::BAD_VALUE)?;
     value::check(&document)?;
     let first = document.iter_elements().next().transpose()?;
     let is_first = first.is_some_and(|element| element.key().as_str() == "_id");
@@ -29,7 +32,7 @@ pub(crate) fn prepare(document: RawDocumentBuf) -> Result<RawDocumentBuf> {
         }
         None => with_id_first(RawBsonRef::ObjectId(ObjectId::new()), &document)?,
     };
-    check_size(&prepared)?;
+    check_size(&prepared, code::BAD_VALUE)?;
     Ok(prepared)
 }
 
@@ -40,14 +43,20 @@ pub(crate) fn id(document: &RawDocument) -> Result<RawBsonRef<'_>> {
         .ok_or_else(|| Error::damaged("a document has no _id"))
 }
 
-/// Refuses a document that is larger than [`MAX_BYTES`].
-pub(crate) fn check_size(document: &RawDocument) -> Result<()> {
+/// Refuses a document that is larger than [`MAX_BYTES`]; with `slightly` if not by much, as MongoDB
+/// has a number for each operation then.
+pub(crate) fn check_size(document: &RawDocument, slightly: i32) -> Result<()> {
     let size = document.as_bytes().len();
-    if size > MAX_BYTES {
-        let message = format!("the document has {size} bytes, and {MAX_BYTES} are the most it can");
-        return Err(Error::server(code::DOCUMENT_TOO_LARGE, message));
+    if size <= MAX_BYTES {
+        return Ok(());
     }
-    Ok(())
+    let code = if size > MAX_BYTES + MAX_EXCESS {
+        code::DOCUMENT_TOO_LARGE
+    } else {
+        slightly
+    };
+    let message = format!("the document has {size} bytes, and {MAX_BYTES} are the most it can");
+    Err(Error::server(code, message))
 }
 
 /// Appends a field whose name is known to be without a zero byte.
@@ -63,8 +72,12 @@ fn check_id(id: RawBsonRef<'_>) -> Result<()> {
         let message = format!("The '_id' value cannot be of type {name}");
         return Err(Error::server(code::INVALID_ID_FIELD, message));
     }
-    let inner = id.as_document().and_then(|id| id.iter_elements().next());
-    if let Some(element) = inner.transpose()? {
+    id.as_document().map_or(Ok(()), refuse_dollars)
+}
+
+fn refuse_dollars(document: &RawDocument) -> Result<()> {
+    for element in document.iter_elements() {
+        let element = element?;
         let name = element.key().as_str();
         if name.starts_with('$') {
             let message = format!(
@@ -72,6 +85,10 @@ fn check_id(id: RawBsonRef<'_>) -> Result<()> {
             );
             return Err(Error::server(code::ID_NOT_STORABLE, message));
         }
+        element
+            .value()?
+            .as_document()
+            .map_or(Ok(()), refuse_dollars)?;
     }
     Ok(())
 }

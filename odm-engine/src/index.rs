@@ -2,6 +2,7 @@
 
 mod definition;
 pub(crate) mod keys;
+mod partial;
 mod specification;
 
 use std::cmp::Ordering;

@@ -105,7 +105,7 @@ impl Overlay {
         if old.as_bytes() == new.as_bytes() {
             return Ok(());
         }
-        document::check_size(new)?;
+        document::check_size(new, code::UPDATE_TOO_LARGE)?;
         let mut entries = Vec::with_capacity(collection.indexes.len());
         for state in collection.indexes.iter().skip(1) {
             let (before, after) = (keys_of(state, old)?, keys_of(state, new)?);

@@ -74,13 +74,14 @@ impl Path {
         walk_document(&self.parts, document, leaf, visit)
     }
 
-    /// The value at this path if no array lies on the way.
+    /// The value at this path, arrays on the way being entered by position only.
     pub(crate) fn get<'d>(&self, document: &'d RawDocument) -> Option<RawBsonRef<'d>> {
-        let (last, way) = self.parts.split_last()?;
-        let parent = way.iter().try_fold(document, |document, part| {
-            value::get(document, &part.name)?.as_document()
-        })?;
-        value::get(parent, &last.name)
+        let root = RawBsonRef::Document(document);
+        self.parts.iter().try_fold(root, |value, part| match value {
+            RawBsonRef::Document(document) => value::get(document, &part.name),
+            RawBsonRef::Array(array) => value::items(array).nth(part.index?),
+            _ => None,
+        })
     }
 
     /// The values that `distinct` collects: leaf arrays give their elements instead of themselves.

@@ -7,6 +7,7 @@
 //! { "name": 1, "comments": { "$slice": -3 } }
 //! ```
 
+mod computed;
 mod parse;
 mod positional;
 mod slice;

@@ -133,10 +133,14 @@ fn parse_direction(name: &str, value: RawBsonRef<'_>) -> Result<Direction> {
 /// Checks a path that sorts, projections and index keys name.
 ///
 /// # Errors
-/// Empty paths and components, and components that look like operators.
+/// Empty paths and components, components that look like operators, and too many of them.
 pub(crate) fn check_field_path(path: &str) -> Result<()> {
     if path.is_empty() {
         return Err(Error::server(40352, "a field path cannot be empty"));
+    }
+    if path.split('.').count() > value::MAX_DEPTH {
+        let message = format!("a field path can have {} components", value::MAX_DEPTH);
+        return Err(Error::server(15, message));
     }
     if path.ends_with('.') {
         return Err(Error::server(
@@ -193,6 +197,8 @@ mod tests {
         assert_eq!(code(rawdoc! { "a": 0 }), Some(15975));
         assert_eq!(code(rawdoc! { "a": "up" }), Some(15974));
         assert_eq!(code(rawdoc! { "": 1 }), Some(40352));
+        let long = bson::raw::CString::try_from("a.".repeat(1000)).unwrap();
+        assert_eq!(code([(long, 1)].into_iter().collect()), Some(15));
         let both = Sort::parse(&rawdoc! { "a": 1, "b": 1 }).unwrap();
         assert_eq!(
             both.key(&rawdoc! { "a": [1], "b": [2] })

@@ -2,7 +2,7 @@
 //!
 //! An update is parsed once into operations on paths. To apply it, paths with `$`, `$[]` and
 //! `$[name]` are resolved against the document as it was, then every operation runs in the order
-//! of the paths on a [`Node`](node::Node) tree, of which only what changes is decoded. Each
+//! of the paths on a [`Node`] tree, of which only what changes is decoded. Each
 //! operator is a file of this module, listed in [`parse`]'s registry.
 
 mod add_to_set;
@@ -170,7 +170,8 @@ fn with_id_first(document: &RawDocument) -> RawDocumentBuf {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use bson::rawdoc;
+    use bson::{Document, bson, rawdoc};
+    use proptest::prelude::*;
 
     /// Applies an update to a document that an empty filter has found.
     pub(super) fn updated(
@@ -262,5 +263,69 @@ pub(super) mod tests {
             document,
             rawdoc! { "_id": 7, "a": { "b": 1 }, "d": 2, "e": 3 }
         );
+    }
+
+    fn any_value() -> impl Strategy<Value = bson::Bson> {
+        let scalar = prop_oneof![
+            Just(bson::Bson::Null),
+            (-3..4).prop_map(bson::Bson::Int32),
+            (-3..4_i64).prop_map(bson::Bson::Int64),
+            Just(bson!(0.5)),
+            Just(bson!("x")),
+        ];
+        scalar.prop_recursive(3, 12, 3, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(bson::Bson::Array),
+                prop::collection::btree_map("[ab]", inner, 0..3)
+                    .prop_map(|fields| bson::Bson::Document(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    fn any_operation() -> impl Strategy<Value = (&'static str, String, bson::Bson)> {
+        let operator = prop::sample::select(vec![
+            "$addToSet",
+            "$bit",
+            "$inc",
+            "$max",
+            "$min",
+            "$mul",
+            "$pop",
+            "$pull",
+            "$pullAll",
+            "$push",
+            "$rename",
+            "$set",
+            "$unset",
+        ]);
+        let operand = prop_oneof![
+            any_value(),
+            Just(bson!({ "or": 2 })),
+            Just(bson!("b.a")),
+            any_value().prop_map(|value| bson!({ "$each": [value] })),
+        ];
+        (operator, r"[ab](\.([ab]|[0-3]|\$\[\])){0,3}", operand)
+    }
+
+    proptest! {
+        #[test]
+        fn updates_keep_documents_whole(
+            a in any_value(),
+            b in any_value(),
+            operations in prop::collection::vec(any_operation(), 1..4),
+        ) {
+            let document = RawDocumentBuf::try_from(&bson::doc! { "_id": 1, "a": a, "b": b }).unwrap();
+            let mut update = Document::new();
+            for (operator, path, operand) in operations {
+                let paths = update.entry(operator.to_owned()).or_insert_with(|| bson!({}));
+                paths.as_document_mut().unwrap().insert(path, operand);
+            }
+            let update = RawDocumentBuf::try_from(&update).unwrap();
+            if let Ok(changed) = updated(document, update) {
+                prop_assert!(value::check(&changed).is_ok());
+                prop_assert_eq!(value::get(&changed, "_id"), Some(RawBsonRef::Int32(1)));
+                prop_assert_eq!(with_id_first(&changed), changed);
+            }
+        }
     }
 }

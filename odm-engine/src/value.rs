@@ -1,6 +1,7 @@
 //! BSON values as the engine sees them: their order, their types, and safe iteration.
 
 mod decimal;
+mod lookup;
 mod number;
 
 use std::cmp::Ordering;
@@ -11,6 +12,7 @@ use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 use crate::{Error, Result};
 
 pub(crate) use decimal::Decimal;
+pub(crate) use lookup::get;
 pub(crate) use number::Number;
 
 /// How deep documents may nest.
@@ -114,15 +116,6 @@ pub(crate) fn fields(document: &RawDocument) -> impl Iterator<Item = (&str, RawB
 /// The elements of an array in order. Iteration ends at bytes that are not BSON.
 pub(crate) fn items(array: &RawArray) -> impl Iterator<Item = RawBsonRef<'_>> {
     array.into_iter().map_while(|item| item.ok())
-}
-
-/// The value of a field. Bytes that are not BSON hide what follows them.
-pub(crate) fn get<'d>(document: &'d RawDocument, key: &str) -> Option<RawBsonRef<'d>> {
-    document
-        .iter_elements()
-        .map_while(|element| element.ok())
-        .find(|element| element.key().as_str() == key)
-        .and_then(|element| element.value().ok())
 }
 
 /// Checks that every byte of a document is BSON and that it does not nest deeper than
@@ -240,6 +233,7 @@ fn compare_arrays(a: &RawArray, b: &RawArray) -> Ordering {
 mod tests {
     use super::*;
     use bson::{RawBson, doc, rawdoc};
+    use proptest::prelude::*;
 
     #[test]
     fn types_are_ordered_before_values() {
@@ -281,5 +275,35 @@ mod tests {
         };
         assert!(check(&nested(MAX_DEPTH)).is_ok());
         assert_eq!(check(&nested(MAX_DEPTH + 1)).unwrap_err().code(), Some(15));
+    }
+
+    fn any_number() -> impl Strategy<Value = RawBson> {
+        prop_oneof![
+            any::<i32>().prop_map(RawBson::Int32),
+            any::<i64>().prop_map(RawBson::Int64),
+            (-1000..1000_i64).prop_map(RawBson::Int64),
+            any::<f64>().prop_map(RawBson::Double),
+            (-4000..4000).prop_map(|quarters| RawBson::Double(f64::from(quarters) / 4.0)),
+            any::<[u8; 16]>()
+                .prop_map(|bytes| RawBson::Decimal128(bson::Decimal128::from_bytes(bytes))),
+            (-99999..99999_i64, -4..4).prop_map(|(digits, exponent)| {
+                RawBson::Decimal128(format!("{digits}E{exponent}").parse().unwrap())
+            }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_have_one_order(a in any_number(), b in any_number(), c in any_number()) {
+            let order = |a: &RawBson, b: &RawBson| compare(a.as_raw_bson_ref(), b.as_raw_bson_ref());
+            prop_assert_eq!(order(&a, &a), Ordering::Equal);
+            prop_assert_eq!(order(&a, &b), order(&b, &a).reverse());
+            let mut sorted = [&a, &b, &c];
+            sorted.sort_by(|a, b| order(a, b));
+            prop_assert_ne!(order(sorted[0], sorted[2]), Ordering::Greater);
+            if order(sorted[0], sorted[1]).is_lt() || order(sorted[1], sorted[2]).is_lt() {
+                prop_assert_eq!(order(sorted[0], sorted[2]), Ordering::Less);
+            }
+        }
     }
 }

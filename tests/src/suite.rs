@@ -148,7 +148,9 @@ macro_rules! for_every_test {
                 ]
                 write: [
                     a_condition_decides_in_the_same_step,
+                    a_dropped_write_is_finished,
                     a_duplicate_key_is_typed,
+                    a_lost_answer_is_told,
                     an_array_stays_within_its_max,
                     arrays_are_changed,
                     concurrent_inserts_of_one_key_have_one_winner,
@@ -156,6 +158,7 @@ macro_rules! for_every_test {
                     delete_one_and_many,
                     fields_are_set_and_unset,
                     insert_gives_the_document_back,
+                    many_documents_stay_within_their_max,
                     numbers_are_changed,
                     update_many_by_condition,
                 ]
@@ -166,38 +169,52 @@ macro_rules! for_every_test {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path};
+    use std::{
+        fs,
+        path::{Path, PathBuf},
+    };
 
     /// A function that is not in the list would never run.
     #[test]
     fn every_test_is_listed() {
         let list = include_str!("suite.rs");
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/suite");
-        for group in fs::read_dir(dir).expect("the suite").flatten() {
-            let Ok(files) = fs::read_dir(group.path()) else {
-                continue;
-            };
-            for file in files.flatten() {
-                let code = fs::read_to_string(file.path()).expect("a source file");
-                let path = file.path();
-                let module = path
-                    .file_stem()
-                    .and_then(|name| name.to_str())
-                    .expect("a name");
-                let listed = list.split_once(&format!(" {module}: ["));
-                let (_, listed) = listed.unwrap_or_else(|| panic!("{module} is not listed"));
-                let (listed, _) = listed.split_once(']').expect("the end of a list");
-                for test in code
-                    .lines()
-                    .filter_map(|line| line.strip_prefix("pub async fn "))
-                {
-                    let (name, _) = test.split_once('(').expect("a function");
-                    assert!(
-                        listed.contains(&format!(" {name},")),
-                        "{module}::{name} is not listed in suite.rs"
-                    );
-                }
+        for file in rust_files_in_groups(&dir) {
+            let group = name(file.parent().expect("a group"));
+            let (_, listed) = list
+                .split_once(&format!("{group} {{"))
+                .expect("a listed group");
+            let module = name(&file);
+            let listed = listed.split_once(&format!(" {module}: ["));
+            let (_, listed) = listed.unwrap_or_else(|| panic!("{group}::{module} is not listed"));
+            let (listed, _) = listed.split_once(']').expect("the end of a list");
+            let code = fs::read_to_string(&file).expect("a source file");
+            for test in code
+                .lines()
+                .filter_map(|line| line.strip_prefix("pub async fn "))
+            {
+                let (test, _) = test.split_once('(').expect("a function");
+                assert!(
+                    listed.contains(&format!(" {test},")),
+                    "{group}::{module}::{test} is not listed in suite.rs"
+                );
             }
         }
+    }
+
+    fn rust_files_in_groups(dir: &Path) -> Vec<PathBuf> {
+        let entries = |dir: &Path| fs::read_dir(dir).expect("a directory").flatten();
+        let groups = entries(dir)
+            .map(|entry| entry.path())
+            .filter(|path| path.is_dir());
+        groups
+            .flat_map(|group| entries(&group).map(|entry| entry.path()))
+            .collect()
+    }
+
+    fn name(path: &Path) -> &str {
+        path.file_stem()
+            .and_then(|name| name.to_str())
+            .expect("a name")
     }
 }

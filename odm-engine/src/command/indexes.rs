@@ -3,20 +3,33 @@
 use crate::catalog::Collection;
 use crate::command::Reading;
 use crate::error::{Error, Result, code};
-use crate::index::{ID_INDEX, Index};
+use crate::index::{Direction, ID_INDEX, Index};
 use crate::overlay::{Overlay, index_not_found};
+
+/// How many indexes a collection can have, that of `_id` included, as on MongoDB.
+const MAX_INDEXES: usize = 64;
 
 /// Creates the indexes that are not there yet, all or none of them.
 pub(crate) fn create(overlay: &mut Overlay, name: &str, indexes: &[Index]) -> Result<()> {
     for index in indexes {
         index.check()?;
     }
-    refuse_twins(indexes)?;
-    overlay.collection_or_create(name)?;
+    let collection = overlay.collection_or_create(name)?;
+    let mut missing = Vec::new();
     for index in indexes {
+        if !is_id_index(index)? && !exists(&collection, index)? {
+            missing.push(index);
+        }
+    }
+    refuse_twins(&missing)?;
+    for index in missing {
+        // Those before it in the list exist now.
         let collection = overlay.collection_or_create(name)?;
-        if is_id_index(index)? || exists(&collection, index)? {
-            continue;
+        exists(&collection, index)?;
+        if collection.indexes.len() >= MAX_INDEXES {
+            let message =
+                format!("a collection can have {MAX_INDEXES} indexes at most; drop one first");
+            return Err(Error::server(code::CANNOT_CREATE_INDEX, message));
         }
         overlay.build_index(&collection, index.clone())?;
     }
@@ -55,11 +68,21 @@ pub(crate) fn drop(overlay: &mut Overlay, name: &str, index: &str) -> Result<()>
 
 /// Whether this asks for the index that every collection has.
 fn is_id_index(index: &Index) -> Result<bool> {
-    let [(path, direction)] = index.keys.as_slice() else {
+    let is_on_id = matches!(index.keys.as_slice(), [(path, _)] if path == "_id");
+    if !is_on_id {
+        if index.name == "_id_" {
+            let message = "the name _id_ is reserved for the index of _id; choose another one";
+            return Err(Error::bad_value(message));
+        }
         return Ok(false);
-    };
-    if path != "_id" || *direction == crate::index::Direction::Descending {
-        return Ok(false);
+    }
+    if index
+        .keys
+        .iter()
+        .any(|(_, direction)| *direction == Direction::Descending)
+    {
+        let message = "the index of _id is ascending; it can be read in both directions";
+        return Err(Error::bad_value(message));
     }
     if index.unique || index.sparse || index.partial.is_some() {
         let message = "the index of _id takes no options";
@@ -105,7 +128,7 @@ fn is_equivalent(a: &Index, b: &Index) -> bool {
 }
 
 /// Refuses a list that has one index twice.
-fn refuse_twins(indexes: &[Index]) -> Result<()> {
+fn refuse_twins(indexes: &[&Index]) -> Result<()> {
     for (position, index) in indexes.iter().enumerate() {
         if indexes
             .iter()

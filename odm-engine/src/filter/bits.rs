@@ -60,7 +60,10 @@ fn positions(operand: &Operand<'_>) -> Result<Vec<u32>> {
             .map(|item| {
                 let number = Number::from_bson(item).ok_or_else(|| malformed(2))?;
                 let position = number.whole().ok_or_else(|| malformed(2))?;
-                u32::try_from(position).map_err(|_| malformed(2))
+                let position = i32::try_from(position)
+                    .ok()
+                    .and_then(|at| u32::try_from(at).ok());
+                position.ok_or_else(|| malformed(2))
             })
             .collect(),
         RawBsonRef::Binary(binary) => {

@@ -8,9 +8,7 @@ use bson::RawBsonRef;
 
 use super::{CompareOperator, Expression, Membership, Test, parse};
 use crate::path::Path;
-use crate::{Error, value};
-
-type Result<T, E = Error> = std::result::Result<T, E>;
+use crate::{Error, Result, value};
 
 pub(super) fn parse_and(name: &str, value: RawBsonRef<'_>) -> Result<Expression> {
     branches(name, value).map(Expression::And)

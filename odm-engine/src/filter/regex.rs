@@ -19,6 +19,9 @@ use crate::{Error, Result, value};
 /// How much memory one compiled pattern may take.
 const SIZE_LIMIT: usize = 10 << 20;
 
+/// How long a pattern may be, in bytes.
+const MAX_LENGTH: usize = 32764;
+
 /// A compiled pattern.
 #[derive(Debug)]
 pub(crate) struct Regex {
@@ -81,6 +84,10 @@ impl Regex {
             return Err(Error::bad_value(
                 "a regular expression cannot contain a null byte",
             ));
+        }
+        if pattern.len() > MAX_LENGTH {
+            let message = format!("a regular expression can have {MAX_LENGTH} bytes");
+            return Err(Error::server(51091, message));
         }
         let multi_line = options.contains('m');
         let translated = translate::translate(pattern, multi_line, options.contains('x'))?;

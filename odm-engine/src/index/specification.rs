@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::{Direction, Index};
+use super::{Direction, Index, partial};
 use crate::document::append;
 use crate::error::{Error, Result, code};
 use crate::value::{self, Number};
@@ -161,6 +161,9 @@ impl Index {
         if self.sparse && self.partial.is_some() {
             return cannot("cannot mix \"partialFilterExpression\" and \"sparse\" options".into());
         }
+        if let Some(filter) = &self.partial {
+            partial::check(filter)?;
+        }
         if self.expire_after.is_some() && self.keys.len() > 1 {
             return cannot("TTL indexes are single-field indexes".into());
         }
@@ -230,13 +233,22 @@ fn is_reference_part(part: &str) -> bool {
 }
 
 fn parse_expire_after(value: RawBsonRef<'_>) -> Result<Duration> {
+    let cannot = |message: String| Error::server(code::CANNOT_CREATE_INDEX, message);
     let Some(number) = Number::from_bson(value) else {
-        return Err(type_mismatch("expireAfterSeconds", "a number", value));
+        let name = value::type_name(value);
+        return Err(cannot(format!(
+            "expireAfterSeconds must be a number, not of type {name}"
+        )));
     };
-    let seconds = number.truncated().unwrap_or(0);
+    // As on MongoDB, NaN is no time at all.
+    let seconds = if number.is_nan() {
+        0
+    } else {
+        number.truncated().unwrap_or(-1)
+    };
     if !(0..=MAX_EXPIRE_AFTER).contains(&seconds) {
         let message = format!("expireAfterSeconds must be between 0 and {MAX_EXPIRE_AFTER}");
-        return Err(Error::server(code::CANNOT_CREATE_INDEX, message));
+        return Err(cannot(message));
     }
     Ok(Duration::from_secs(seconds.unsigned_abs()))
 }

@@ -87,7 +87,7 @@ impl<'d> Tuples<'d> {
                     }
                     (indexed.value, indexed.rest)
                 }
-                (None, None) => (None, &field.rest[..0]),
+                (None, None) => (None, &[][..]),
             };
             field.rest = rest;
             field.value = value;
@@ -177,7 +177,7 @@ fn index_into<'p, 'd>(array: &'d RawArray, parts: &'p [Part]) -> Option<Indexed<
     let (value, rest) = match (element, rest.is_empty()) {
         (element, true) | (element @ RawBsonRef::Array(_), false) => (Some(element), rest),
         (RawBsonRef::Document(inner), false) => extract(rest, Some(inner)),
-        (_, false) => (None, &rest[..0]),
+        (_, false) => (None, &[][..]),
     };
     Some(Indexed {
         value,
@@ -189,7 +189,9 @@ fn index_into<'p, 'd>(array: &'d RawArray, parts: &'p [Part]) -> Option<Indexed<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::path::Leaf;
     use bson::{Bson, RawBson, RawDocumentBuf, bson, rawdoc};
+    use proptest::prelude::*;
 
     fn keys(paths: &[&str], document: &RawDocumentBuf) -> Result<Vec<Bson>, KeyError> {
         let paths: Vec<_> = paths.iter().map(|path| Path::new(path)).collect();
@@ -244,5 +246,43 @@ mod tests {
         );
         let ambiguous = keys(&["a.0"], &rawdoc! { "a": [{ "0": 1 }] });
         assert_eq!(ambiguous, Err(KeyError::AmbiguousPosition("0".into())));
+    }
+
+    fn any_value() -> impl Strategy<Value = Bson> {
+        let scalar = prop_oneof![Just(Bson::Null), (0..4).prop_map(Bson::Int32)];
+        scalar.prop_recursive(4, 24, 3, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Bson::Array),
+                prop::collection::btree_map("[ab0]", inner, 0..3)
+                    .prop_map(|fields| Bson::Document(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        /// What a filter finds, an index must have a key for.
+        #[test]
+        fn every_value_that_a_filter_sees_has_a_key(a in any_value(), path in r"a(\.[ab01]){0,3}") {
+            let document = RawDocumentBuf::try_from(&bson::doc! { "a": a }).unwrap();
+            let path = Path::new(&path);
+            if let Ok(tuples) = key_tuples(std::slice::from_ref(&path), &document) {
+                // A number also means a field of an element, and is missing there without a key.
+                let by_position = path.parts().iter().any(|part| part.index().is_some());
+                let unseen = path.walk(&document, Leaf::Expand, &mut |value, _| {
+                    if value.is_none() && by_position {
+                        return false;
+                    }
+                    let is_array = matches!(value, Some(RawBsonRef::Array(_)));
+                    let value = value.unwrap_or(RawBsonRef::Null);
+                    let key_of = |tuple: &Vec<Option<RawBsonRef<'_>>>| {
+                        let key = tuple.first().copied().flatten();
+                        value::equal(key.unwrap_or(RawBsonRef::Null), value)
+                    };
+                    // A whole array is looked for by its elements.
+                    !is_array && !tuples.iter().any(key_of)
+                });
+                prop_assert!(!unseen, "{:?}", tuples);
+            }
+        }
     }
 }

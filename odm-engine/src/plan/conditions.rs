@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::filter::{ElemMatch, Expression, Predicate, Test};
+use crate::path::Path;
 
 use super::bounds::Bounds;
 
@@ -59,6 +60,15 @@ impl<'f> Demands<'f> {
                     Ok(())
                 }
             },
+            // A position may lead to an array in an array, which an index holds as one value.
+            Expression::Field(path, Test::ElemMatch(_)) if has_position(path) => Ok(()),
+            // Where a position is also seen as a field's name, it is missing: filters look at both
+            // ways, an index only follows the position.
+            Expression::Field(path, test)
+                if has_position(path) && test.matches(None, &mut None) =>
+            {
+                Ok(())
+            }
             Expression::Field(path, Test::ElemMatch(elements)) => {
                 self.groups += 1;
                 match elements {
@@ -81,7 +91,7 @@ impl<'f> Demands<'f> {
                     return Ok(());
                 };
                 // A position in the element is not the position that an index would follow.
-                if first.index().is_some() {
+                if first.index().is_some() || has_position(path) {
                     return Ok(());
                 }
                 let element = Element {
@@ -120,4 +130,12 @@ impl<'f> Demands<'f> {
         }
         Ok(())
     }
+}
+
+/// Whether a component of the path may be a position in an array.
+fn has_position(path: &Path) -> bool {
+    path.parts()
+        .iter()
+        .skip(1)
+        .any(|part| part.index().is_some())
 }

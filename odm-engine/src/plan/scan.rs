@@ -12,7 +12,8 @@ use crate::key;
 use crate::sort::Sort;
 use crate::store::{KeyRange, Snapshot, View, after_prefix};
 
-/// How many ranges a scan may have; where there would be more, later fields are left unbounded.
+/// How many ranges several fields may have together; where there would be more, later fields are left
+/// unbounded.
 const MAX_RANGES: usize = 10_000;
 
 /// A scan of one index.
@@ -209,7 +210,8 @@ impl Scan {
         for (field, (_, direction)) in self.fields.iter().zip(&self.state.index.keys) {
             let bounds = field.bounds.in_direction(*direction);
             let count = bounds.intervals().len().saturating_mul(prefixes.len());
-            if bounds.is_all() || count > MAX_RANGES {
+            let is_too_many = prefixes.len() > 1 && count > MAX_RANGES;
+            if bounds.is_all() || is_too_many {
                 break;
             }
             if !bounds.are_points() {
@@ -298,6 +300,10 @@ fn one_of<'c>(
 
 /// The fields of the index that have array elements, as far as this state of the database goes.
 fn multikey_fields(view: &View, collection: &Collection, state: &IndexState) -> Result<Vec<usize>> {
+    if state.id == ID_INDEX {
+        // An array cannot be an `_id`.
+        return Ok(Vec::new());
+    }
     let marks = KeyRange::prefix(&key::multikeys(collection.id, state.id));
     let fields = view.range(marks, Direction::Ascending).map(|mark| {
         let (key, _) = mark?;

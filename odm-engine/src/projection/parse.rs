@@ -2,6 +2,7 @@
 
 use bson::{RawBsonRef, RawDocument};
 
+use super::computed;
 use super::slice::Slice;
 use super::tree::{Leaf, Tree};
 use super::{Mode, Projection};
@@ -17,7 +18,7 @@ pub(super) fn projection(projection: &RawDocument) -> Result<Projection> {
     parser.fields("", projection)?;
     let mode = parser.mode.unwrap_or(match parser.id {
         _ if parser.has_elem_match && !parser.has_slice => Mode::Include,
-        Some(true) if !parser.has_slice => Mode::Include,
+        Some(true) => Mode::Include,
         _ => Mode::Exclude,
     });
     Ok(Projection {
@@ -69,7 +70,7 @@ impl Parser {
             | RawBsonRef::Int64(_)
             | RawBsonRef::Double(_)
             | RawBsonRef::Decimal128(_) => self.plain(path, value::is_truthy(value)),
-            _ => Err(computed(path)),
+            _ => Err(computed::by_value(path)),
         }
     }
 
@@ -101,7 +102,9 @@ impl Parser {
                 self.insert(path, Leaf::Slice(Slice::parse(operand)?))
             }
             (Some(("$elemMatch", operand)), None) => self.elem_match(path, operand),
-            (Some((name, _)), None) if name.starts_with('$') => Err(computed(path)),
+            (Some((name, _)), None) if name.starts_with('$') => {
+                Err(computed::by_operator(path, name))
+            }
             _ => self.fields(path, inner),
         }
     }
@@ -168,12 +171,6 @@ impl Parser {
     fn insert(&mut self, path: &str, leaf: Leaf) -> Result<()> {
         self.tree.insert(Path::new(path).parts(), path, leaf)
     }
-}
-
-fn computed(path: &str) -> Error {
-    Error::not_supported(format!(
-        "computed fields in projections, as '{path}', are not supported"
-    ))
 }
 
 #[cfg(test)]

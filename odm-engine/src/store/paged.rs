@@ -6,8 +6,9 @@ use imbl::OrdMap;
 use super::KeyRange;
 use crate::index::Direction;
 
-/// How many entries are copied out of the map at a time.
-const PAGE: usize = 64;
+/// How many entries are copied out of the map at a time: few at first, as most readers want few.
+const FIRST_PAGE: usize = 4;
+const LAST_PAGE: usize = 64;
 
 /// The entries of a map in a range, as an iterator that owns the map.
 ///
@@ -17,6 +18,7 @@ pub(super) struct Paged<V> {
     rest: KeyRange,
     direction: Direction,
     page: VecDeque<(Arc<[u8]>, V)>,
+    page_size: usize,
     exhausted: bool,
 }
 
@@ -28,6 +30,7 @@ impl<V: Clone> Paged<V> {
             rest: range,
             direction,
             page: VecDeque::new(),
+            page_size: FIRST_PAGE,
         }
     }
 
@@ -35,10 +38,13 @@ impl<V: Clone> Paged<V> {
         let entries = self.map.range::<_, [u8]>(self.rest.bounds());
         let copy = |(key, value): (&Arc<[u8]>, &V)| (Arc::clone(key), value.clone());
         match self.direction {
-            Direction::Ascending => self.page.extend(entries.take(PAGE).map(copy)),
-            Direction::Descending => self.page.extend(entries.rev().take(PAGE).map(copy)),
+            Direction::Ascending => self.page.extend(entries.take(self.page_size).map(copy)),
+            Direction::Descending => self
+                .page
+                .extend(entries.rev().take(self.page_size).map(copy)),
         }
-        self.exhausted = self.page.len() < PAGE;
+        self.exhausted = self.page.len() < self.page_size;
+        self.page_size = (self.page_size * 2).min(LAST_PAGE);
         if let Some((last, _)) = self.page.back() {
             match self.direction {
                 Direction::Ascending => {

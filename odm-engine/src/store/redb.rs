@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use redb::{
     Builder, Database, DatabaseError, OwnedAccessGuard, OwnedRange, ReadOnlyTable,
-    ReadableDatabase, StorageError, TableDefinition, TableError,
+    ReadableDatabase, TableDefinition, TableError,
 };
 
 use super::{Bytes, Changes, Entries, KeyRange, Snapshot, Store};

@@ -71,53 +71,15 @@ impl<'d> Node<'d> {
             return Ok(false);
         };
         self.open();
-        match self {
-            Node::Document(fields) => {
-                let found = fields
-                    .iter()
-                    .position(|(key, _)| key.as_str() == name.as_str());
-                let Some(at) = found else {
-                    let Some(created) = edit.missing()? else {
-                        return Ok(false);
-                    };
-                    fields.push((Cow::Owned(name.to_cstring()), Node::nested(rest, created)));
-                    return Ok(true);
-                };
-                let Some((_, child)) = fields.get_mut(at) else {
-                    return Ok(false);
-                };
-                let outcome = child.edit_here(rest, edit)?;
-                if outcome == Outcome::Removed {
-                    fields.remove(at);
-                }
-                Ok(outcome != Outcome::Same)
-            }
-            Node::Array(items) => {
-                let Some(index) = name.index() else {
-                    return self.not_viable(name, edit);
-                };
-                let Some(child) = items.get_mut(index) else {
-                    let Some(created) = edit.missing()? else {
-                        return Ok(false);
-                    };
-                    if index - items.len() > MAX_PADDING {
-                        return Err(Error::bad_value(format!(
-                            "position {index} is more than {MAX_PADDING} past the end of the array"
-                        )));
-                    }
-                    items.resize(index, Node::New(RawBson::Null));
-                    items.push(Node::nested(rest, created));
-                    return Ok(true);
-                };
-                let outcome = child.edit_here(rest, edit)?;
-                if outcome == Outcome::Removed {
-                    // What is removed from an array leaves a hole.
-                    *child = Node::New(RawBson::Null);
-                }
-                Ok(outcome != Outcome::Same)
-            }
-            Node::Original(_) | Node::New(_) => self.not_viable(name, edit),
-        }
+        let outcome = match self {
+            Node::Document(fields) => edit_field(fields, name, rest, edit)?,
+            Node::Array(items) => match name.index() {
+                Some(index) => edit_item(items, index, rest, edit)?,
+                None => self.not_viable(name, edit)?,
+            },
+            Node::Original(_) | Node::New(_) => self.not_viable(name, edit)?,
+        };
+        Ok(outcome != Outcome::Same)
     }
 
     /// The value, copied.
@@ -210,9 +172,9 @@ impl<'d> Node<'d> {
         })
     }
 
-    fn not_viable(&self, name: &Name, edit: &dyn Edit) -> Result<bool> {
+    fn not_viable(&self, name: &Name, edit: &dyn Edit) -> Result<Outcome> {
         if !edit.needs_path() {
-            return Ok(false);
+            return Ok(Outcome::Same);
         }
         let kind = self.with(value::type_name);
         Err(Error::server(
@@ -223,6 +185,55 @@ impl<'d> Node<'d> {
             ),
         ))
     }
+}
+
+fn edit_field<'d>(
+    fields: &mut Vec<(Cow<'d, CStr>, Node<'d>)>,
+    name: &Name,
+    rest: &[Name],
+    edit: &dyn Edit,
+) -> Result<Outcome> {
+    let mut named = fields.iter_mut().enumerate();
+    let found = named.find(|(_, (key, _))| key.as_str() == name.as_str());
+    let Some((at, (_, child))) = found else {
+        let Some(created) = edit.missing()? else {
+            return Ok(Outcome::Same);
+        };
+        fields.push((Cow::Owned(name.to_cstring()), Node::nested(rest, created)));
+        return Ok(Outcome::Modified);
+    };
+    let outcome = child.edit_here(rest, edit)?;
+    if outcome == Outcome::Removed {
+        fields.remove(at);
+    }
+    Ok(outcome)
+}
+
+fn edit_item(
+    items: &mut Vec<Node<'_>>,
+    index: usize,
+    rest: &[Name],
+    edit: &dyn Edit,
+) -> Result<Outcome> {
+    let Some(child) = items.get_mut(index) else {
+        let Some(created) = edit.missing()? else {
+            return Ok(Outcome::Same);
+        };
+        if index - items.len() > MAX_PADDING {
+            return Err(Error::bad_value(format!(
+                "position {index} is more than {MAX_PADDING} past the end of the array"
+            )));
+        }
+        items.resize(index, Node::New(RawBson::Null));
+        items.push(Node::nested(rest, created));
+        return Ok(Outcome::Modified);
+    };
+    let outcome = child.edit_here(rest, edit)?;
+    if outcome == Outcome::Removed {
+        // What is removed from an array leaves a hole.
+        *child = Node::New(RawBson::Null);
+    }
+    Ok(outcome)
 }
 
 #[cfg(test)]

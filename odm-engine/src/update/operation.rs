@@ -68,12 +68,6 @@ impl Operations {
     }
 
     pub(super) fn rename(&mut self, from: &str, to: &str) -> Result<()> {
-        if to.starts_with('$') && !to.contains('.') && to != "$" {
-            return Err(Error::server(
-                52,
-                format!("field names cannot start with '$', as in '{to}'"),
-            ));
-        }
         if Target::parse(from)?.is_dynamic() || Target::parse(to)?.is_dynamic() {
             return Err(Error::bad_value(format!(
                 "$rename of '{from}' cannot use '$' in its paths"
@@ -142,6 +136,18 @@ impl Operations {
             resolved.extend(paths.into_iter().map(|path| (path, &operation.action)));
         }
         resolved.sort_by(|(a, _), (b, _)| a.cmp(b));
+        // As on MongoDB, an upsert may insert what an update may not name.
+        let dollar = |path: &[Name]| {
+            path.first()
+                .is_some_and(|first| first.as_str().starts_with('$'))
+        };
+        if let Some((path, _)) = resolved.iter().find(|(path, _)| !inserting && dollar(path)) {
+            let message = format!(
+                "field names cannot start with '$', as in '{}'",
+                dotted(path)
+            );
+            return Err(Error::server(52, message));
+        }
         for pair in resolved.windows(2) {
             if let [(one, _), (other, _)] = pair
                 && other.starts_with(one)

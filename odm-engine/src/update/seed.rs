@@ -6,20 +6,26 @@ use super::node::{Edit, Node, Outcome};
 use super::target::Name;
 use crate::filter::Filter;
 use crate::path::Path;
-use crate::{Error, Result};
+use crate::{Error, Result, value};
 
 /// The filter's equalities as a document.
 ///
 /// # Errors
 /// Two of them speak of one path, or of a path and something inside it (code 54).
 pub(super) fn document(filter: &Filter) -> Result<RawDocumentBuf> {
-    let equalities = filter.equalities();
+    let mut equalities = filter.equalities();
     check_distinct(equalities.iter().map(|(path, _)| *path))?;
+    // The order of the fields is that of the paths, not that of the filter.
+    equalities.sort_by_key(|(path, _)| path.as_str());
     let empty = RawDocumentBuf::new();
     let mut root = Node::document(&empty);
-    for (path, value) in equalities {
+    for (path, equal) in equalities {
+        if path.parts().len() > value::MAX_DEPTH {
+            let message = format!("documents can nest {} levels deep", value::MAX_DEPTH);
+            return Err(Error::server(15, message));
+        }
         let names = path.parts().iter().map(|part| Name::new(part.name()));
-        root.edit(&names.collect::<Result<Vec<_>>>()?, &Put(value))?;
+        root.edit(&names.collect::<Result<Vec<_>>>()?, &Put(equal))?;
     }
     Ok(root.into_document())
 }

@@ -35,10 +35,15 @@ impl Target {
     /// Reads a path.
     ///
     /// # Errors
-    /// Empty paths and components (code 56), `$` in the first place or twice (code 2).
+    /// Empty paths and components (code 56), `$` in the first place or twice (code 2), and more
+    /// components than documents nest (code 15).
     pub(super) fn parse(path: &str) -> Result<Target> {
         if path.is_empty() {
             return Err(Error::server(56, "an empty update path is not valid"));
+        }
+        if path.split('.').count() > value::MAX_DEPTH {
+            let message = format!("an update path can have {} components", value::MAX_DEPTH);
+            return Err(Error::server(15, message));
         }
         let steps = path.split('.').map(|part| Step::parse(part, path));
         let target = Target(steps.collect::<Result<_>>()?);
@@ -253,5 +258,29 @@ fn array_at<'d>(path: &[Name], value: Option<RawBsonRef<'d>>) -> Result<&'d bson
             "the path '{}' must exist for '$[]' to apply",
             dotted(path)
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn malformed_paths_have_their_codes() {
+        let code = |path: &str| Target::parse(path).unwrap_err().code();
+        assert_eq!(code(""), Some(56));
+        assert_eq!(code("a..b"), Some(56));
+        assert_eq!(code("$.a"), Some(2));
+        assert_eq!(code("a.$.b.$"), Some(2));
+        assert_eq!(code(&"a.".repeat(1_000_000)), Some(15));
+    }
+
+    #[test]
+    fn positions_are_ordered_by_number() {
+        let target = |path| Target::parse(path).unwrap();
+        assert!(target("a.2") < target("a.10"));
+        assert!(target("a.b").conflicts(&target("a.b.c")));
+        assert!(target("a.0.x").conflicts(&target("a.$[].y")));
+        assert!(!target("a.0").conflicts(&target("a.1")));
     }
 }

@@ -19,6 +19,7 @@ mod update;
 use std::{fmt, sync::Arc};
 
 use ::mongodb::{Client, ClientSession, Database, bson::Document};
+use bson::{RawDocument, RawDocumentBuf};
 
 use super::operation::{Count, Delete, Deleted, Find, FindEach, Index, Insert, Update, Updated};
 use super::{Backend, BoxFuture, Capabilities, Cursor, Executor, Transaction};
@@ -169,8 +170,19 @@ impl Backend for MongoDb {
 }
 
 /// A filter or another small document as the driver wants it.
-fn decode(document: &bson::RawDocument) -> Result<Document> {
-    Document::try_from(document).map_err(crate::error::encode)
+///
+/// The server takes a field that stands twice in a document, but the driver's documents hold each once. Losing a
+/// condition would be silent, so that is refused.
+fn decode(document: &RawDocument) -> Result<Document> {
+    let decoded = Document::try_from(document).map_err(crate::error::encode)?;
+    let encoded = RawDocumentBuf::try_from(&decoded).map_err(crate::error::encode)?;
+    if encoded.as_bytes().len() != document.as_bytes().len() {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            "MongoDB's driver cannot send a document in which a field or an operator stands twice: use `$and`",
+        ));
+    }
+    Ok(decoded)
 }
 
 /// A limit as MongoDB wants it. It takes 0 for "no limit", so the caller has answered that one already.

@@ -4,6 +4,7 @@
 mod engine;
 mod failures;
 mod mongodb;
+mod project;
 mod url;
 
 use odm_tests::{Fixture, for_every_test, suite};

@@ -162,6 +162,19 @@ async fn the_largest_document_is_stored() {
     fixture.cleanup().await;
 }
 
+/// The driver would send the last of the two alone.
+#[tokio::test]
+async fn a_condition_that_would_be_lost_is_refused() {
+    let fixture = Fixture::mongodb_standalone().await;
+    let mut filter = rawdoc! {};
+    for bound in [1, 2] {
+        filter.append(bson::raw::cstr!("a"), rawdoc! { "$ne": bound });
+    }
+    let count = Count { filter, ..count() };
+    let error = fixture.backend().count(count).await.unwrap_err();
+    assert!(error.is_unsupported(), "{error}");
+}
+
 /// Text indexes and the like cannot be described, and must not get in the way.
 #[tokio::test]
 async fn other_kinds_of_indexes_are_left_out() {

@@ -1,0 +1,65 @@
+//! odm, on any backend.
+
+use odm::Database;
+
+use super::{Contender, Result};
+use crate::data::{Part, Product, Shop};
+
+pub(crate) struct Odm {
+    name: &'static str,
+    db: Database<Shop>,
+}
+
+impl Odm {
+    pub(crate) async fn open(name: &'static str, url: &str) -> Result<Self> {
+        let db = Database::open(url).await?;
+        db.sync_indexes().await?;
+        Ok(Self { name, db })
+    }
+}
+
+impl Contender for Odm {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    async fn load(&mut self, parts: Vec<Part>) -> Result<()> {
+        self.db.insert_many(parts).await?;
+        Ok(())
+    }
+
+    async fn insert_many(&mut self, products: Vec<Product>) -> Result<()> {
+        self.db.insert_many(products).await?;
+        Ok(())
+    }
+
+    async fn insert(&mut self, product: Product) -> Result<()> {
+        self.db.insert(product).await?;
+        Ok(())
+    }
+
+    async fn get(&mut self, id: i64) -> Result<Product> {
+        Ok(self.db.get(id).await?)
+    }
+
+    async fn find(&mut self, category: i64) -> Result<Vec<Product>> {
+        let products = self
+            .db
+            .find::<Product>()
+            .filter(|p| p.category().eq(category));
+        Ok(products.all().await?)
+    }
+
+    async fn join(&mut self, category: i64) -> Result<Vec<(Product, Vec<Part>)>> {
+        let products = self
+            .db
+            .find::<Product>()
+            .filter(|p| p.category().eq(category));
+        let joined = products.with(|p| p.parts()).all().await?;
+        let owned = |parts: odm::relation::Links<Part>| parts.loaded().cloned().collect();
+        Ok(joined
+            .into_iter()
+            .map(|(product, parts)| (product, owned(parts)))
+            .collect())
+    }
+}

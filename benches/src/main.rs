@@ -1,0 +1,60 @@
+//! What the mapper costs, beside what one would use instead.
+//!
+//! Two pairs: `odm` on its engine beside SQLite with JSONB, and `odm` on MongoDB beside MongoDB's driver by hand. Both of a pair
+//! do the same work on the same data, in turns, so that a busy machine is busy for both; the ratio is the median over
+//! the rounds of one time divided by the other.
+
+mod contender;
+mod data;
+mod measure;
+
+use clap::Parser;
+use contender::{driver::Driver, odm::Odm, sqlite::Sqlite};
+use odm_tests::mongod;
+
+/// The benchmarks of odm, beside SQLite and beside MongoDB's driver.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// How many products are in the database.
+    #[arg(long, default_value_t = 20_000)]
+    products: i64,
+    /// How often each contender does each task.
+    #[arg(long, default_value_t = 15)]
+    rounds: usize,
+    /// Few products and rounds: whether it runs, not how fast.
+    #[arg(long)]
+    quick: bool,
+    /// Leave MongoDB out.
+    #[arg(long)]
+    no_mongodb: bool,
+}
+
+#[tokio::main]
+async fn main() -> contender::Result<()> {
+    let mut arguments = Arguments::parse();
+    if arguments.quick {
+        (arguments.products, arguments.rounds) = (1_000, 3);
+    }
+    let sizes = measure::Sizes {
+        products: arguments.products,
+        rounds: arguments.rounds,
+    };
+    println!(
+        "{} products, {} rounds; medians for one operation",
+        sizes.products, sizes.rounds
+    );
+
+    let files = tempfile::tempdir()?;
+    let url = format!("odm:{}", files.path().join("bench.odm").display());
+    let engine = Odm::open("odm, engine on disk", &url).await?;
+    let sqlite = Sqlite::open(&files.path().join("bench.sqlite"))?;
+    measure::pair(engine, sqlite, sizes).await?;
+
+    if !arguments.no_mongodb {
+        let server = mongod::replica_set().await;
+        let odm = Odm::open("odm, MongoDB", &server.fresh_url()).await?;
+        let driver = Driver::open(&server.fresh_url()).await?;
+        measure::pair(odm, driver, sizes).await?;
+    }
+    Ok(())
+}

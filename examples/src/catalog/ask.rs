@@ -1,0 +1,11 @@
+//! Questions to the catalog.
+
+mod maintainer;
+mod package;
+mod required;
+mod totals;
+
+pub use maintainer::of_maintainer;
+pub use package::package;
+pub use required::{Requirements, most_required};
+pub use totals::{Totals, totals};

@@ -1,0 +1,37 @@
+//! The packages of a maintainer.
+
+use odm::prelude::*;
+
+use crate::catalog::{
+    Db,
+    model::{Maintainer, Package},
+    table::{Table, thousands},
+};
+
+/// The largest packages of each maintainer whose name begins so: two queries, however many maintainers there are.
+///
+/// # Errors
+///
+/// Those of the database.
+pub async fn of_maintainer(db: &Db, name: &str, limit: u64) -> odm::Result<Table<4>> {
+    let maintainers = db
+        .find::<Maintainer>()
+        .filter(|m| m.name().starts_with(name))
+        .sort(|m| m.name().asc())
+        .with_children(
+            Package::by(|p| p.maintainer())
+                .sort(|p| p.size().download().desc())
+                .limit(limit),
+        )
+        .all()
+        .await?;
+
+    let mut table = Table::new(["maintainer", " bytes", "package", "what it is"]);
+    for (maintainer, packages) in &maintainers {
+        for package in packages {
+            let bytes = thousands(package.size.download.unsigned_abs());
+            table.row([&maintainer.name, &bytes, &package.id, &package.summary]);
+        }
+    }
+    Ok(table)
+}

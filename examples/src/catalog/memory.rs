@@ -1,0 +1,14 @@
+//! How much memory the program took.
+
+use std::fs;
+
+/// The most memory that the process had so far, in MB, where the system tells.
+#[must_use]
+pub fn peak() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib * 1024 / 1_000_000)
+}

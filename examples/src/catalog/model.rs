@@ -1,0 +1,99 @@
+//! How the catalog is laid out.
+
+use odm::prelude::*;
+
+/// A package of the index.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "packages")]
+pub struct Package {
+    /// The name; `name=version`, as apt writes it, for the further versions of a name that the index has.
+    #[serde(rename = "_id")]
+    pub id: String,
+    /// What it is, in one line.
+    pub summary: String,
+    /// Which version of it.
+    #[embed]
+    pub version: Version,
+    /// How large it is.
+    #[embed]
+    pub size: Size,
+    /// What it is for.
+    #[reference]
+    #[index]
+    pub section: Ref<Section>,
+    /// Who looks after it.
+    #[reference]
+    #[index]
+    pub maintainer: Ref<Maintainer>,
+    /// What it needs: packages, and names that only other packages provide.
+    #[reference]
+    #[index]
+    pub depends: Vec<Ref<Package>>,
+}
+
+/// The version of a package.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+pub struct Version {
+    /// Such as `1:2.39.5-0+deb12u2`.
+    pub number: String,
+    /// What it runs on, `all` for everything.
+    pub architecture: String,
+}
+
+/// The size of a package.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+pub struct Size {
+    /// In bytes.
+    pub download: i64,
+    /// In KiB; a few packages do not say.
+    pub installed: Option<i64>,
+}
+
+/// Who looks after packages: a person or a team.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "maintainers")]
+pub struct Maintainer {
+    /// The `Maintainer` field as it stands, with the address: two people may have one name.
+    #[serde(rename = "_id")]
+    pub id: String,
+    /// The name alone.
+    #[index]
+    pub name: String,
+}
+
+/// What packages are for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "sections")]
+pub struct Section {
+    /// Such as `games`, or `contrib/games` outside of Debian's main part.
+    #[serde(rename = "_id")]
+    pub id: String,
+    /// The part of the archive: `main`, `contrib` or `non-free`.
+    pub area: String,
+}
+
+/// What was loaded, so that a load that was broken off is not taken for a whole one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "imports")]
+pub struct Import {
+    /// There is one: [`Import::ID`].
+    #[serde(rename = "_id")]
+    pub id: String,
+    /// The file that it came from.
+    pub source: String,
+    /// When all of it was there.
+    pub finished: Option<DateTime>,
+}
+
+impl Import {
+    /// The id of the only one.
+    pub const ID: &str = "catalog";
+}
+
+/// Every model of the catalog.
+#[derive(Debug, Schema)]
+#[schema(models(Package, Maintainer, Section, Import))]
+pub struct Catalog;
+
+/// The catalog's database.
+pub type Db = odm::Database<Catalog>;
