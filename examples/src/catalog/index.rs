@@ -9,7 +9,7 @@
 //! - **Dependency**: a distinct name in `Pre-Depends` and `Depends` of one stanza. Every alternative (`a | b`) counts;
 //!   versions (`(>= 2)`), architectures (`[amd64]`, `:any`) and build profiles (`<…>`) do not make another name of it. A
 //!   name that no package has (a virtual package) counts too: a reference to it is
-//!   [`Missing`](odm::relation::Linked::Missing).
+//!   [`Missing`].
 //!
 //! So Debian 12's `main` for amd64 has, as of July 2026, 63,440 packages of 2,248 maintainers and 282,436 dependencies,
 //! 21,809 of them on `libc6`.
