@@ -4,10 +4,13 @@ mod index;
 mod layout;
 mod serde;
 
-pub(crate) use index::{Direction, IndexAttr, Key, Options, parse_compound, parse_field};
+pub(crate) use index::{
+    Direction, IndexAttr, Key, OPTIONS_BEHIND_A_SEMICOLON, Options, parse_compound, parse_field,
+};
 pub(crate) use layout::Layout;
 pub(crate) use serde::{SerdeContainer, SerdeField};
 
+use proc_macro2::TokenTree;
 use quote::ToTokens;
 use syn::{Attribute, DeriveInput, LitStr, Path, Token, Type, meta::ParseNestedMeta};
 
@@ -39,8 +42,7 @@ impl Container {
             of: None,
         };
         for attr in named(&input.attrs, attribute) {
-            let parsed = attr.parse_nested_meta(|meta| container.setting(&meta, attribute, known));
-            ctxt.ok(parsed);
+            settings(ctxt, attr, |meta| container.setting(meta, attribute, known));
         }
         container
     }
@@ -69,10 +71,10 @@ impl Container {
         match name.as_str() {
             "collection" => {
                 let collection: LitStr = meta.value()?.parse()?;
-                if let Some(reason) = refuse_collection(&collection.value()) {
-                    return Err(syn::Error::new_spanned(&collection, reason));
-                }
+                let refused = refuse_collection(&collection.value())
+                    .map(|reason| syn::Error::new_spanned(&collection, reason));
                 self.collection = Some(collection);
+                refused.map_or(Ok(()), Err)?;
             }
             "index" => self.indexes.push(parse_compound(meta)?),
             "models" => {
@@ -101,6 +103,30 @@ fn refuse_collection(name: &str) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+/// Reads each setting of an attribute; an error in one does not hide those behind it.
+pub(crate) fn settings(
+    ctxt: &mut Ctxt,
+    attr: &Attribute,
+    mut read: impl FnMut(&ParseNestedMeta<'_>) -> syn::Result<()>,
+) {
+    let parsed = attr.parse_nested_meta(|meta| {
+        if let Err(error) = read(&meta) {
+            ctxt.push(error);
+            skip_value(&meta)?;
+        }
+        Ok(())
+    });
+    ctxt.ok(parsed);
+}
+
+/// Goes on to the next setting.
+pub(crate) fn skip_value(meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
+    while !meta.input.is_empty() && !meta.input.peek(Token![,]) {
+        meta.input.parse::<TokenTree>()?;
+    }
+    Ok(())
 }
 
 /// The attributes with this name.

@@ -15,9 +15,14 @@ impl Ctxt {
         self.errors.push(syn::Error::new_spanned(at, message));
     }
 
+    /// An error that was made elsewhere.
+    pub(crate) fn push(&mut self, error: syn::Error) {
+        self.errors.push(error);
+    }
+
     /// The value of a result, or its error kept.
     pub(crate) fn ok<T>(&mut self, result: syn::Result<T>) -> Option<T> {
-        result.map_err(|error| self.errors.push(error)).ok()
+        result.map_err(|error| self.push(error)).ok()
     }
 
     /// Whether there was no error so far.

@@ -4,6 +4,7 @@
 
 pub(crate) mod document;
 pub(crate) mod embedded;
+mod fields;
 pub(crate) mod projection;
 pub(crate) mod schema;
 

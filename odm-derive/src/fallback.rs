@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::DeriveInput;
+use syn::{Data, DeriveInput};
 
 use crate::{
     attr::Container,
@@ -12,6 +12,9 @@ use crate::{
 
 /// A document without fields.
 pub(crate) fn document(input: &DeriveInput) -> TokenStream {
+    if fits_nothing(input) {
+        return TokenStream::new();
+    }
     let (private, quiet) = (krate(input, "document"), quiet());
     let name = &input.ident;
     let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
@@ -31,6 +34,9 @@ pub(crate) fn document(input: &DeriveInput) -> TokenStream {
 
 /// An embedded struct without fields.
 pub(crate) fn embedded(input: &DeriveInput) -> TokenStream {
+    if fits_nothing(input) {
+        return TokenStream::new();
+    }
     let private = krate(input, "embedded");
     let name = &input.ident;
     let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
@@ -45,6 +51,9 @@ pub(crate) fn embedded(input: &DeriveInput) -> TokenStream {
 
 /// A schema of nothing.
 pub(crate) fn schema(input: &DeriveInput) -> TokenStream {
+    if !input.generics.params.is_empty() {
+        return TokenStream::new();
+    }
     let private = krate(input, "schema");
     let name = &input.ident;
     quote! {
@@ -62,8 +71,13 @@ pub(crate) fn projection(_: &DeriveInput) -> TokenStream {
     TokenStream::new()
 }
 
+/// No implementation fits a type with lifetimes, or a union.
+fn fits_nothing(input: &DeriveInput) -> bool {
+    input.generics.lifetimes().next().is_some() || matches!(input.data, Data::Union(_))
+}
+
 /// The path of the crate, as far as the attribute can be read; its errors are reported elsewhere.
 fn krate(input: &DeriveInput, attribute: &str) -> TokenStream {
-    let known = ["collection", "index", "models"];
+    let known = ["collection", "index", "models", "of"];
     private(&Container::parse(&mut Ctxt::default(), input, attribute, &known).krate)
 }

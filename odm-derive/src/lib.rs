@@ -9,44 +9,109 @@ mod expand;
 mod fallback;
 mod model;
 mod rename;
+mod self_type;
 
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
 
-/// Makes a struct the model of a collection's documents.
+/// Makes a struct the model of a collection's documents. The trait of the same name has an example of every attribute.
 ///
-/// On the struct: `#[document(collection = "…")]`, and `index(field, -other.below; unique, …)` for each compound index.
+/// The struct has named fields and derives serde's `Serialize` and `Deserialize`; the field that serde calls `_id` is the
+/// id. Type parameters are fine (`struct Batch<T: Embedded>`, with `#[serde(bound = "")]`), lifetimes are not.
 ///
-/// On its fields: `#[embed]` for an embedded struct or a map, `#[embed(max = N)]` or `#[embed(unbounded)]` for an array,
-/// `#[reference]` for a `Ref` or an array of them, `#[index]` with `unique`, `sparse`, `descending`,
-/// `expire_after_seconds = N`, `partial = |m| …` and `name = "…"`. The `_id` is the field that serde calls so.
+/// # On the struct: `#[document(…)]`
+///
+/// | setting | says |
+/// |---|---|
+/// | `collection = "parts"` | where the documents are; there is no default |
+/// | `index(host, -time; unique)` | an index over these fields, in this order, `-` for descending; through embedded structs by `outer.inner`; its options stand behind the semicolon |
+/// | `crate = mapper` | the path of the crate `odm`, if it has another name |
+///
+/// # On a field
+///
+/// | attribute | says |
+/// |---|---|
+/// | `#[embed]` | an embedded struct or a map, or an `Option` of one |
+/// | `#[embed(max = N)]` | an array of at most `N` elements; every write keeps to it |
+/// | `#[embed(unbounded)]` | an array that grows without end; a document holds 16 MB at most |
+/// | `#[reference]` | a `Ref`, an `Option<Ref>` or a `Vec<Ref>` |
+/// | `#[reference(max = N)]` | a `Vec<Ref>` of at most `N` elements |
+/// | `#[index]`, `#[index(…)]` | an index over this field, with options |
+///
+/// A field of one value (a number, a text, a date, an enum, a newtype) has neither `#[embed]` nor `#[reference]`.
+///
+/// # The options of an index
+///
+/// | option | says |
+/// |---|---|
+/// | `unique` | no two documents have the same |
+/// | `sparse` | documents without the field are left out |
+/// | `partial = \|m\| m.name().exists()` | only documents that meet the condition |
+/// | `descending` | largest first, for an index of one field |
+/// | `expire_after_seconds = N` | documents are deleted so long after the date in the field |
+/// | `name = "…"` | its name; made of its fields otherwise |
+///
+/// # serde
+///
+/// `rename`, `rename_all`, `default`, `alias`, `skip`, `skip_serializing_if` and `bound` mean what serde says, everywhere a
+/// field has a name. Whatever would write a document otherwise than it is read or asked for is refused: `flatten`, `with`
+/// and its like (put them on a newtype that derives `Embedded`), other names for writing than for reading,
+/// `skip_serializing` or `skip_deserializing` alone, `deny_unknown_fields`, and `transparent`, `from` and `into` on a
+/// document.
 #[proc_macro_derive(Document, attributes(document, embed, reference, index))]
 pub fn document(input: TokenStream) -> TokenStream {
-    let input = parse_macro_input!(input as DeriveInput);
-    run(&input, expand::document::expand, fallback::document)
+    run(
+        parse_macro_input!(input as DeriveInput),
+        expand::document::expand,
+        fallback::document,
+    )
 }
 
-/// Makes a struct one that can be embedded in documents; an enum or a newtype becomes a single value.
+/// Makes a type one that can stand in a document.
 ///
-/// On its fields: `#[embed]` and `#[reference]`, as for `Document`.
+/// A struct with named fields is embedded: its fields can be asked for and updated one by one. They may have `#[embed]`
+/// and `#[reference]`, as for `Document`; indexes are declared by the document. An enum, a newtype, and a struct that
+/// serde stores as something else (`transparent`, `from`, `into`) is one value, asked for and set as a whole; a newtype
+/// can be an `_id`, and compared by order if what is inside can.
+///
+/// A struct may hold itself (`replies: Vec<Comment>`); two structs that hold each other are not supported yet.
+///
+/// `#[embedded(crate = mapper)]` says the path of the crate `odm`, if it has another name.
 #[proc_macro_derive(Embedded, attributes(embedded, embed, reference, index))]
 pub fn embedded(input: TokenStream) -> TokenStream {
-    let input = parse_macro_input!(input as DeriveInput);
-    run(&input, expand::embedded::expand, fallback::embedded)
+    run(
+        parse_macro_input!(input as DeriveInput),
+        expand::embedded::expand,
+        fallback::embedded,
+    )
 }
 
-/// Makes a unit struct the schema of a database: `#[schema(models(Product, Part))]`.
+/// Makes a struct without parameters the schema of a database: `#[schema(models(Product, Part))]`.
+///
+/// It is an error if a model refers to one that is not there, if two are on one collection, and if one is there twice.
+///
+/// `#[schema(crate = mapper)]` says the path of the crate `odm`, if it has another name.
 #[proc_macro_derive(Schema, attributes(schema))]
 pub fn schema(input: TokenStream) -> TokenStream {
-    let input = parse_macro_input!(input as DeriveInput);
-    run(&input, expand::schema::expand, fallback::schema)
+    run(
+        parse_macro_input!(input as DeriveInput),
+        expand::schema::expand,
+        fallback::schema,
+    )
 }
 
 /// Makes a struct hold some fields of a model's documents: `#[projection(of = Product)]`.
+///
+/// It derives serde's `Deserialize`, and each field has the name, the stored name and the type that it has in the model.
+///
+/// `#[projection(crate = mapper)]` says the path of the crate `odm`, if it has another name.
 #[proc_macro_derive(Projection, attributes(projection))]
 pub fn projection(input: TokenStream) -> TokenStream {
-    let input = parse_macro_input!(input as DeriveInput);
-    run(&input, expand::projection::expand, fallback::projection)
+    run(
+        parse_macro_input!(input as DeriveInput),
+        expand::projection::expand,
+        fallback::projection,
+    )
 }
 
 /// What an expansion gives: code, or that there were errors.
@@ -55,7 +120,8 @@ type Fallback = fn(&DeriveInput) -> proc_macro2::TokenStream;
 
 /// On an error the code is what could be made of the rest, or the fallback, so that uses of the type give no errors of
 /// their own.
-fn run(input: &DeriveInput, expand: Expand, fallback: Fallback) -> TokenStream {
+fn run(input: DeriveInput, expand: Expand, fallback: Fallback) -> TokenStream {
+    let input = &self_type::write_out(input);
     let mut ctxt = ctxt::Ctxt::default();
     let expanded = expand(&mut ctxt, input);
     let code = expanded.unwrap_or_else(|| fallback(input));

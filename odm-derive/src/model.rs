@@ -1,7 +1,6 @@
-//! The input of `Document` and `Embedded`, understood.
+//! The input of `Document` and `Embedded`: parsed, and checked as far as the input alone tells.
 
-use proc_macro2::TokenStream;
-use quote::{ToTokens, format_ident, quote};
+use quote::format_ident;
 use syn::{
     Attribute, Data, DeriveInput, Fields, Ident, Token, Type, Visibility, ext::IdentExt,
     punctuated::Punctuated,
@@ -54,70 +53,6 @@ impl<'a> Model<'a> {
     pub(crate) fn fields_ident(&self) -> Ident {
         format_ident!("{}Fields", self.input.ident.unraw())
     }
-
-    /// The generated checks that each field's type fits its attribute.
-    pub(crate) fn layout_checks(&self, private: &TokenStream) -> TokenStream {
-        let checks = self.fields.iter().map(|field| {
-            let ty = field.ty;
-            let check = match &field.layout {
-                Layout::Plain => quote!(plain),
-                Layout::Embed => quote!(embeds),
-                Layout::EmbedMany(_) => quote!(embeds_many),
-                Layout::Reference(_) => quote!(refers),
-            };
-            quote!(#private::#check::<#ty>();)
-        });
-        let (impl_generics, _, where_clause) = self.input.generics.split_for_impl();
-        quote! {
-            const _: () = {
-                #[allow(dead_code, clippy::extra_unused_type_parameters, clippy::missing_const_for_fn, reason = "only compiled")]
-                fn layout #impl_generics () #where_clause { #(#checks)* }
-            };
-        }
-    }
-
-    /// The generated body of `validate`, for a value `self` and the path before its fields.
-    pub(crate) fn validation(&self, private: &TokenStream, path: &TokenStream) -> TokenStream {
-        let checks = self
-            .fields
-            .iter()
-            .filter(|field| !field.layout.is_plain())
-            .map(|field| {
-                let (ident, stored) = (field.ident, &field.stored);
-                let len = field.layout.max().map(
-                    |max| quote!(#private::validate_len(&self.#ident, &path.then(#stored), #max)?;),
-                );
-                quote! {
-                    #len
-                    #private::validate(&self.#ident, &path.then(#stored))?;
-                }
-            })
-            .collect::<TokenStream>();
-        if checks.is_empty() {
-            return quote!(#private::Ok(()));
-        }
-        quote! {
-            let path = #path;
-            #checks
-            #private::Ok(())
-        }
-    }
-
-    /// The types that may refer to other models, for the bounds of `Closed`.
-    pub(crate) fn closed_types(&self) -> impl Iterator<Item = &'a Type> {
-        self.fields
-            .iter()
-            // A type inside itself asks for nothing new, and the compiler would go round in a circle.
-            .filter(|field| !field.layout.is_plain() && !mentions(field.ty, &self.input.ident))
-            .map(|field| field.ty)
-    }
-
-    /// The generated answer to whether a stored value may hold a field elsewhere, or not at all.
-    pub(crate) fn rewrites(&self, private: &TokenStream) -> TokenStream {
-        let own = self.serde.default || self.fields.iter().any(|field| field.rewrites);
-        let nested = self.closed_types();
-        quote!(#own #(|| <#nested as #private::Stored>::REWRITES)*)
-    }
 }
 
 impl<'a> Field<'a> {
@@ -155,69 +90,10 @@ impl<'a> Field<'a> {
             rewrites: !serde.aliases.is_empty() || serde.default,
         })
     }
-
-    /// Its accessor in a field tree: a place in `model` with this role and shape, at `path`.
-    pub(crate) fn accessor(
-        &self,
-        private: &TokenStream,
-        path: &TokenStream,
-        [model, role, shape]: [&TokenStream; 3],
-    ) -> TokenStream {
-        let (ident, vis, ty, stored) = (self.ident, self.vis, self.ty, &self.stored);
-        let docs = if self.docs.is_empty() {
-            let text = format!("The field `{stored}`.");
-            quote!(#[doc = #text])
-        } else {
-            let docs = &self.docs;
-            quote!(#(#docs)*)
-        };
-        let step = match self.layout.max() {
-            Some(max) => quote!(then_bounded(#stored, #max)),
-            None => quote!(then(#stored)),
-        };
-        quote! {
-            #docs
-            #[must_use]
-            #vis fn #ident(&self) -> <#ty as #private::Stored>::Fields<#model, #role, #shape> {
-                #private::FromPath::from_path(#path.#step)
-            }
-        }
-    }
-}
-
-/// The input of `Projection`: names and types, without layout.
-pub(crate) struct Projected<'a> {
-    pub(crate) fields: Vec<ProjectedField<'a>>,
-}
-
-/// A field that is read.
-pub(crate) struct ProjectedField<'a> {
-    pub(crate) ident: &'a Ident,
-    pub(crate) ty: &'a Type,
-    pub(crate) stored: String,
-}
-
-impl<'a> Projected<'a> {
-    pub(crate) fn parse(ctxt: &mut Ctxt, input: &'a DeriveInput) -> Option<Self> {
-        let container = SerdeContainer::parse(ctxt, &input.attrs);
-        let fields = named_fields(ctxt, input, "Projection")?
-            .iter()
-            .filter_map(|field| {
-                let ident = field.ident.as_ref()?;
-                let serde = SerdeField::parse(ctxt, &field.attrs);
-                (!serde.skip).then(|| ProjectedField {
-                    ident,
-                    ty: &field.ty,
-                    stored: stored_name(ident, &serde, &container),
-                })
-            })
-            .collect();
-        Some(Self { fields })
-    }
 }
 
 /// The fields of a struct that has names for them.
-fn named_fields<'a>(
+pub(crate) fn named_fields<'a>(
     ctxt: &mut Ctxt,
     input: &'a DeriveInput,
     what: &str,
@@ -234,16 +110,20 @@ fn named_fields<'a>(
                 ),
             );
         }
-        Data::Enum(_) | Data::Union(_) => ctxt.error(
-            &input.ident,
-            format!("`{what}` is for structs in this version: put the enum into a field"),
+        Data::Enum(data) => ctxt.error(
+            data.enum_token,
+            format!("`{what}` is for structs: put the enum into a field of one"),
+        ),
+        Data::Union(data) => ctxt.error(
+            data.union_token,
+            format!("`{what}` is for structs: serde cannot store a union"),
         ),
     }
     None
 }
 
 /// The name under which serde writes a field.
-fn stored_name(ident: &Ident, field: &SerdeField, container: &SerdeContainer) -> String {
+pub(crate) fn stored_name(ident: &Ident, field: &SerdeField, container: &SerdeContainer) -> String {
     let name = ident.unraw().to_string();
     match (&field.rename, container.rename_all) {
         (Some(rename), _) => rename.value(),
@@ -282,15 +162,4 @@ fn refuse_name(stored: &str) -> Option<String> {
         return None;
     };
     Some(reason.to_owned())
-}
-
-fn mentions(ty: &Type, ident: &Ident) -> bool {
-    fn any(tokens: TokenStream, ident: &Ident) -> bool {
-        tokens.into_iter().any(|token| match token {
-            proc_macro2::TokenTree::Ident(other) => other == *ident || other == "Self",
-            proc_macro2::TokenTree::Group(group) => any(group.stream(), ident),
-            _ => false,
-        })
-    }
-    any(ty.to_token_stream(), ident)
 }

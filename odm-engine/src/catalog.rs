@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf};
 use imbl::OrdMap;
 
+use crate::direction::Direction;
 use crate::document::append;
 use crate::error::{Error, Result, code};
-use crate::index::{Direction, ID_INDEX, Index, IndexState};
+use crate::index::{ID_INDEX, Index, IndexState};
 use crate::key::{self, RecordId};
 use crate::store::{Changes, KeyRange, Snapshot, View};
 

@@ -10,12 +10,15 @@ use crate::value;
 /// The largest document, in bytes.
 pub(crate) const MAX_BYTES: usize = 16 << 20;
 
+/// By how many bytes MongoDB lets its own messages exceed the limit.
+const MAX_EXCESS: usize = 16 << 10;
+
 /// The document as it is stored: valid, not too large, with an `_id` that comes first.
 ///
 /// # Errors
 /// Malformed or too deeply nested bytes, too large a document, an `_id` that cannot be one.
 pub(crate) fn prepare(document: RawDocumentBuf) -> Result<RawDocumentBuf> {
-    check_size(&document)?;
+    check_size(&document, code::BAD_VALUE)?;
     value::check(&document)?;
     let first = document.iter_elements().next().transpose()?;
     let is_first = first.is_some_and(|element| element.key().as_str() == "_id");
@@ -29,7 +32,7 @@ pub(crate) fn prepare(document: RawDocumentBuf) -> Result<RawDocumentBuf> {
         }
         None => with_id_first(RawBsonRef::ObjectId(ObjectId::new()), &document)?,
     };
-    check_size(&prepared)?;
+    check_size(&prepared, code::BAD_VALUE)?;
     Ok(prepared)
 }
 
@@ -40,14 +43,20 @@ pub(crate) fn id(document: &RawDocument) -> Result<RawBsonRef<'_>> {
         .ok_or_else(|| Error::damaged("a document has no _id"))
 }
 
-/// Refuses a document that is larger than [`MAX_BYTES`].
-pub(crate) fn check_size(document: &RawDocument) -> Result<()> {
+/// Refuses a document that is larger than [`MAX_BYTES`]; with `slightly` if not by much, as MongoDB
+/// has a number for each operation then.
+pub(crate) fn check_size(document: &RawDocument, slightly: i32) -> Result<()> {
     let size = document.as_bytes().len();
-    if size > MAX_BYTES {
-        let message = format!("the document has {size} bytes, and {MAX_BYTES} are the most it can");
-        return Err(Error::server(code::DOCUMENT_TOO_LARGE, message));
+    if size <= MAX_BYTES {
+        return Ok(());
     }
-    Ok(())
+    let code = if size > MAX_BYTES + MAX_EXCESS {
+        code::DOCUMENT_TOO_LARGE
+    } else {
+        slightly
+    };
+    let message = format!("the document has {size} bytes, and {MAX_BYTES} are the most it can");
+    Err(Error::server(code, message))
 }
 
 /// Appends a field whose name is known to be without a zero byte.

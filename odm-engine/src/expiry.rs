@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn the_age_is_subtracted_and_the_partial_filter_kept() {
-        let index = Index::new([("at", crate::index::Direction::Ascending)])
+        let index = Index::new([("at", crate::direction::Direction::Ascending)])
             .partial(rawdoc! { "a": 1 })
             .expire_after(Duration::from_secs(2));
         let filter = expired(&index, DateTime::from_millis(5_000)).unwrap();

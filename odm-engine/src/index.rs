@@ -5,30 +5,13 @@ pub(crate) mod keys;
 mod partial;
 mod specification;
 
-use std::cmp::Ordering;
 use std::time::Duration;
 
 use bson::RawDocumentBuf;
 
 pub(crate) use definition::{ID_INDEX, IndexState};
 
-/// The order of a field in an index, or of a walk through one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// Smallest first.
-    Ascending,
-    /// Greatest first.
-    Descending,
-}
-
-impl Direction {
-    pub(crate) fn apply(self, order: Ordering) -> Ordering {
-        match self {
-            Direction::Ascending => order,
-            Direction::Descending => order.reverse(),
-        }
-    }
-}
+use crate::direction::Direction;
 
 /// The definition of an index.
 ///

@@ -1,4 +1,25 @@
-//! An embedded BSON document store with MongoDB's semantics.
+//! An embedded BSON document store with MongoDB's semantics, in one file or in memory.
+//!
+//! ```
+//! use bson::rawdoc;
+//! use odm_engine::{Database, Direction, Find, Index};
+//!
+//! # fn main() -> odm_engine::Result<()> {
+//! let db = Database::memory(); // or `Database::open("shop.odm")?`
+//! db.create_indexes("parts", &[Index::new([("name", Direction::Ascending)])])?;
+//! db.insert("parts", vec![rawdoc! { "name": "wheel", "price": 5 }, rawdoc! { "name": "axle", "price": 9 }])?;
+//!
+//! let cheap = Find { filter: rawdoc! { "price": { "$lt": 7 } }, ..Find::default() };
+//! let found: Vec<_> = db.find("parts", &cheap)?.collect::<Result<_, _>>()?;
+//! assert_eq!(found.len(), 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Calls block and may come from any thread. Readers see a snapshot and never wait for writers; a write that returned is
+//! on the disk. What the engine does not offer is an error that names it.
+//!
+//! The modules below are in reading order; each uses only those further down.
 
 mod database;
 mod expiry;
@@ -13,6 +34,7 @@ mod projection;
 mod sort;
 mod update;
 
+mod direction;
 mod path;
 mod value;
 
@@ -32,6 +54,7 @@ pub use command::{
 };
 pub use cursor::Cursor;
 pub use database::Database;
+pub use direction::Direction;
 pub use error::{DuplicateKey, Error, ErrorKind, Result};
-pub use index::{Direction, Index};
+pub use index::Index;
 pub use transaction::Transaction;

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use bson::RawDocument;
 
 use crate::catalog::{Catalog, Collection, check_name};
+use crate::direction::Direction;
 use crate::document;
 use crate::error::{Error, Result, code};
 use crate::index::keys::{Keys, duplicate_error, keys_of};
-use crate::index::{Direction, Index, IndexState};
+use crate::index::{Index, IndexState};
 use crate::key::{self, RecordId};
 use crate::store::{Changes, KeyRange, Snapshot, View};
 
@@ -105,7 +106,7 @@ impl Overlay {
         if old.as_bytes() == new.as_bytes() {
             return Ok(());
         }
-        document::check_size(new)?;
+        document::check_size(new, code::UPDATE_TOO_LARGE)?;
         let mut entries = Vec::with_capacity(collection.indexes.len());
         for state in collection.indexes.iter().skip(1) {
             let (before, after) = (keys_of(state, old)?, keys_of(state, new)?);

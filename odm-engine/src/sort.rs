@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use bson::{RawBson, RawBsonRef, RawDocument};
 
-use crate::index::Direction;
+use crate::direction::Direction;
 use crate::path::{KeyError, Path, key_tuples};
 use crate::value::{self, Number};
 use crate::{Error, Result};

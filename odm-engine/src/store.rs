@@ -18,8 +18,8 @@ pub(crate) use bytes::Bytes;
 pub(crate) use range::{KeyRange, after_prefix};
 pub(crate) use view::View;
 
+use crate::direction::Direction;
 use crate::error::Result;
-use crate::index::Direction;
 
 /// A keyspace that outlives the process, or pretends to.
 pub(crate) trait Store: Send + Sync {

@@ -1,7 +1,7 @@
 //! What derived code calls. Not part of the API.
 
 pub use std::{
-    option::Option::{self, None, Some},
+    option::Option::{self, Some},
     result::Result::Ok,
     time::Duration,
     vec::Vec,
@@ -12,105 +12,102 @@ pub use crate::{
     backend::operation::{Direction, Index},
     document::{Document, Embedded, Stored, kind},
     field::{Field, FromPath, Ordered, Path, Place, role, shape},
-    projection::{Holds, Projection},
-    query::{Filter, IntoKey},
+    projection::{Projection, ProjectionOf},
+    query::IntoKey,
     schema::{Closed, Contains, Model, Schema, is_first_on_its_collection},
 };
-use crate::{error::too_many, field::Date, query::IntoFilter};
+use crate::{error::too_many, field::Date, projection::Holds, query::IntoFilter};
 
-/// A field without an attribute.
-#[diagnostic::on_unimplemented(
-    message = "how is a `{Self}` stored? Its field needs an attribute that says so",
-    label = "more than one value",
-    note = "`#[embed]` for an embedded struct or a map, `#[embed(max = N)]` or `#[embed(unbounded)]` for an array, `#[reference]` for a `Ref` or an array of them"
-)]
-pub trait Plain {}
-#[diagnostic::do_not_recommend]
-impl<T: Stored<Kind = kind::Value>> Plain for T {}
-
-/// A field with `#[embed]`.
-#[diagnostic::on_unimplemented(
-    message = "`#[embed]` is for embedded structs and maps, not for a `{Self}`",
-    label = "neither an embedded struct nor a map",
-    note = "an array says how long it can get: `#[embed(max = N)]`, or `#[embed(unbounded)]`; a `Ref` is a `#[reference]`; a single value needs no attribute"
-)]
-pub trait Embeds {}
-#[diagnostic::do_not_recommend]
-impl<T: Stored<Kind: Whole>> Embeds for T {}
-
-/// The kinds of `#[embed]`.
-pub trait Whole {}
-impl Whole for kind::Struct {}
-impl Whole for kind::Map {}
-
-/// A field with `#[embed(max = …)]` or `#[embed(unbounded)]`.
-#[diagnostic::on_unimplemented(
-    message = "only an array has a length: a `{Self}` has neither `max` nor `unbounded`",
-    label = "no array of embedded values",
-    note = "an array of `Ref` is a `#[reference]`"
-)]
-pub trait EmbedsMany {}
-#[diagnostic::do_not_recommend]
-impl<T: Stored<Kind = kind::Array>> EmbedsMany for T {}
-
-/// A field with `#[reference]`.
-#[diagnostic::on_unimplemented(
-    message = "`#[reference]` is for `Ref<…>`, `Option<Ref<…>>` and `Vec<Ref<…>>`, not for a `{Self}`",
-    label = "no reference"
-)]
-pub trait Refers {}
-#[diagnostic::do_not_recommend]
-impl<T: Stored<Kind: Referring>> Refers for T {}
-
-/// The kinds of `#[reference]`.
-pub trait Referring {}
-impl Referring for kind::Reference {}
-impl Referring for kind::References {}
-
-/// An array that is counted against its `max`.
-#[diagnostic::on_unimplemented(
-    message = "only an array has a `max`, not a `{Self}`",
-    label = "no array"
-)]
-pub trait Counted {
-    /// How many elements it has.
-    fn count(&self) -> usize;
-}
-impl<T> Counted for Vec<T> {
-    fn count(&self) -> usize {
-        self.len()
-    }
-}
-impl<T> Counted for Option<Vec<T>> {
-    fn count(&self) -> usize {
-        self.as_ref().map_or(0, Vec::len)
-    }
+/// Whether a field's attribute fits its type: each is implemented by the kinds of types that it is for, `T` is there for
+/// the message.
+macro_rules! layouts {
+    ($($(#[$attr:meta])* $layout:ident: $($kind:ident)*;)*) => {$(
+        $(#[$attr])*
+        pub trait $layout<T> {
+            fn check() {}
+        }
+        $(
+            #[diagnostic::do_not_recommend]
+            impl<T> $layout<T> for kind::$kind {}
+        )*
+    )*};
 }
 
-// One function for each question, so that the compiler's answer is at the type that the user wrote.
-pub fn plain<T: Plain>() {}
-pub fn embeds<T: Embeds>() {}
-pub fn embeds_many<T: EmbedsMany>() {}
-pub fn refers<T: Refers>() {}
+layouts! {
+    /// A field without an attribute.
+    #[diagnostic::on_unimplemented(
+        message = "how is a `{T}` stored? Its field needs an attribute that says so",
+        label = "more than one value, or a reference",
+        note = "`#[embed]` for an embedded struct or a map, `#[embed(max = N)]` or `#[embed(unbounded)]` for an array, `#[reference]` for a `Ref` or an array of them"
+    )]
+    Plain: Value;
+
+    /// A field with `#[embed]`.
+    #[diagnostic::on_unimplemented(
+        message = "`#[embed]` is for an embedded struct or a map, not for a `{T}`",
+        label = "neither an embedded struct nor a map",
+        note = "an array says how long it can get: `#[embed(max = N)]`, or `#[embed(unbounded)]`; a `Ref` is a `#[reference]`; a single value needs no attribute"
+    )]
+    Embeds: Struct Map;
+
+    /// A field with `#[embed(max = N)]` or `#[embed(unbounded)]`.
+    #[diagnostic::on_unimplemented(
+        message = "`max` and `unbounded` are for an array of embedded values, not for a `{T}`",
+        label = "no array of embedded values",
+        note = "an embedded struct or a map has `#[embed]` alone; an array of `Ref` is a `#[reference]`; a single value needs no attribute"
+    )]
+    EmbedsMany: Array;
+
+    /// A field with `#[reference]`.
+    #[diagnostic::on_unimplemented(
+        message = "`#[reference]` is for `Ref<…>`, `Option<Ref<…>>` and `Vec<Ref<…>>`, not for a `{T}`",
+        label = "no reference",
+        note = "an embedded struct or a map has `#[embed]`; a single value needs no attribute"
+    )]
+    Refers: Reference References;
+
+    /// A field with `#[reference(max = N)]`.
+    #[diagnostic::on_unimplemented(
+        message = "only an array of references has a `max`, not a `{T}`",
+        label = "no array of references",
+        note = "leave the `max` out"
+    )]
+    RefersMany: References;
+}
+
+/// The field that is stored as `_id`.
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` cannot be an `_id`",
+    label = "no type of ids",
+    note = "an id is an `ObjectId`, a `Uuid`, a `String`, an `i32`, `i64`, `u32` or `u64`, or a newtype of one that derives `Embedded`"
+)]
+pub trait Identifies<T> {
+    fn check() {}
+}
+#[diagnostic::do_not_recommend]
+impl<T: Document, K: IntoKey<T>> Identifies<T> for K {}
+
+/// What a field of a model holds.
+pub struct Held<T>(std::marker::PhantomData<T>);
+
+impl<T> Held<T> {
+    /// A projection may hold it as a `P`.
+    pub fn fits<P: Holds<T>>(&self) {}
+}
+
+pub fn value_of<F: Place>(_: F) -> Held<F::Value> {
+    Held(std::marker::PhantomData)
+}
+
+/// The compiler's answer is at the type that the user wrote.
 pub fn closed<S: Schema, T: Closed<S>>() {}
-pub fn holds<P: Holds<F::Value>, F: Place>(_: F) {}
-
-/// Checks a value below `path`.
-///
-/// # Errors
-///
-/// What the value's type finds.
-pub fn validate<T: Stored>(value: &T, path: &Path) -> Result<()> {
-    value.validate(path)
-}
 
 /// Checks the length of an array.
 ///
 /// # Errors
 ///
 /// [`TooManyElements`](crate::ErrorKind::TooManyElements).
-pub fn validate_len<T: Counted>(value: &T, path: &Path, max: usize) -> Result<()> {
-    let found = value.count();
+pub fn validate_len(found: usize, path: &Path, max: usize) -> Result<()> {
     if found > max {
         return Err(too_many(max, found).with_path(path.to_string()));
     }

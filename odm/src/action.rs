@@ -9,7 +9,6 @@ mod update;
 
 pub use delete::{Delete, Deleted};
 pub use find::{Find, Rows};
-pub use get::GetMany;
-pub(crate) use get::by_id;
+pub use get::{FindById, Get, GetMany};
 pub use insert::{InsertMany, InsertOne};
 pub use update::{Increment, List, Optional, Update, Updated};

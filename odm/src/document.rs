@@ -10,25 +10,58 @@ use crate::{
     field::{Field, FromPath, Path},
     query::IntoKey,
     relation::{Children, Reference},
-    schema::{Closed, Contains, Model, Schema},
+    schema::{Closed, ContainsTarget, Model},
 };
 
 /// A type whose values are the documents of a collection: derive it.
 ///
+/// The [derive](derive@crate::Document) lists its attributes; here each of them is used.
+///
 /// ```
+/// use std::collections::BTreeMap;
+///
 /// use odm::prelude::*;
 ///
 /// #[derive(Debug, Serialize, Deserialize, Document)]
-/// #[document(collection = "parts")]
+/// #[document(collection = "parts", index(name, -size.width), index(process; sparse))]
+/// #[serde(rename_all = "camelCase")]
 /// struct Part {
 ///     #[serde(rename = "_id")]
-///     id: i64,
-///     #[index(unique)]
+///     id: PartId,
+///     #[index(unique, name = "numbers")]
 ///     number: String,
 ///     name: String,
+///     process: Option<Process>,
+///     #[embed]
+///     size: Size,
+///     #[embed(max = 20)]
+///     tags: Vec<String>,
+///     #[embed(unbounded)]
+///     remarks: Vec<String>,
+///     #[embed]
+///     prices: BTreeMap<String, i64>,
+///     #[reference]
+///     like: Option<Ref<Part>>,
+///     #[reference(max = 100)]
+///     inside: Vec<Ref<Part>>,
+///     #[index(expire_after_seconds = 86_400, partial = |p| p.name().eq("sample"))]
+///     made_at: DateTime,
 /// }
 ///
+/// /// A newtype, here of an id.
+/// #[derive(Debug, Clone, Serialize, Deserialize, Embedded)]
+/// struct PartId(i64);
+///
+/// /// One value.
+/// #[derive(Debug, Serialize, Deserialize, Embedded)]
+/// enum Process { Cast, Forged }
+///
+/// /// An embedded struct.
+/// #[derive(Debug, Serialize, Deserialize, Embedded)]
+/// struct Size { width: i64, height: i64 }
+///
 /// assert_eq!(Part::COLLECTION, "parts");
+/// assert_eq!(format!("{:?}", Part::fields().made_at().exists()), r#"Filter({ "madeAt": { "$exists": true } })"#);
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no document",
@@ -95,6 +128,11 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The operators and fields of a place in `M` that holds it, with the role `R` and the shape `S`.
     type Fields<M: 'static, R: 'static, S: 'static>: FromPath;
 
+    /// The operators and fields of the place that `path` leads to.
+    fn fields<M: 'static, R: 'static, S: 'static>(path: Path) -> Self::Fields<M, R, S> {
+        FromPath::from_path(path)
+    }
+
     /// Whether a stored value may hold a field under another name, or not at all: serde's `alias` and `default`.
     const REWRITES: bool = false;
 
@@ -106,6 +144,11 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
     fn validate(&self, path: &Path) -> Result<()> {
         let _ = path;
         Ok(())
+    }
+
+    /// How many elements it has, if it is an array; 0 otherwise.
+    fn count(&self) -> usize {
+        0
     }
 }
 
@@ -205,7 +248,7 @@ impl<T: Document> Stored for Ref<T> {
     type Fields<M: 'static, R: 'static, S: 'static> = Field<M, Self, R, S>;
 }
 
-impl<S: Schema + Contains<T>, T: Document> Closed<S> for Ref<T> {}
+impl<S: ContainsTarget<T>, T: Document> Closed<S> for Ref<T> {}
 
 impl<T: Document> Clone for Ref<T> {
     fn clone(&self) -> Self {

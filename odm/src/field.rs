@@ -49,20 +49,22 @@ pub mod shape {
 
 /// The roles that an update may write.
 #[diagnostic::on_unimplemented(
-    message = "a field with the role `{Self}` has no setter",
+    message = "no update can change a field with the role `{Self}`",
     label = "cannot be changed by an update",
     note = "the `_id` of a document never changes: insert another document instead"
 )]
 pub trait Settable {}
+#[diagnostic::do_not_recommend]
 impl Settable for role::Own {}
 
 /// The shapes that a sort can use.
 #[diagnostic::on_unimplemented(
     message = "no order by a field inside an array",
-    label = "it has `{Self}` values",
+    label = "there is one value for each element",
     note = "sort by one element, `.at(0)`, or by a field outside of the array"
 )]
 pub trait Sortable {}
+#[diagnostic::do_not_recommend]
 impl Sortable for shape::One {}
 
 /// The shapes that a filter can use.
@@ -72,7 +74,9 @@ impl Sortable for shape::One {}
     note = "leave `all()` out to ask for any element, or use `any(|element| …)`"
 )]
 pub trait Queryable {}
+#[diagnostic::do_not_recommend]
 impl Queryable for shape::One {}
+#[diagnostic::do_not_recommend]
 impl Queryable for shape::Many {}
 
 /// The shapes that an update can write.
@@ -82,7 +86,9 @@ impl Queryable for shape::Many {}
     note = "say `.all()` for every element or `.at(i)` for one, before the field: `p.comments().all().votes()`"
 )]
 pub trait Writable {}
+#[diagnostic::do_not_recommend]
 impl Writable for shape::One {}
+#[diagnostic::do_not_recommend]
 impl Writable for shape::Every {}
 
 /// What is made of a path alone: every field tree.
@@ -127,6 +133,7 @@ impl<M, T, R, S> FromPath for Field<M, T, R, S> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<M, T: Stored, R, S> Place for Field<M, T, R, S> {
     type Scope = M;
     type Value = T;

@@ -42,6 +42,16 @@ pub trait Projection: DeserializeOwned + Send + Sync + 'static {
     }
 }
 
+/// A [`Projection`] of the model `T`: one question for all that can be wrong with it. Derived together with it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no projection of `{T}`",
+    label = "cannot be read from the documents of `{T}`",
+    note = "derive it: `#[derive(Deserialize, Projection)]` with `#[projection(of = {T})]`"
+)]
+pub trait ProjectionOf<T> {}
+#[diagnostic::do_not_recommend]
+impl<T: Document> ProjectionOf<T> for T {}
+
 #[diagnostic::do_not_recommend]
 impl<T: Document> Projection for T {
     type Of = T;
@@ -92,4 +102,5 @@ pub(crate) fn to_raw<P: Projection>(needs: &[String]) -> Result<Option<RawDocume
     label = "not the type that the field has in the model"
 )]
 pub trait Holds<T> {}
+#[diagnostic::do_not_recommend]
 impl<T> Holds<T> for T {}

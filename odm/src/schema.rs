@@ -43,5 +43,15 @@ pub trait Schema: Sized + Send + Sync + 'static {
 )]
 pub trait Contains<T>: Schema {}
 
+/// The schema has the model `T`, which another one refers to.
+#[diagnostic::on_unimplemented(
+    message = "`{T}` is not a model of `{Self}`, but a model of it refers to `{T}`",
+    label = "refers to `{T}`, which is not in the schema",
+    note = "add it: `#[schema(models(…, {T}))]`"
+)]
+pub trait ContainsTarget<T>: Schema {}
+#[diagnostic::do_not_recommend]
+impl<S: Contains<T>, T> ContainsTarget<T> for S {}
+
 /// Every model that `Self` refers to is in the schema `S`.
 pub trait Closed<S: Schema> {}

@@ -3,11 +3,9 @@
 use std::{fmt, marker::PhantomData, sync::Arc};
 
 use crate::{
-    Result,
-    action::{self, Delete, Find, GetMany, InsertMany, InsertOne, Update},
+    action::{Delete, Find, FindById, Get, GetMany, InsertMany, InsertOne, Update},
     backend::Executor,
     document::Document,
-    error,
     query::{Filter, IntoKey},
     schema::{Contains, Schema},
 };
@@ -52,15 +50,11 @@ impl<S: Schema> Session<S> {
     /// # Errors
     ///
     /// [`NotFound`](crate::ErrorKind::NotFound) if there is none; [`find_by_id`](Self::find_by_id) gives an option.
-    pub async fn get<T: Document>(&self, id: impl IntoKey<T> + Send) -> Result<T>
+    pub fn get<T: Document>(&self, id: impl IntoKey<T>) -> Get<T>
     where
         S: Contains<T>,
     {
-        let id = id.into_key();
-        match action::by_id(&*self.executor, &id).await? {
-            Some(document) => Ok(document),
-            None => Err(error::not_found::<T>(&id)),
-        }
+        Get::new(self.executor.clone(), id.into_key())
     }
 
     /// The document with this id, if there is one.
@@ -68,11 +62,11 @@ impl<S: Schema> Session<S> {
     /// # Errors
     ///
     /// Those of the backend, and of a document that does not fit the model.
-    pub async fn find_by_id<T: Document>(&self, id: impl IntoKey<T> + Send) -> Result<Option<T>>
+    pub fn find_by_id<T: Document>(&self, id: impl IntoKey<T>) -> FindById<T>
     where
         S: Contains<T>,
     {
-        action::by_id(&*self.executor, &id.into_key()).await
+        FindById::new(self.executor.clone(), id.into_key())
     }
 
     /// The documents with these ids, in one query: in the order of the ids, with what is missing told.

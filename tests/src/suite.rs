@@ -148,7 +148,9 @@ macro_rules! for_every_test {
                 ]
                 write: [
                     a_condition_decides_in_the_same_step,
+                    a_dropped_write_is_finished,
                     a_duplicate_key_is_typed,
+                    a_lost_answer_is_told,
                     an_array_stays_within_its_max,
                     arrays_are_changed,
                     concurrent_inserts_of_one_key_have_one_winner,
@@ -156,6 +158,7 @@ macro_rules! for_every_test {
                     delete_one_and_many,
                     fields_are_set_and_unset,
                     insert_gives_the_document_back,
+                    many_documents_stay_within_their_max,
                     numbers_are_changed,
                     update_many_by_condition,
                 ]

@@ -1,6 +1,8 @@
 //! Indexes: `#[index(unique)]` on a field, `index(host, -time; unique)` on the struct.
 
-use proc_macro2::Span;
+use std::fmt;
+
+use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use syn::{
     Attribute, ExprClosure, Ident, LitInt, LitStr, Token,
@@ -16,6 +18,7 @@ pub(crate) struct IndexAttr {
 }
 
 /// One key of an index: the names of fields, from the document downwards.
+#[derive(Clone)]
 pub(crate) struct Key {
     pub(crate) path: Vec<Ident>,
     pub(crate) direction: Direction,
@@ -32,11 +35,17 @@ pub(crate) enum Direction {
 pub(crate) struct Options {
     pub(crate) unique: bool,
     pub(crate) sparse: bool,
-    pub(crate) descending: bool,
+    pub(crate) descending: Option<Ident>,
     pub(crate) partial: Option<ExprClosure>,
     pub(crate) expire_after_seconds: Option<LitInt>,
     pub(crate) name: Option<LitStr>,
 }
+
+/// The options without a value.
+const FLAGS: [&str; 3] = ["unique", "sparse", "descending"];
+
+pub(crate) const OPTIONS_BEHIND_A_SEMICOLON: &str =
+    "options of an index stand behind a semicolon: `index(host, -time; unique)`";
 
 /// `#[index]` on a field, with its options.
 pub(crate) fn parse_field(attr: &Attribute) -> syn::Result<Options> {
@@ -50,6 +59,15 @@ pub(crate) fn parse_field(attr: &Attribute) -> syn::Result<Options> {
 pub(crate) fn parse_compound(meta: &ParseNestedMeta<'_>) -> syn::Result<IndexAttr> {
     let content;
     syn::parenthesized!(content in meta.input);
+    let index = content.call(compound);
+    if index.is_err() {
+        // What is left would be an error of its own.
+        content.parse::<TokenStream>()?;
+    }
+    index
+}
+
+fn compound(content: ParseStream<'_>) -> syn::Result<IndexAttr> {
     let mut keys = Vec::new();
     while !content.is_empty() && !content.peek(Token![;]) {
         keys.push(content.parse()?);
@@ -64,10 +82,13 @@ pub(crate) fn parse_compound(meta: &ParseNestedMeta<'_>) -> syn::Result<IndexAtt
         content.parse()?
     };
     if keys.is_empty() {
-        return Err(meta.error("an index has fields: `index(host, -time)`"));
+        return Err(content.error("an index has fields: `index(host, -time)`"));
     }
-    if options.descending {
-        return Err(meta.error("in a compound index each field has its direction: `-time`"));
+    if let Some(descending) = &options.descending {
+        return Err(syn::Error::new_spanned(
+            descending,
+            "in an index of the struct each field has its direction: `-time`",
+        ));
     }
     if keys.len() > 1
         && let Some(seconds) = &options.expire_after_seconds
@@ -92,11 +113,19 @@ impl Parse for Key {
             path.push(input.call(Ident::parse_any)?);
         }
         if input.peek(Token![=]) || input.peek(syn::token::Paren) {
-            return Err(input.error(
-                "options of an index stand behind a semicolon: `index(host, -time; unique)`",
-            ));
+            return Err(input.error(OPTIONS_BEHIND_A_SEMICOLON));
         }
         Ok(Self { path, direction })
+    }
+}
+
+impl IndexAttr {
+    /// An option that was taken for a field, unless there is a field of that name.
+    pub(crate) fn misplaced_option(&self, is_field: impl Fn(&Ident) -> bool) -> Option<&Ident> {
+        self.keys.iter().find_map(|key| match key.path.as_slice() {
+            [name] if FLAGS.iter().any(|flag| name == flag) && !is_field(name) => Some(name),
+            _ => None,
+        })
     }
 }
 
@@ -119,9 +148,14 @@ impl Options {
         match name.to_string().as_str() {
             "unique" => self.unique = true,
             "sparse" => self.sparse = true,
-            "descending" => self.descending = true,
+            "descending" => self.descending = Some(name),
             "partial" => {
                 input.parse::<Token![=]>()?;
+                if !input.peek(Token![|]) {
+                    return Err(input.error(
+                        "a partial index has a condition: `partial = |m| m.name().exists()`",
+                    ));
+                }
                 self.partial = Some(input.parse()?);
             }
             "expire_after_seconds" => {
@@ -166,7 +200,30 @@ impl Options {
 }
 
 impl Key {
+    /// The key of `#[index]` on a field.
+    pub(crate) fn of_field(name: &Ident, options: &Options) -> Self {
+        Self {
+            path: vec![name.clone()],
+            direction: if options.descending.is_some() {
+                Direction::Descending
+            } else {
+                Direction::Ascending
+            },
+        }
+    }
+
     pub(crate) fn span(&self) -> Span {
         self.path.first().map_or_else(Span::call_site, Ident::span)
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path: Vec<_> = self.path.iter().map(Ident::to_string).collect();
+        let sign = match self.direction {
+            Direction::Ascending => "",
+            Direction::Descending => "-",
+        };
+        write!(f, "{sign}{}", path.join("."))
     }
 }

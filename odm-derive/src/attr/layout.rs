@@ -1,9 +1,9 @@
 //! How a field is laid out: `#[embed]`, `#[reference]`, or neither.
 
 use quote::ToTokens;
-use syn::{Attribute, LitInt, Meta, Type};
+use syn::{Attribute, LitInt, Type, meta::ParseNestedMeta};
 
-use super::named;
+use super::{named, settings};
 use crate::ctxt::Ctxt;
 
 /// How a field is laid out.
@@ -12,50 +12,80 @@ pub(crate) enum Layout {
     Plain,
     /// `#[embed]`.
     Embed,
-    /// `#[embed(max = N)]` or `#[embed(unbounded)]`.
-    EmbedMany(Bound),
-    /// `#[reference]`, with `max = N` for an array.
-    Reference(Option<LitInt>),
+    /// `#[embed(max = N)]`, or `#[embed(unbounded)]` without a bound.
+    EmbedMany(Option<LitInt>),
+    /// `#[reference]`.
+    Reference,
+    /// `#[reference(max = N)]`.
+    ReferenceMany(LitInt),
+    /// What it says cannot be: reported already.
+    Wrong,
 }
 
-/// How long an array can get.
-pub(crate) enum Bound {
-    Max(LitInt),
-    Unbounded,
-}
+const SAY_HOW_LONG: &str = "an array says how long it can get: `#[embed(max = N)]`, or `#[embed(unbounded)]` if you mean it";
 
 impl Layout {
     /// What the attributes of a field say.
     pub(crate) fn parse(ctxt: &mut Ctxt, attrs: &[Attribute], ty: &Type) -> Self {
-        let mut layout = Self::Plain;
-        for attr in named(attrs, "embed").chain(named(attrs, "reference")) {
-            if !matches!(layout, Self::Plain) {
-                ctxt.error(
-                    attr,
-                    "a field is either embedded or a reference, and says so once",
-                );
-            }
-            let reference = attr.path().is_ident("reference");
-            if let Some(arguments) = ctxt.ok(Arguments::parse(attr)) {
-                layout = arguments.layout(ctxt, attr, ty, reference);
-            }
-        }
-        if matches!(layout, Self::Plain) && is_vec(ty) {
+        let mut said = named(attrs, "embed").chain(named(attrs, "reference"));
+        let Some(attr) = said.next() else {
+            return Self::without_attribute(ctxt, ty);
+        };
+        if let Some(second) = said.next() {
             ctxt.error(
-                ty,
-                "an array says how long it can get: `#[embed(max = N)]`, or `#[embed(unbounded)]` if you mean it; an \
-                 array of `Ref` is a `#[reference]`",
+                second,
+                "a field is either embedded or a reference, and says so once",
             );
-            // Reported: no second error about the same.
-            layout = Self::EmbedMany(Bound::Unbounded);
+            return Self::Wrong;
         }
-        layout
+        if attr.path().is_ident("reference") {
+            Self::reference(ctxt, attr)
+        } else {
+            Self::embed(ctxt, attr, ty)
+        }
+    }
+
+    fn without_attribute(ctxt: &mut Ctxt, ty: &Type) -> Self {
+        if !is_vec(ty) {
+            return Self::Plain;
+        }
+        ctxt.error(
+            ty,
+            format!("{SAY_HOW_LONG}; an array of `Ref` is a `#[reference]`"),
+        );
+        Self::Wrong
+    }
+
+    fn embed(ctxt: &mut Ctxt, attr: &Attribute, ty: &Type) -> Self {
+        let Some(arguments) = Arguments::parse(ctxt, attr, &["max", "unbounded"]) else {
+            return Self::Wrong;
+        };
+        match (arguments.max, arguments.unbounded) {
+            (Some(_), true) => {
+                ctxt.error(attr, "an array has a `max` or is `unbounded`, not both");
+                Self::Wrong
+            }
+            (None, false) if is_vec(ty) => {
+                ctxt.error(attr, SAY_HOW_LONG);
+                Self::Wrong
+            }
+            (None, false) => Self::Embed,
+            (max, _) => Self::EmbedMany(max),
+        }
+    }
+
+    fn reference(ctxt: &mut Ctxt, attr: &Attribute) -> Self {
+        match Arguments::parse(ctxt, attr, &["max"]) {
+            None => Self::Wrong,
+            Some(arguments) => arguments.max.map_or(Self::Reference, Self::ReferenceMany),
+        }
     }
 
     /// The `max` of an array.
     pub(crate) fn max(&self) -> Option<&LitInt> {
         match self {
-            Self::EmbedMany(Bound::Max(max)) | Self::Reference(Some(max)) => Some(max),
+            Self::EmbedMany(max) => max.as_ref(),
+            Self::ReferenceMany(max) => Some(max),
             _ => None,
         }
     }
@@ -65,6 +95,7 @@ impl Layout {
     }
 }
 
+/// What stands between the parentheses.
 #[derive(Default)]
 struct Arguments {
     max: Option<LitInt>,
@@ -72,53 +103,44 @@ struct Arguments {
 }
 
 impl Arguments {
-    fn parse(attr: &Attribute) -> syn::Result<Self> {
+    /// None if something there is wrong.
+    fn parse(ctxt: &mut Ctxt, attr: &Attribute, known: &[&str]) -> Option<Self> {
         let mut arguments = Self::default();
-        if matches!(attr.meta, Meta::Path(_)) {
-            return Ok(arguments);
+        if matches!(attr.meta, syn::Meta::Path(_)) {
+            return Some(arguments);
         }
-        let reference = attr.path().is_ident("reference");
-        attr.parse_nested_meta(|meta| {
-            if meta.path.is_ident("max") {
-                let max: LitInt = meta.value()?.parse()?;
-                max.base10_parse::<usize>()?;
-                arguments.max = Some(max);
-            } else if meta.path.is_ident("unbounded") && !reference {
-                arguments.unbounded = true;
-            } else {
-                let name = meta.path.to_token_stream();
-                let known = if reference {
-                    "`max = N`"
-                } else {
-                    "`max = N` and `unbounded`"
-                };
-                return Err(meta.error(format!(
-                    "unknown setting `{name}`: this version knows {known} here"
-                )));
-            }
-            Ok(())
-        })?;
-        Ok(arguments)
+        let mut right = true;
+        settings(ctxt, attr, |meta| {
+            let done = arguments.setting(meta, known);
+            right &= done.is_ok();
+            done
+        });
+        right.then_some(arguments)
     }
 
-    fn layout(self, ctxt: &mut Ctxt, attr: &Attribute, ty: &Type, reference: bool) -> Layout {
-        match (reference, self.max, self.unbounded) {
-            (true, max, _) => Layout::Reference(max),
-            (false, Some(_), true) => {
-                ctxt.error(attr, "an array has a `max` or is `unbounded`, not both");
-                Layout::EmbedMany(Bound::Unbounded)
+    fn setting(&mut self, meta: &ParseNestedMeta<'_>, known: &[&str]) -> syn::Result<()> {
+        let name = meta.path.to_token_stream().to_string();
+        match name.as_str() {
+            "max" => {
+                let max: LitInt = meta.value()?.parse()?;
+                if max.base10_parse::<usize>()? == 0 {
+                    return Err(syn::Error::new_spanned(
+                        max,
+                        "an array that may hold nothing is no array: leave the field out, or say at least 1",
+                    ));
+                }
+                self.max = Some(max);
             }
-            (false, Some(max), false) => Layout::EmbedMany(Bound::Max(max)),
-            (false, None, true) => Layout::EmbedMany(Bound::Unbounded),
-            (false, None, false) if is_vec(ty) => {
-                ctxt.error(
-                    attr,
-                    "an array says how long it can get: `#[embed(max = N)]`, or `#[embed(unbounded)]` if you mean it",
-                );
-                Layout::EmbedMany(Bound::Unbounded)
+            "unbounded" if known.contains(&"unbounded") => self.unbounded = true,
+            _ => {
+                let known: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
+                return Err(meta.error(format!(
+                    "unknown setting `{name}`: this version knows {} here",
+                    known.join(" and ")
+                )));
             }
-            (false, None, false) => Layout::Embed,
         }
+        Ok(())
     }
 }
 

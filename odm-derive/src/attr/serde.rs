@@ -1,9 +1,9 @@
 //! serde's attributes: what they say of stored names, and which of them cannot be honoured.
 
 use quote::ToTokens;
-use syn::{Attribute, Lit, LitStr, Token, meta::ParseNestedMeta};
+use syn::{Attribute, LitStr, Token, meta::ParseNestedMeta};
 
-use super::named;
+use super::{named, settings, skip_value};
 use crate::{ctxt::Ctxt, rename::Rule};
 
 /// What serde's attributes say of a type.
@@ -29,8 +29,7 @@ impl SerdeContainer {
     pub(crate) fn parse(ctxt: &mut Ctxt, attrs: &[Attribute]) -> Self {
         let mut found = Self::default();
         for attr in named(attrs, "serde") {
-            let parsed = attr.parse_nested_meta(|meta| found.setting(&meta));
-            ctxt.ok(parsed);
+            settings(ctxt, attr, |meta| found.setting(meta));
         }
         found
     }
@@ -71,8 +70,7 @@ impl SerdeField {
     pub(crate) fn parse(ctxt: &mut Ctxt, attrs: &[Attribute]) -> Self {
         let mut found = Self::default();
         for attr in named(attrs, "serde") {
-            let parsed = attr.parse_nested_meta(|meta| found.setting(&meta));
-            ctxt.ok(parsed);
+            settings(ctxt, attr, |meta| found.setting(meta));
         }
         found
     }
@@ -131,16 +129,4 @@ fn symmetric(meta: &ParseNestedMeta<'_>) -> syn::Result<LitStr> {
             "a field has one name, for writing and for reading: what is written must be what is read",
         )),
     }
-}
-
-/// Skips the value of a setting that makes no difference here.
-fn skip_value(meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
-    if meta.input.peek(Token![=]) {
-        meta.value()?.parse::<Lit>()?;
-    } else if meta.input.peek(syn::token::Paren) {
-        let content;
-        syn::parenthesized!(content in meta.input);
-        content.parse::<proc_macro2::TokenStream>()?;
-    }
-    Ok(())
 }

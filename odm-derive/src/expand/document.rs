@@ -1,12 +1,14 @@
 //! `#[derive(Document)]`.
 
+use std::collections::HashSet;
+
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
-use syn::{DeriveInput, GenericParam, ext::IdentExt, spanned::Spanned};
+use syn::{DeriveInput, GenericParam, Ident, ext::IdentExt, spanned::Spanned};
 
-use super::{private, quiet, where_bounds, with_params};
+use super::{private, quiet, with_params};
 use crate::{
-    attr::{Container, Direction, IndexAttr, Key, Options},
+    attr::{Container, Direction, IndexAttr, Key, OPTIONS_BEHIND_A_SEMICOLON, Options},
     ctxt::Ctxt,
     model::{Field, Model},
 };
@@ -28,8 +30,10 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     }
     if let Some(lifetime) = input.generics.lifetimes().next() {
         ctxt.error(lifetime, "a document owns its values: it has no lifetimes");
+        return None;
     }
     let id = find_id(ctxt, &model)?;
+    let indexes = right_indexes(ctxt, &model, &container.indexes);
     let collection = container
         .collection
         .as_ref()
@@ -37,10 +41,14 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     let private = private(&container.krate);
 
     let fields = fields(&model, id, &private);
-    let implementation = implementation(&model, id, &collection, &container.indexes, &private);
-    let closed = closed(&model, &private);
-    let layout = ctxt.is_clean().then(|| model.layout_checks(&private));
-    Some(quote!(#fields #implementation #closed #layout))
+    let implementation = implementation(&model, id, &collection, &indexes, &private);
+    let closed = model.closed(&private);
+    let checks = ctxt.is_clean().then(|| {
+        let layout = model.layout_checks(&private);
+        let id = id_check(&model, id, &private);
+        quote!(#layout #id)
+    });
+    Some(quote!(#fields #implementation #closed #checks))
 }
 
 fn find_id<'m, 'a>(ctxt: &mut Ctxt, model: &'m Model<'a>) -> Option<&'m Field<'a>> {
@@ -66,6 +74,67 @@ fn find_id<'m, 'a>(ctxt: &mut Ctxt, model: &'m Model<'a>) -> Option<&'m Field<'a
         }
     }
     id
+}
+
+/// The indexes of the struct that can be; the rest is reported.
+fn right_indexes<'c>(
+    ctxt: &mut Ctxt,
+    model: &Model<'_>,
+    compound: &'c [IndexAttr],
+) -> Vec<&'c IndexAttr> {
+    let is_field = |name: &Ident| model.fields.iter().any(|field| field.ident == name);
+    let mut right = Vec::new();
+    for index in compound {
+        match index.misplaced_option(is_field) {
+            Some(option) => ctxt.error(option, OPTIONS_BEHIND_A_SEMICOLON),
+            None => right.push(index),
+        }
+    }
+    // Two of the same keys are one index; only conditions can tell them apart.
+    let mut seen = HashSet::new();
+    for (keys, options, at) in declared(model, &right) {
+        let text: Vec<_> = keys.iter().map(Key::to_string).collect();
+        if options.partial.is_none() && !seen.insert(text.join(", ")) {
+            ctxt.error(at, format!("`{}` has an index already", text.join(", ")));
+        }
+    }
+    right
+}
+
+/// All declared indexes, those of fields first, each with the name to report errors at.
+fn declared<'m>(
+    model: &'m Model<'_>,
+    compound: &'m [&IndexAttr],
+) -> impl Iterator<Item = (Vec<Key>, &'m Options, &'m Ident)> {
+    let of_fields = model.fields.iter().flat_map(|field| {
+        let keys = move |options: &Options| vec![Key::of_field(field.ident, options)];
+        field
+            .indexes
+            .iter()
+            .map(move |options| (keys(options), options, field.ident))
+    });
+    let of_struct = compound.iter().filter_map(|index| {
+        Some((
+            index.keys.clone(),
+            &index.options,
+            index.keys.first()?.path.first()?,
+        ))
+    });
+    of_fields.chain(of_struct)
+}
+
+/// The generated check that the type of the `_id` can be one.
+fn id_check(model: &Model<'_>, id: &Field<'_>, private: &TokenStream) -> TokenStream {
+    let (name, ty) = (&model.input.ident, id.ty);
+    let (impl_generics, own, where_clause) = model.input.generics.split_for_impl();
+    let check = quote_spanned!(ty.span()=> <#ty as #private::Identifies<#name #own>>::check());
+    let quiet = quiet();
+    quote! {
+        const _: () = {
+            #quiet
+            fn id #impl_generics () #where_clause { #check }
+        };
+    }
 }
 
 /// The field tree.
@@ -127,7 +196,7 @@ fn implementation(
     model: &Model<'_>,
     id: &Field<'_>,
     collection: &str,
-    compound: &[IndexAttr],
+    compound: &[&IndexAttr],
     private: &TokenStream,
 ) -> TokenStream {
     let input = model.input;
@@ -142,20 +211,13 @@ fn implementation(
     });
     let rewrites = model.rewrites(private);
     let validation = model.validation(private, &quote!(#private::Path::ROOT));
-    let indexes = model
-        .fields
-        .iter()
-        .flat_map(|field| {
-            field
-                .indexes
-                .iter()
-                .map(move |options| field_index(field, options, private))
-        })
-        .chain(compound.iter().map(|index| compound_index(index, private)));
+    let indexes =
+        declared(model, compound).map(|(keys, options, _)| index(&keys, options, private));
     let quiet = quiet();
     quote! {
         #[automatically_derived]
         #quiet
+        #[diagnostic::do_not_recommend]
         impl #impl_generics #private::Document for #name #names #where_clause {
             type Id = #id_ty;
             type Fields = #ident #names;
@@ -177,22 +239,6 @@ fn implementation(
             }
         }
     }
-}
-
-fn field_index(field: &Field<'_>, options: &Options, private: &TokenStream) -> TokenStream {
-    let key = Key {
-        path: vec![field.ident.clone()],
-        direction: if options.descending {
-            Direction::Descending
-        } else {
-            Direction::Ascending
-        },
-    };
-    index(std::slice::from_ref(&key), options, private)
-}
-
-fn compound_index(attr: &IndexAttr, private: &TokenStream) -> TokenStream {
-    index(&attr.keys, &attr.options, private)
 }
 
 fn index(keys: &[Key], options: &Options, private: &TokenStream) -> TokenStream {
@@ -233,28 +279,4 @@ fn index(keys: &[Key], options: &Options, private: &TokenStream) -> TokenStream 
         #(#set)*
         index
     }}
-}
-
-/// Every model that this one refers to must be in its schema.
-fn closed(model: &Model<'_>, private: &TokenStream) -> TokenStream {
-    let input = model.input;
-    let name = &input.ident;
-    let (decl, _) = with_params(
-        &input.generics,
-        &quote!(__Schema: #private::Schema,),
-        &quote!(),
-    );
-    let (_, names) = with_params(&input.generics, &quote!(), &quote!());
-    let bounds = where_bounds(&input.generics);
-    let types = model.closed_types();
-    let quiet = quiet();
-    quote! {
-        #[automatically_derived]
-        #quiet
-        impl #decl #private::Closed<__Schema> for #name #names
-        where
-            #bounds
-            #(#types: #private::Closed<__Schema>,)*
-        {}
-    }
 }

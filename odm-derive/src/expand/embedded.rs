@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{Data, DeriveInput, Fields, GenericParam, ext::IdentExt};
+use syn::{Data, DeriveInput, Fields, ext::IdentExt};
 
 use super::{private, quiet, where_bounds, with_params};
 use crate::{
@@ -16,6 +16,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     let private = private(&container.krate);
     if let Some(lifetime) = input.generics.lifetimes().next() {
         ctxt.error(lifetime, "an embedded value is owned: it has no lifetimes");
+        return None;
     }
     match &input.data {
         Data::Enum(_) => Some(value(ctxt, input, None, &private)),
@@ -95,6 +96,7 @@ fn tree(model: &Model<'_>, private: &TokenStream) -> TokenStream {
 
         #[automatically_derived]
         #quiet
+        #[diagnostic::do_not_recommend]
         impl #decl #private::Place for #ident #names #where_clause {
             type Scope = __M;
             type Value = #name #own;
@@ -128,19 +130,14 @@ fn implementation(model: &Model<'_>, private: &TokenStream) -> TokenStream {
     let (_, own) = with_params(&input.generics, &quote!(), &quote!());
     let (_, names) = with_params(&input.generics, &quote!(), &quote!(__M, __R, __S,));
     let (impl_generics, _, where_clause) = input.generics.split_for_impl();
-    let (closed_decl, _) = with_params(
-        &input.generics,
-        &quote!(__Schema: #private::Schema,),
-        &quote!(),
-    );
-    let bounds = where_bounds(&input.generics);
+    let closed = model.closed(private);
     let validation = model.validation(private, &quote!(path));
     let rewrites = model.rewrites(private);
-    let types = model.closed_types();
     let quiet = quiet();
     quote! {
         #[automatically_derived]
         #quiet
+        #[diagnostic::do_not_recommend]
         impl #impl_generics #private::Stored for #name #own #where_clause {
             type Kind = #private::kind::Struct;
             type Fields<__M: 'static, __R: 'static, __S: 'static> = #ident #names;
@@ -152,14 +149,11 @@ fn implementation(model: &Model<'_>, private: &TokenStream) -> TokenStream {
         }
 
         #[automatically_derived]
+        #quiet
+        #[diagnostic::do_not_recommend]
         impl #impl_generics #private::Embedded for #name #own #where_clause {}
 
-        #[automatically_derived]
-        impl #closed_decl #private::Closed<__Schema> for #name #own
-        where
-            #bounds
-            #(#types: #private::Closed<__Schema>,)*
-        {}
+        #closed
     }
 }
 
@@ -171,55 +165,76 @@ fn value(
     private: &TokenStream,
 ) -> TokenStream {
     SerdeContainer::parse(ctxt, &input.attrs);
-    for param in &input.generics.params {
-        if let GenericParam::Type(param) = param {
-            ctxt.error(
-                param,
-                "an enum or a newtype that is stored as one value has no type parameters",
-            );
-        }
-    }
     let name = &input.ident;
+    let (impl_generics, own, where_clause) = input.generics.split_for_impl();
+    let (closed_decl, _) = with_params(
+        &input.generics,
+        &quote!(__Schema: #private::Schema,),
+        &quote!(),
+    );
+    let newtype = inner.map(|inner| newtype(input, inner, private));
     let quiet = quiet();
-    // A newtype can be compared by order if what is inside can, and be an id; the bound on all lifetimes lets the
-    // compiler ask that only where it is used.
-    let newtype = inner.map(|inner| {
-        quote! {
-            #[automatically_derived]
-            #[diagnostic::do_not_recommend]
-            impl #private::Ordered for #name where for<'__a> #inner: #private::Ordered {}
-
-            #[automatically_derived]
-            #[diagnostic::do_not_recommend]
-            impl<__T: #private::Document<Id = #name>> #private::IntoKey<__T> for #name {
-                fn into_key(self) -> #name {
-                    self
-                }
-            }
-
-            #[automatically_derived]
-            #[diagnostic::do_not_recommend]
-            impl<__T: #private::Document<Id = #name>> #private::IntoKey<__T> for &#name {
-                fn into_key(self) -> #name {
-                    ::core::clone::Clone::clone(self)
-                }
-            }
-        }
-    });
     quote! {
         #[automatically_derived]
         #quiet
-        impl #private::Stored for #name {
+        #[diagnostic::do_not_recommend]
+        impl #impl_generics #private::Stored for #name #own #where_clause {
             type Kind = #private::kind::Value;
-            type Fields<__M: 'static, __R: 'static, __S: 'static> = #private::Field<__M, #name, __R, __S>;
+            type Fields<__M: 'static, __R: 'static, __S: 'static> = #private::Field<__M, Self, __R, __S>;
         }
 
         #[automatically_derived]
-        impl #private::Embedded for #name {}
+        #quiet
+        #[diagnostic::do_not_recommend]
+        impl #impl_generics #private::Embedded for #name #own #where_clause {}
 
         #[automatically_derived]
-        impl<__Schema: #private::Schema> #private::Closed<__Schema> for #name {}
+        #quiet
+        #[diagnostic::do_not_recommend]
+        impl #closed_decl #private::Closed<__Schema> for #name #own #where_clause {}
 
         #newtype
+    }
+}
+
+/// A newtype has an order if what is inside has one, and can be an id.
+fn newtype(input: &DeriveInput, inner: &syn::Type, private: &TokenStream) -> TokenStream {
+    let name = &input.ident;
+    let (impl_generics, own, where_clause) = input.generics.split_for_impl();
+    let (key_decl, _) = with_params(
+        &input.generics,
+        &quote!(__T: #private::Document<Id = #name #own>,),
+        &quote!(),
+    );
+    let bounds = where_bounds(&input.generics);
+    let quiet = quiet();
+    quote! {
+        // A bound on all lifetimes is asked for only where the implementation is used.
+        #[automatically_derived]
+        #quiet
+        #[diagnostic::do_not_recommend]
+        impl #impl_generics #private::Ordered for #name #own where #bounds for<'__a> #inner: #private::Ordered {}
+
+        #[automatically_derived]
+        #quiet
+        #[diagnostic::do_not_recommend]
+        impl #key_decl #private::IntoKey<__T> for #name #own #where_clause {
+            fn into_key(self) -> Self {
+                self
+            }
+        }
+
+        #[automatically_derived]
+        #quiet
+        #[diagnostic::do_not_recommend]
+        impl #key_decl #private::IntoKey<__T> for &#name #own
+        where
+            #bounds
+            for<'__a> #name #own: ::core::clone::Clone,
+        {
+            fn into_key(self) -> #name #own {
+                ::core::clone::Clone::clone(self)
+            }
+        }
     }
 }

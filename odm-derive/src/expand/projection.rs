@@ -2,14 +2,18 @@
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
-use syn::{DeriveInput, ext::IdentExt, spanned::Spanned};
+use syn::{DeriveInput, Ident, Type, ext::IdentExt, spanned::Spanned};
 
 use super::{private, quiet};
-use crate::{attr::Container, ctxt::Ctxt, model::Projected};
+use crate::{
+    attr::{Container, SerdeContainer, SerdeField},
+    ctxt::Ctxt,
+    model::{named_fields, stored_name},
+};
 
 pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream> {
     let container = Container::parse(ctxt, input, "projection", &["of"]);
-    let projected = Projected::parse(ctxt, input)?;
+    let fields = fields(ctxt, input)?;
     let Some(of) = &container.of else {
         ctxt.error(&input.ident, "of which model? Say `#[projection(of = …)]`");
         return None;
@@ -17,22 +21,24 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     let private = private(&container.krate);
     let name = &input.ident;
     let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
-    let stored = projected.fields.iter().map(|field| &field.stored);
-    let checks = projected.fields.iter().map(|field| {
+    let stored = fields.iter().map(|field| &field.stored);
+    let constant = quote_spanned!(of.span()=> <#of as #private::Document>::MODEL);
+    let tree = quote_spanned!(of.span()=> <#of as #private::Document>::fields());
+    let checks = fields.iter().map(|field| {
         let (ident, ty, stored) = (field.ident, field.ty, &field.stored);
         let rust = ident.unraw().to_string();
         let message = format!(
             "the field is stored under another name in the model than `{stored}`: give both the same `rename` and `rename_all`"
         );
         let accessor = quote_spanned!(ident.span()=> .#ident());
-        let holds = quote_spanned!(ty.span()=> #private::holds::<#ty, _>);
+        let fits = quote_spanned!(ty.span()=> .fits::<#ty>());
         let same = quote_spanned! {ident.span()=>
             const _: () = ::core::assert!(
-                <#of as #private::Document>::MODEL.stores_as(#rust, #stored),
+                #constant.stores_as(#rust, #stored),
                 #message
             );
         };
-        (quote!(#holds(<#of as #private::Document>::fields() #accessor);), same)
+        (quote!(#private::value_of(#tree #accessor) #fits;), same)
     });
     let (types, names): (Vec<_>, Vec<_>) = checks.unzip();
     let quiet = quiet();
@@ -43,10 +49,36 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             type Of = #of;
             const FIELDS: #private::Option<&'static [&'static str]> = #private::Some(&[#(#stored),*]);
         }
+        #[automatically_derived]
+        #[diagnostic::do_not_recommend]
+        impl #impl_generics #private::ProjectionOf<#of> for #name #type_generics #where_clause {}
+
         const _: () = {
             #quiet
             fn types #impl_generics () #where_clause { #(#types)* }
         };
         #(#names)*
     })
+}
+
+/// A field that is read.
+struct Field<'a> {
+    ident: &'a Ident,
+    ty: &'a Type,
+    stored: String,
+}
+
+fn fields<'a>(ctxt: &mut Ctxt, input: &'a DeriveInput) -> Option<Vec<Field<'a>>> {
+    let container = SerdeContainer::parse(ctxt, &input.attrs);
+    let fields = named_fields(ctxt, input, "Projection")?.iter();
+    let read = fields.filter_map(|field| {
+        let ident = field.ident.as_ref()?;
+        let serde = SerdeField::parse(ctxt, &field.attrs);
+        (!serde.skip).then(|| Field {
+            ident,
+            ty: &field.ty,
+            stored: stored_name(ident, &serde, &container),
+        })
+    });
+    Some(read.collect())
 }

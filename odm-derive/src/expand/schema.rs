@@ -1,8 +1,8 @@
 //! `#[derive(Schema)]`.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote, quote_spanned};
-use syn::{DeriveInput, spanned::Spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::{DeriveInput, Type, spanned::Spanned};
 
 use super::{private, quiet};
 use crate::{attr::Container, ctxt::Ctxt};
@@ -11,55 +11,75 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     let container = Container::parse(ctxt, input, "schema", &["models"]);
     if !input.generics.params.is_empty() {
         ctxt.error(&input.generics, "a schema has no parameters");
+        return None;
     }
     let name = &input.ident;
+    let models = once_each(ctxt, &container.models);
+    if models.is_empty() && ctxt.is_clean() {
+        ctxt.error(name, "which models? Say `#[schema(models(…))]`");
+    }
     let private = private(&container.krate);
     let quiet = quiet();
-    for (i, model) in container.models.iter().enumerate() {
-        let text = model.to_token_stream().to_string();
-        let before = container.models.iter().take(i);
-        if before
-            .into_iter()
-            .any(|other| other.to_token_stream().to_string() == text)
-        {
-            ctxt.error(model, "this model is in the schema already");
-        }
-    }
 
-    let models = &container.models;
-    let contains = models.iter().map(|model| {
-        quote_spanned! {model.span()=>
-            #[automatically_derived]
-            impl #private::Contains<#model> for #name {}
-        }
-    });
-    let checks = models.iter().enumerate().map(|(position, model)| {
-        let text = model.to_token_stream().to_string().replace(' ', "");
+    // Each model is named once, by an alias: what is wrong with the name is one error.
+    let aliases: Vec<_> = models
+        .iter()
+        .enumerate()
+        .map(|(i, model)| format_ident!("Model{i}", span = model.span()))
+        .collect();
+    let parts = models.iter().zip(&aliases).enumerate().map(|(position, (model, alias))| {
         let message = format!(
-            "two models on one collection: that of `{text}` belongs to a model before it in `{name}`; give one of them another collection"
+            "two models on one collection: that of `{}` belongs to a model before it in `{name}`; give one of them another collection",
+            text(model),
         );
         quote_spanned! {model.span()=>
+            #quiet
+            type #alias = #model;
+
+            #[automatically_derived]
+            #[diagnostic::do_not_recommend]
+            impl #private::Contains<#alias> for #name {}
+
             const _: () = ::core::assert!(
                 #private::is_first_on_its_collection(<#name as #private::Schema>::MODELS, #position),
                 #message
             );
-            const _: fn() = #private::closed::<#name, #model>;
+            const _: fn() = #private::closed::<#name, #alias>;
         }
     });
     Some(quote! {
-        #[automatically_derived]
-        #quiet
-        impl #private::Schema for #name {
-            const MODELS: &'static [&'static #private::Model] =
-                &[#(&<#models as #private::Document>::MODEL),*];
-            fn indexes() -> #private::Vec<(&'static #private::Model, #private::Vec<#private::Index>)> {
-                ::std::vec![#((
-                    &<#models as #private::Document>::MODEL,
-                    <#models as #private::Document>::indexes(),
-                )),*]
+        const _: () = {
+            #[automatically_derived]
+            #quiet
+            #[diagnostic::do_not_recommend]
+            impl #private::Schema for #name {
+                const MODELS: &'static [&'static #private::Model] =
+                    &[#(&<#aliases as #private::Document>::MODEL),*];
+                fn indexes() -> #private::Vec<(&'static #private::Model, #private::Vec<#private::Index>)> {
+                    ::std::vec![#((
+                        &<#aliases as #private::Document>::MODEL,
+                        <#aliases as #private::Document>::indexes(),
+                    )),*]
+                }
             }
-        }
-        #(#contains)*
-        #(#checks)*
+            #(#parts)*
+        };
     })
+}
+
+/// The models without those that are there twice, which is an error.
+fn once_each<'a>(ctxt: &mut Ctxt, models: &'a [Type]) -> Vec<&'a Type> {
+    let mut known: Vec<&Type> = Vec::new();
+    for model in models {
+        if known.iter().any(|before| text(before) == text(model)) {
+            ctxt.error(model, "this model is in the schema already");
+        } else {
+            known.push(model);
+        }
+    }
+    known
+}
+
+fn text(model: &Type) -> String {
+    model.to_token_stream().to_string().replace(' ', "")
 }

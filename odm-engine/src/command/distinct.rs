@@ -5,9 +5,9 @@ use bson::{RawBson, RawDocument};
 
 use super::Reading;
 use super::matches::Matches;
+use crate::direction::Direction;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
-use crate::index::Direction;
 use crate::key::value::encode;
 use crate::path::Path;
 use crate::plan;

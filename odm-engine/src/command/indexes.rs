@@ -2,8 +2,9 @@
 
 use crate::catalog::Collection;
 use crate::command::Reading;
+use crate::direction::Direction;
 use crate::error::{Error, Result, code};
-use crate::index::{Direction, ID_INDEX, Index};
+use crate::index::{ID_INDEX, Index};
 use crate::overlay::{Overlay, index_not_found};
 
 /// How many indexes a collection can have, that of `_id` included, as on MongoDB.

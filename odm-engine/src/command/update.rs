@@ -62,7 +62,9 @@ pub(crate) fn run(overlay: &mut Overlay, name: &str, command: &Update) -> Result
     }
     if report.matched == 0 && command.upsert {
         let collection = overlay.collection_or_create(name)?;
-        let document = document::prepare(update.upsert(&filter)?)?;
+        let document = update.upsert(&filter)?;
+        document::check_size(&document, code::UPSERT_TOO_LARGE)?;
+        let document = document::prepare(document)?;
         overlay.insert(&collection, &document)?;
         report.upserted_id = Some(document::id(&document)?.into());
     }

@@ -25,3 +25,5 @@ pub(crate) const DOCUMENT_TOO_LARGE: i32 = 10334;
 pub(crate) const DUPLICATE_KEY: i32 = 11000;
 pub(crate) const TOO_MANY_COMPOUND_KEYS: i32 = 13103;
 pub(crate) const AMBIGUOUS_INDEX_KEY: i32 = 16746;
+pub(crate) const UPDATE_TOO_LARGE: i32 = 17419;
+pub(crate) const UPSERT_TOO_LARGE: i32 = 17420;

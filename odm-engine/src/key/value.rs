@@ -26,8 +26,8 @@ use bson::raw::{RawBinaryRef, cstr};
 use bson::spec::BinarySubtype;
 use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 
+use crate::direction::Direction;
 use crate::error::{Error, Result, code};
-use crate::index::Direction;
 use crate::value;
 
 /// Ends documents and arrays; smaller than every tag.

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
-use crate::index::{Direction, IndexState};
+use crate::direction::Direction;
+use crate::index::IndexState;
 use crate::store::KeyRange;
 
 /// A way to candidates for a filter, which still has to be asked about each of them.

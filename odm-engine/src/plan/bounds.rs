@@ -5,9 +5,9 @@ use std::fmt;
 
 use bson::{RawArray, RawBsonRef};
 
+use crate::direction::Direction;
 use crate::error::Result;
 use crate::filter::{CompareOperator, Comparison, Membership, Regex, Test};
-use crate::index::Direction;
 use crate::key::value::{encode, encode_text_prefix, type_bracket};
 use crate::store::after_prefix;
 use crate::value::Number;

@@ -3,8 +3,8 @@ use std::vec::IntoIter;
 
 use super::{Access, IndexAccess};
 use crate::catalog::Collection;
+use crate::direction::Direction;
 use crate::error::{Error, Result};
-use crate::index::Direction;
 use crate::key::{self, RecordId};
 use crate::store::{Bytes, Entries, KeyRange, Snapshot, View};
 

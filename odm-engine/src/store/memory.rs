@@ -6,8 +6,8 @@ use imbl::OrdMap;
 
 use super::paged::Paged;
 use super::{Bytes, Changes, Entries, KeyRange, Snapshot, Store};
+use crate::direction::Direction;
 use crate::error::Result;
-use crate::index::Direction;
 
 type Map = OrdMap<Arc<[u8]>, Arc<[u8]>>;
 

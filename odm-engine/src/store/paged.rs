@@ -4,7 +4,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use super::KeyRange;
-use crate::index::Direction;
+use crate::direction::Direction;
 
 /// How many entries are copied out of the map at a time: few at first, as most readers want few.
 const FIRST_PAGE: usize = 4;

@@ -12,8 +12,8 @@ use redb::{
 };
 
 use super::{Bytes, Changes, Entries, KeyRange, Snapshot, Store};
+use crate::direction::Direction;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::Direction;
 
 /// The table that holds the whole keyspace.
 const TABLE: TableDefinition<'static, &'static [u8], &'static [u8]> =

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::paged::Paged;
 use super::{Bytes, Changes, Entries, KeyRange, Snapshot};
+use crate::direction::Direction;
 use crate::error::Result;
-use crate::index::Direction;
 
 /// A snapshot with changes on top of it: what everything above the store reads.
 ///

@@ -12,7 +12,7 @@ use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument};
 
 use super::node::Node;
 use super::operation::{Operations, Operator};
-use crate::index::Direction;
+use crate::direction::Direction;
 use crate::path::Path;
 use crate::value::{self, Number};
 use crate::{Error, Result};

@@ -1,5 +1,5 @@
 use bson::{RawBsonRef, rawdoc};
-use odm_engine::{Cursor, Database, Delete, Find, FindEach, Transaction};
+use odm_engine::{Cursor, Database, Delete, Find, FindEach, Transaction, Update};
 
 use crate::{all, find};
 
@@ -158,4 +158,22 @@ fn missing_ids_are_made() {
     let first = stored[0].iter().next().unwrap().unwrap();
     assert_eq!(first.0, "_id");
     assert!(matches!(first.1, RawBsonRef::ObjectId(_)));
+}
+
+#[test]
+fn documents_have_a_largest_size() {
+    let database = Database::memory();
+    let of_size = |bytes: usize| {
+        let empty = rawdoc! { "_id": 1, "text": "" }.as_bytes().len();
+        rawdoc! { "_id": 1, "text": "x".repeat(bytes - empty) }
+    };
+    let insert = |bytes| database.insert("c", vec![of_size(bytes)]).unwrap().all();
+    assert_eq!(insert((16 << 20) + 1).unwrap_err().code(), Some(2));
+    assert_eq!(insert(17 << 20).unwrap_err().code(), Some(10334));
+    insert(16 << 20).unwrap();
+    let grow = Update {
+        update: rawdoc! { "$set": { "more": 1 } },
+        ..Update::default()
+    };
+    assert_eq!(database.update("c", &grow).unwrap_err().code(), Some(17419));
 }

@@ -18,7 +18,7 @@ use crate::{
     decode::decode_all,
     document::Document,
     error,
-    projection::{self, Projection},
+    projection::{self, Projection, ProjectionOf},
     query::{Filter, IntoFilter, IntoSort, Node, Sort, sort_to_raw},
     relation::{Append, Children, IntoJoin, Join, Joins},
     schema::{Contains, Schema},
@@ -83,7 +83,7 @@ impl<S: Schema, T: Document> Find<S, T> {
     }
 
     /// Reads only the fields of a [`Projection`].
-    pub fn select<P: Projection<Of = T>>(self) -> Find<S, T, P> {
+    pub fn select<P: ProjectionOf<T>>(self) -> Find<S, T, P> {
         Find {
             executor: self.executor,
             filter: self.filter,

@@ -7,9 +7,53 @@ use crate::{
     backend::{Executor, drain, operation::Find},
     decode::decode_all,
     document::Document,
+    error,
     query::{document, encode},
     relation::{self, Links},
 };
+
+/// Reads the document with an id; made by [`Session::get`](crate::Session::get).
+#[must_use = "a read happens when it is awaited"]
+pub struct Get<T: Document>(FindById<T>);
+
+impl<T: Document> Get<T> {
+    pub(crate) fn new(executor: Arc<dyn Executor>, id: T::Id) -> Self {
+        Self(FindById::new(executor, id))
+    }
+}
+
+impl<T: Document> IntoFuture for Get<T> {
+    type Output = Result<T>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let FindById { executor, id } = self.0;
+            let found = by_id(&*executor, &id).await?;
+            found.ok_or_else(|| error::not_found::<T>(&id))
+        })
+    }
+}
+
+/// Reads the document with an id, if there is one; made by [`Session::find_by_id`](crate::Session::find_by_id).
+#[must_use = "a read happens when it is awaited"]
+pub struct FindById<T: Document> {
+    executor: Arc<dyn Executor>,
+    id: T::Id,
+}
+
+impl<T: Document> FindById<T> {
+    pub(crate) fn new(executor: Arc<dyn Executor>, id: T::Id) -> Self {
+        Self { executor, id }
+    }
+}
+
+impl<T: Document> IntoFuture for FindById<T> {
+    type Output = Result<Option<T>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move { by_id(&*self.executor, &self.id).await })
+    }
+}
 
 /// Reads documents by their ids; made by [`Session::get_many`](crate::Session::get_many).
 ///
@@ -35,7 +79,7 @@ impl<T: Document> IntoFuture for GetMany<T> {
 }
 
 /// Reads one document by its id.
-pub(crate) async fn by_id<T: Document>(executor: &dyn Executor, id: &T::Id) -> Result<Option<T>> {
+async fn by_id<T: Document>(executor: &dyn Executor, id: &T::Id) -> Result<Option<T>> {
     let cursor = executor
         .find(Find {
             collection: T::COLLECTION.into(),

@@ -27,7 +27,8 @@ use crate::{
 ///
 /// An update by id fails with [`NotFound`](ErrorKind::NotFound) if there is no such document; one with a condition
 /// ([`when`](Self::when)) tells by [`Updated::applied`] whether it did anything. An array never grows beyond its `max`:
-/// the update fails with [`TooManyElements`](ErrorKind::TooManyElements) and changes nothing.
+/// the update fails with [`TooManyElements`](ErrorKind::TooManyElements) and changes nothing. To append several values to a
+/// set, there must be room for all of them, unless the set has them all.
 ///
 /// ```
 /// # use odm::prelude::*;
@@ -340,9 +341,10 @@ impl<T: Document> Update<T> {
         let full = asked.clone().and(Node::Not(Box::new(room.clone())));
         let guarded = !matches!(room, Node::All);
 
-        // All or nothing for what is full already; a document that fills up meanwhile is left out and told of below.
+        // Of many documents none is changed if one is full already. One that fills up between the look and the write is
+        // left out like one that does not meet the condition.
         if guarded && target.is_multi() {
-            refuse_full::<T>(&*executor, full.clone(), 0).await?;
+            refuse_full::<T>(&*executor, full.clone()).await?;
         }
         let write = operation::Update {
             collection: T::COLLECTION.into(),
@@ -354,8 +356,8 @@ impl<T: Document> Update<T> {
         let done = Plan::new(&T::MODEL, write)
             .run(Arc::clone(&executor))
             .await?;
-        if guarded && (target.is_multi() || done.matched == 0) {
-            refuse_full::<T>(&*executor, full, done.matched).await?;
+        if guarded && !target.is_multi() && done.matched == 0 {
+            refuse_full::<T>(&*executor, full).await?;
         }
         match target.only_id() {
             Some(id) if done.matched == 0 => Err(error::not_found::<T>(id)),
@@ -374,7 +376,7 @@ fn to_raw<T: Document>(node: Node) -> Result<RawDocumentBuf> {
 }
 
 /// An error if a document that was to be changed has no room for what was to be appended.
-async fn refuse_full<T: Document>(executor: &dyn Executor, full: Node, updated: u64) -> Result<()> {
+async fn refuse_full<T: Document>(executor: &dyn Executor, full: Node) -> Result<()> {
     let count = operation::Count {
         collection: T::COLLECTION.into(),
         filter: to_raw::<T>(full)?,
@@ -385,8 +387,7 @@ async fn refuse_full<T: Document>(executor: &dyn Executor, full: Node, updated: 
         full => Err(error::of_model::<T>(Error::new(
             ErrorKind::TooManyElements,
             format!(
-                "an array would hold more elements than its `max`, in {full} document(s), which were not changed; \
-                 {updated} other document(s) were"
+                "an array would hold more elements than its `max`, in {full} document(s); nothing was written"
             ),
         ))),
     }

@@ -34,6 +34,7 @@ impl<M, T: Stored, R, S> FromPath for Array<M, T, R, S> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<M, T: Stored, R, S> Place for Array<M, T, R, S> {
     type Scope = M;
     type Value = Vec<T>;
@@ -130,6 +131,10 @@ impl<T: Stored> Stored for Vec<T> {
         self.iter()
             .enumerate()
             .try_for_each(|(i, value)| value.validate(path).map_err(|e| at_index(e, path, i)))
+    }
+
+    fn count(&self) -> usize {
+        self.len()
     }
 }
 

@@ -29,6 +29,7 @@ impl<M, T, V, R, S> FromPath for Map<M, T, V, R, S> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<M, T, V: Stored, R, S> Place for Map<M, T, V, R, S> {
     type Scope = M;
     type Value = V;
@@ -74,7 +75,11 @@ impl<M: 'static, T: Stored, V: Stored, R: 'static, S: 'static> Map<M, T, V, R, S
 }
 
 /// Maps whose single keys an update can remove.
-#[diagnostic::on_unimplemented(message = "`{Self}` is no map", label = "has no keys to remove")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no map",
+    label = "has no keys to remove",
+    note = "`unset` removes an `Option` field, `pull` elements of an array"
+)]
 pub trait Keyed: Stored {}
 
 impl<T: Stored> Stored for BTreeMap<String, T> {
@@ -87,6 +92,7 @@ impl<T: Stored> Stored for BTreeMap<String, T> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Stored> Keyed for BTreeMap<String, T> {}
 
 impl<S: Schema, T: Closed<S>> Closed<S> for BTreeMap<String, T> {}
@@ -101,6 +107,7 @@ impl<T: Stored, H: BuildHasher + Default + Send + Sync + 'static> Stored for Has
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Stored, H: BuildHasher + Default + Send + Sync + 'static> Keyed for HashMap<String, T, H> {}
 
 impl<S: Schema, T: Closed<S>, H> Closed<S> for HashMap<String, T, H> {}

@@ -29,6 +29,7 @@ impl<M, T: Stored, R, S> FromPath for Maybe<M, T, R, S> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<M, T: Stored, R, S> Place for Maybe<M, T, R, S> {
     type Scope = M;
     type Value = Option<T>;
@@ -87,6 +88,10 @@ impl<T: Stored> Stored for Option<T> {
 
     fn validate(&self, path: &Path) -> Result<()> {
         self.as_ref().map_or(Ok(()), |value| value.validate(path))
+    }
+
+    fn count(&self) -> usize {
+        self.as_ref().map_or(0, T::count)
     }
 }
 

@@ -18,9 +18,11 @@ pub trait Ordered {}
 /// What can be asked for prefixes and patterns.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no text",
-    label = "prefixes and patterns are for `String`"
+    label = "prefixes and patterns are for `String`",
+    note = "use `eq`, `is_in`, or `between` for what has an order"
 )]
 pub trait Text {}
+#[diagnostic::do_not_recommend]
 impl Text for String {}
 
 /// What `inc`, `mul`, `min` and `max` can change by a value of its own type.
@@ -35,19 +37,29 @@ pub trait Numeric {}
 pub trait Bits {}
 
 /// What `touch` can set to the server's time.
-#[diagnostic::on_unimplemented(message = "`{Self}` is no date", label = "cannot hold a time")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no date",
+    label = "cannot hold a time",
+    note = "a date is a `DateTime` or an `Option<DateTime>`"
+)]
 pub trait Date {}
+#[diagnostic::do_not_recommend]
 impl Date for DateTime {}
+#[diagnostic::do_not_recommend]
 impl Date for Option<DateTime> {}
 
 macro_rules! scalars {
     ($($t:ty: $($is:ident)*;)*) => {$(
+        #[diagnostic::do_not_recommend]
         impl Stored for $t {
             type Kind = kind::Value;
             type Fields<M: 'static, R: 'static, S: 'static> = Field<M, $t, R, S>;
         }
         impl<S: Schema> Closed<S> for $t {}
-        $(impl $is for $t {})*
+        $(
+            #[diagnostic::do_not_recommend]
+            impl $is for $t {}
+        )*
     )*};
 }
 

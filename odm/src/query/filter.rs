@@ -5,7 +5,7 @@ use std::{marker::PhantomData, ops};
 use bson::{RawBson, RawDocumentBuf};
 
 use super::render;
-use crate::{Error, Result, field::Path};
+use crate::{Error, Result, error, field::Path};
 
 /// A condition on documents of the model `M`, or on elements of one of its arrays.
 ///
@@ -81,8 +81,11 @@ impl<M> Clone for Filter<M> {
 
 impl<M> std::fmt::Debug for Filter<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.to_raw() {
-            Ok(raw) => write!(f, "Filter({raw:?})"),
+        let readable = self
+            .to_raw()
+            .and_then(|raw| bson::Document::try_from(raw).map_err(error::encode));
+        match readable {
+            Ok(document) => write!(f, "Filter({document})"),
             Err(error) => write!(f, "Filter({error:?})"),
         }
     }
@@ -141,13 +144,14 @@ impl Node {
 #[diagnostic::on_unimplemented(
     message = "expected a condition on `{M}`, got `{Self}`",
     label = "not a `Filter<{M}>`",
-    note = "conditions come from a field's operators, such as `p.votes().gt(3)`, and are combined by `&`, `|` and `!`"
+    note = "conditions come from a field's operators, such as `p.votes().gt(3)`, and are combined by `&`, `|` and `!`, not by `&&` and `||`"
 )]
 pub trait IntoFilter<M> {
     /// The filter, if any.
     fn into_filter(self) -> Option<Filter<M>>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<M> IntoFilter<M> for Filter<M> {
     fn into_filter(self) -> Option<Self> {
         Some(self)

@@ -36,6 +36,7 @@ pub trait IntoSort<M> {
     fn into_sorts(self) -> Vec<Sort<M>>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<M> IntoSort<M> for Sort<M> {
     fn into_sorts(self) -> Vec<Self> {
         vec![self]

@@ -16,7 +16,8 @@ use crate::{
 /// for a `String` or a document for a `Ref` to it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no value for a field of type `{T}`",
-    label = "expected a `{T}`"
+    label = "expected a `{T}`",
+    note = "give a `{T}` or a reference to one; a text may be a `&str`, a `Ref` the document that it refers to, or `Ref::new(id)`"
 )]
 pub trait IntoValue<T> {
     /// The value as it is stored.

@@ -18,7 +18,8 @@ use crate::{
 /// A place that refers to documents of another model.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no reference: there is nothing to join",
-    label = "not a `Ref`, an `Option<Ref>` or an array of `Ref`"
+    label = "not a `Ref`, an `Option<Ref>` or an array of `Ref`",
+    note = "relations are the fields with `#[reference]`; documents that refer to this one come by `with_children`"
 )]
 pub trait Reference: Place {
     /// The model that it refers to.
@@ -27,31 +28,37 @@ pub trait Reference: Place {
     type Out<X: Item<Of = Self::Target>>: Gather<X>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<M: 'static, T: Document, R> Reference for Field<M, Ref<T>, R, shape::One> {
     type Target = T;
     type Out<X: Item<Of = T>> = Link<X>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<M: 'static, T: Document, R> Reference for Field<M, Ref<T>, R, shape::Many> {
     type Target = T;
     type Out<X: Item<Of = T>> = Links<X>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<M: 'static, T: Document, R: 'static> Reference for Array<M, Ref<T>, R, shape::One> {
     type Target = T;
     type Out<X: Item<Of = T>> = Links<X>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<M: 'static, T: Document, R: 'static> Reference for Array<M, Ref<T>, R, shape::Many> {
     type Target = T;
     type Out<X: Item<Of = T>> = Links<X>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<M: 'static, T: Document, R: 'static> Reference for Maybe<M, Ref<T>, R, shape::One> {
     type Target = T;
     type Out<X: Item<Of = T>> = Option<Link<X>>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<M: 'static, T: Document, R: 'static> Reference for Maybe<M, Ref<T>, R, shape::Many> {
     type Target = T;
     type Out<X: Item<Of = T>> = Links<X>;
@@ -125,7 +132,8 @@ impl<M, Out> Clone for Join<M, Out> {
 /// What a `with` closure may return: a reference, or a reference with joins of what it leads to.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no reference: there is nothing to join",
-    label = "not a `Ref`, an `Option<Ref>` or an array of `Ref`"
+    label = "not a `Ref`, an `Option<Ref>` or an array of `Ref`",
+    note = "relations are the fields with `#[reference]`; documents that refer to this one come by `with_children`"
 )]
 pub trait IntoJoin {
     /// The model that the join starts from.
@@ -136,6 +144,7 @@ pub trait IntoJoin {
     fn into_join(self) -> Join<Self::Scope, Self::Out>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<P: Reference> IntoJoin for P {
     type Scope = P::Scope;
     type Out = P::Out<P::Target>;
@@ -168,6 +177,7 @@ impl<P: Reference, J> JoinOf<P, J> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<P, J> IntoJoin for JoinOf<P, J>
 where
     P: Reference,

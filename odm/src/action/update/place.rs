@@ -20,11 +20,13 @@ pub trait Increment<V>: Stored {
 
 macro_rules! numbers {
     ($($number:ty),*) => {$(
+        #[diagnostic::do_not_recommend]
         impl Increment<$number> for $number {
             fn amount(by: $number) -> Result<RawBson> {
                 encode(&by)
             }
         }
+        #[diagnostic::do_not_recommend]
         impl Increment<$number> for Option<$number> {
             fn amount(by: $number) -> Result<RawBson> {
                 encode(&by)
@@ -37,11 +39,13 @@ numbers!(i8, i16, i32, i64, u8, u16, f32, f64, Decimal128);
 /// Unsigned numbers of which something can be taken away, though the amount has no sign of its own.
 macro_rules! unsigned {
     ($($number:ty),*) => {$(
+        #[diagnostic::do_not_recommend]
         impl Increment<i64> for $number {
             fn amount(by: i64) -> Result<RawBson> {
                 encode(&by)
             }
         }
+        #[diagnostic::do_not_recommend]
         impl Increment<i64> for Option<$number> {
             fn amount(by: i64) -> Result<RawBson> {
                 encode(&by)
@@ -54,13 +58,15 @@ unsigned!(u32, u64);
 /// Arrays, to which elements are appended and from which they are taken.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no array",
-    label = "has no elements to append or to remove"
+    label = "has no elements to append or to remove",
+    note = "an array is a `Vec`; `set` changes a single value"
 )]
 pub trait List: Stored {
     /// The type of the elements.
     type Item: Stored;
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Stored> List for Vec<T> {
     type Item = T;
 }
@@ -73,4 +79,5 @@ impl<T: Stored> List for Vec<T> {
 )]
 pub trait Optional: Stored {}
 
+#[diagnostic::do_not_recommend]
 impl<T: Stored> Optional for Option<T> {}

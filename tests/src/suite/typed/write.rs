@@ -1,4 +1,11 @@
-use odm::{ErrorKind, bson::doc, prelude::*};
+use std::{sync::Arc, time::Duration};
+
+use odm::{
+    ErrorKind,
+    backend::{Fault, Faults, operation::Operation},
+    bson::doc,
+    prelude::*,
+};
 
 use crate::{
     Fixture,
@@ -162,6 +169,27 @@ pub async fn an_array_stays_within_its_max(fixture: Fixture) {
         .push(|p| p.addresses(), &other)
         .await;
     assert!(absent.unwrap_err().is_not_found());
+}
+
+pub async fn many_documents_stay_within_their_max(fixture: Fixture) {
+    let db = blog(&fixture).await;
+    let all = || db.update_many::<Post>(|_| odm::Filter::all());
+    all().push_each(|p| p.voters(), ["a", "b"]).await.unwrap();
+    db.update::<Post>(1).pop_last(|p| p.voters()).await.unwrap();
+    // To the brim is no error.
+    let done = all().push(|p| p.voters(), "c").await.unwrap();
+    assert_eq!((done.matched, done.modified), (3, 3));
+    // Two are full now, and the third stays as it is.
+    let refused = all().push(|p| p.voters(), "d").await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::TooManyElements);
+    let posts = db
+        .find::<Post>()
+        .sort(|p| p.id().asc())
+        .all()
+        .await
+        .unwrap();
+    let found: Vec<_> = posts.iter().map(|post| post.voters.len()).collect();
+    assert_eq!(found, [2, 3, 3]);
 }
 
 /// The threshold race: of many pushes at once, only as many apply as there is room for.
@@ -441,4 +469,42 @@ pub async fn delete_one_and_many(fixture: Fixture) {
         2
     );
     assert_eq!(db.find::<Post>().count().await.unwrap(), 0);
+}
+
+/// A write whose caller has gone is carried out all the same, whole.
+pub async fn a_dropped_write_is_finished(fixture: Fixture) {
+    let faults = Faults::new(fixture.backend());
+    let db = Db::with_backend(Arc::new(faults.clone()));
+    faults.inject(
+        1,
+        Operation::is_write,
+        Fault::Delay(Duration::from_millis(100)),
+    );
+    let gave_up = tokio::time::timeout(
+        Duration::from_millis(10),
+        db.insert(Post::new(1, "alex", &["a"])).into_future(),
+    );
+    assert!(gave_up.await.is_err());
+    let stored = tokio::time::timeout(Duration::from_secs(10), async {
+        loop {
+            if let Some(post) = db.find_by_id::<Post>(1).await.unwrap() {
+                return post;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    assert_eq!(stored.await.unwrap(), Post::new(1, "alex", &["a"]));
+}
+
+/// The answer to a write that was carried out can get lost: the caller is told that nobody knows.
+pub async fn a_lost_answer_is_told(fixture: Fixture) {
+    let faults = Faults::new(fixture.backend());
+    let db = Db::with_backend(Arc::new(faults.clone()));
+    faults.inject(1, Operation::is_write, Fault::lost_answer());
+    let error = db.insert(Post::new(1, "alex", &[])).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.model()),
+        (ErrorKind::Connection, Some("Post"))
+    );
+    assert!(db.find_by_id::<Post>(1).await.unwrap().is_some());
 }

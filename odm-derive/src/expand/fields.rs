@@ -1,0 +1,177 @@
+//! The code that documents and embedded structs share: what follows from the fields.
+
+use proc_macro2::{Group, Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::{Ident, Type, spanned::Spanned};
+
+use super::{quiet, where_bounds, with_params};
+use crate::{
+    attr::Layout,
+    model::{Field, Model},
+};
+
+impl<'a> Model<'a> {
+    /// The generated checks that each field's type fits its attribute.
+    pub(crate) fn layout_checks(&self, private: &TokenStream) -> TokenStream {
+        let checks = self.fields.iter().filter_map(|field| {
+            let ty = field.ty;
+            let fits = match &field.layout {
+                Layout::Plain => quote!(Plain),
+                Layout::Embed => quote!(Embeds),
+                Layout::EmbedMany(_) => quote!(EmbedsMany),
+                Layout::Reference => quote!(Refers),
+                Layout::ReferenceMany(_) => quote!(RefersMany),
+                Layout::Wrong => return None,
+            };
+            let kind = field.of_stored(private, &quote!(Kind));
+            Some(quote_spanned! {ty.span()=> <#kind as #private::#fits<#ty>>::check();})
+        });
+        let (impl_generics, _, where_clause) = self.input.generics.split_for_impl();
+        let quiet = quiet();
+        quote! {
+            const _: () = {
+                #quiet
+                fn layout #impl_generics () #where_clause { #(#checks)* }
+            };
+        }
+    }
+
+    /// The generated body of `validate`, for a value `self` and the path before its fields.
+    pub(crate) fn validation(&self, private: &TokenStream, path: &TokenStream) -> TokenStream {
+        let checks = self
+            .fields
+            .iter()
+            .filter(|field| !field.layout.is_plain())
+            .map(|field| {
+                let (ident, name) = (field.ident, &field.stored);
+                let count = field.of_stored(private, &quote!(count));
+                let validate = field.of_stored(private, &quote!(validate));
+                let len = field.layout.max().map(
+                    |max| quote!(#private::validate_len(#count(&self.#ident), &path.then(#name), #max)?;),
+                );
+                quote! {
+                    #len
+                    #validate(&self.#ident, &path.then(#name))?;
+                }
+            })
+            .collect::<TokenStream>();
+        if checks.is_empty() {
+            return quote!(#private::Ok(()));
+        }
+        quote! {
+            let path = #path;
+            #checks
+            #private::Ok(())
+        }
+    }
+
+    /// The fields that may refer to other models, or hold some that do.
+    fn nested(&self) -> impl Iterator<Item = &Field<'a>> {
+        self.fields
+            .iter()
+            // A type inside itself asks for nothing new, and the compiler would go round in a circle.
+            .filter(|field| !field.layout.is_plain() && !mentions(field.ty, &self.input.ident))
+    }
+
+    /// The generated proof that a schema which has what the fields refer to has all that this type refers to.
+    pub(crate) fn closed(&self, private: &TokenStream) -> TokenStream {
+        let name = &self.input.ident;
+        let (decl, _) = with_params(
+            &self.input.generics,
+            &quote!(__Schema: #private::Schema,),
+            &quote!(),
+        );
+        let (_, own, _) = self.input.generics.split_for_impl();
+        let bounds = where_bounds(&self.input.generics);
+        let types = self.nested().map(|field| field.ty);
+        let quiet = quiet();
+        quote! {
+            #[automatically_derived]
+            #quiet
+            impl #decl #private::Closed<__Schema> for #name #own
+            where
+                #bounds
+                #(#types: #private::Closed<__Schema>,)*
+            {}
+        }
+    }
+
+    /// The generated answer to whether a stored value may hold a field elsewhere, or not at all.
+    pub(crate) fn rewrites(&self, private: &TokenStream) -> TokenStream {
+        let own = self.serde.default || self.fields.iter().any(|field| field.rewrites);
+        let nested = self
+            .nested()
+            .map(|field| field.of_stored(private, &quote!(REWRITES)));
+        quote!(#own #(|| #nested)*)
+    }
+}
+
+impl Field<'_> {
+    /// An item of `<Type as Stored>`, with all its tokens at one place: the compiler says the same of the same place only
+    /// once, so a type that cannot be stored is one error.
+    fn of_stored(&self, private: &TokenStream, item: &TokenStream) -> TokenStream {
+        let span = self.ty.span();
+        let ty = at(self.ty.to_token_stream(), span);
+        let item = at(item.clone(), span);
+        quote_spanned!(span=> <#ty as #private::Stored>::#item)
+    }
+
+    /// Its accessor in a field tree: a place in `model` with this role and shape, at `path`.
+    pub(crate) fn accessor(
+        &self,
+        private: &TokenStream,
+        path: &TokenStream,
+        [model, role, shape]: [&TokenStream; 3],
+    ) -> TokenStream {
+        let (ident, vis, stored) = (self.ident, self.vis, &self.stored);
+        let tree = self.of_stored(private, &quote!(Fields<#model, #role, #shape>));
+        let fields = self.of_stored(private, &quote!(fields));
+        let docs = if self.docs.is_empty() {
+            let text = format!("The field `{stored}`.");
+            quote!(#[doc = #text])
+        } else {
+            let docs = &self.docs;
+            quote!(#(#docs)*)
+        };
+        let step = match self.layout.max() {
+            Some(max) => quote!(then_bounded(#stored, #max)),
+            None => quote!(then(#stored)),
+        };
+        let body = quote_spanned!(self.ty.span()=> #fields(#path.#step));
+        quote! {
+            #docs
+            #[must_use]
+            #vis fn #ident(&self) -> #tree {
+                #body
+            }
+        }
+    }
+}
+
+/// The tokens, with this span.
+fn at(tokens: TokenStream, span: Span) -> TokenStream {
+    let each = tokens.into_iter().map(|token| match token {
+        TokenTree::Group(group) => {
+            let mut moved = Group::new(group.delimiter(), at(group.stream(), span));
+            moved.set_span(span);
+            moved.into()
+        }
+        mut token => {
+            token.set_span(span);
+            token
+        }
+    });
+    each.collect()
+}
+
+/// Whether the type is spelled with this name.
+fn mentions(ty: &Type, ident: &Ident) -> bool {
+    fn any(tokens: TokenStream, ident: &Ident) -> bool {
+        tokens.into_iter().any(|token| match token {
+            TokenTree::Ident(other) => other == *ident,
+            TokenTree::Group(group) => any(group.stream(), ident),
+            _ => false,
+        })
+    }
+    any(ty.to_token_stream(), ident)
+}

@@ -1,0 +1,148 @@
+//! A user's crate that denies what a strict user denies: derived code passes all of it.
+
+#![deny(
+    missing_docs,
+    missing_debug_implementations,
+    unreachable_pub,
+    private_interfaces,
+    private_bounds,
+    non_local_definitions,
+    unused_qualifications,
+    single_use_lifetimes,
+    unused_lifetimes,
+    dead_code,
+    clippy::all,
+    clippy::pedantic,
+    clippy::nursery
+)]
+
+use std::collections::{BTreeMap, HashMap};
+
+use odm::prelude::*;
+
+/// A maker of parts.
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "makers", index(name; unique), index(address.city, -founded))]
+pub struct Maker {
+    /// The id.
+    #[serde(rename = "_id")]
+    pub id: MakerId,
+    /// What it is called.
+    pub name: String,
+    /// When it began.
+    pub founded: DateTime,
+    /// Where it is.
+    #[embed]
+    pub address: Address,
+    #[index(expire_after_seconds = 60, sparse)]
+    closed: Option<DateTime>,
+}
+
+impl Maker {
+    /// Whether it is closed.
+    #[must_use]
+    pub const fn is_closed(&self) -> bool {
+        self.closed.is_some()
+    }
+}
+
+/// The id of a maker.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Embedded)]
+pub struct MakerId(String);
+
+/// Where somebody is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Embedded)]
+pub struct Address {
+    /// The street.
+    pub street: String,
+    /// The city.
+    pub city: String,
+}
+
+/// How a part is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Embedded)]
+pub enum Process {
+    /// In a mould.
+    Cast,
+    /// With a hammer.
+    Forged,
+}
+
+/// A part.
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "parts")]
+#[serde(bound = "")]
+pub struct Part<T: Embedded> {
+    /// The id.
+    #[serde(rename = "_id")]
+    pub id: i64,
+    /// The kind.
+    pub r#type: String,
+    /// How it is made.
+    pub process: Process,
+    /// Who makes it.
+    #[reference]
+    pub makers: Vec<Ref<Maker>>,
+    /// What it is made of.
+    #[embed(max = 10)]
+    pub layers: Vec<T>,
+    /// What it costs, by country.
+    #[embed]
+    pub prices: BTreeMap<String, i64>,
+    /// What else is known.
+    #[embed]
+    pub more: HashMap<String, Note>,
+}
+
+/// A note, with notes on it.
+#[derive(Debug, Clone, Serialize, Deserialize, Embedded)]
+pub struct Note {
+    /// What it says.
+    pub text: String,
+    /// Notes on it.
+    #[embed(max = 10)]
+    pub notes: Vec<Self>,
+    pub(crate) seen: bool,
+}
+
+impl Note {
+    /// Whether somebody read it.
+    #[must_use]
+    pub const fn seen(&self) -> bool {
+        self.seen
+    }
+}
+
+/// The name of a maker.
+#[derive(Debug, Clone, Deserialize, Projection)]
+#[projection(of = Maker)]
+pub struct MakerName {
+    /// What it is called.
+    pub name: String,
+}
+
+/// The shop.
+#[derive(Debug, Clone, Copy, Schema)]
+#[schema(models(Maker, Part<Address>))]
+pub struct Shop;
+
+/// A model in a function.
+///
+/// # Errors
+///
+/// Those of the backend.
+pub async fn count() -> odm::Result<u64> {
+    #[derive(Serialize, Deserialize, Document)]
+    #[document(collection = "visits")]
+    struct Visit {
+        #[serde(rename = "_id")]
+        id: i64,
+    }
+    #[derive(Schema)]
+    #[schema(models(Visit))]
+    struct Visits;
+
+    let db = odm::Database::<Visits>::open("memory:").await?;
+    db.insert(Visit { id: 1 }).await?;
+    db.find::<Visit>().filter(|v| v.id().gte(1)).count().await
+}

@@ -1,0 +1,83 @@
+//! Every future of the public API is `Send`: each runs in a task of its own.
+
+use futures_util::StreamExt;
+use odm::{Database, Session, prelude::*};
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "users")]
+struct User {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[index]
+    name: String,
+    karma: i64,
+    #[reference]
+    friends: Vec<Ref<User>>,
+}
+
+#[derive(Deserialize, Projection)]
+#[projection(of = User)]
+struct Name {
+    name: String,
+}
+
+#[derive(Schema)]
+#[schema(models(User))]
+struct Users;
+
+fn user(id: i64) -> User {
+    User {
+        id,
+        name: format!("user {id}"),
+        karma: 0,
+        friends: vec![Ref::new(id)],
+    }
+}
+
+/// Awaits in a task of its own.
+macro_rules! spawned {
+    ($db:ident: $($future:expr;)*) => {$({
+        let $db = $db.clone();
+        tokio::spawn(async move { $future.await }).await.unwrap()
+    });*};
+}
+
+#[tokio::test]
+async fn every_future_can_be_spawned() {
+    let db = tokio::spawn(Database::<Users>::open("memory:"))
+        .await
+        .unwrap()
+        .unwrap();
+    let _ = spawned! { db: db.sync_indexes(); };
+    let _ = spawned! { db: db.insert(user(1)); };
+    let _ = spawned! { db: db.insert_many([user(2), user(3)]); };
+    let _ = spawned! { db: db.get::<User>(1); };
+    let _ = spawned! { db: db.find_by_id::<User>(9); };
+    let _ = spawned! { db: db.get_many::<User>([1, 9]); };
+    let _ = spawned! { db: db.find::<User>().filter(|u| u.id().eq(1)).one(); };
+    let _ = spawned! { db: db.find::<User>().first(); };
+    let _ = spawned! { db: db.find::<User>().sort(|u| u.name().asc()).all(); };
+    let _ = spawned! { db: db.find::<User>().count(); };
+    let _ = spawned! { db: db.find::<User>().exists(); };
+    let names = spawned! { db: db.find::<User>().select::<Name>().all(); };
+    assert_eq!(names.unwrap()[0].name, "user 1");
+    let _ = spawned! { db: db.find::<User>().with(|u| u.friends().with(|f| f.friends())).all(); };
+    let _ =
+        spawned! { db: db.find::<User>().with_children(User::by(|u| u.friends()).limit(3)).all(); };
+    let _ = spawned! { db: db.find::<User>().with(|u| u.friends()).stream().collect::<Vec<_>>(); };
+    let _ = spawned! { db: async move { db.find::<User>().stream().next().await.map(|user| user.map(|u| u.id)) }; };
+    let _ = spawned! { db: db.update::<User>(1).inc(|u| u.karma(), 1); };
+    let _ = spawned! { db: db.update_many::<User>(|u| u.karma().gt(0)).set(|u| u.karma(), 0); };
+    let _ = spawned! { db: async move { both(&db).await }; };
+    let _ =
+        spawned! { db: async move { db.transaction(|tx| async move { both(&tx).await }).await }; };
+    let _ = spawned! { db: db.delete::<User>(1).when(|u| u.karma().eq(0)); };
+    let _ = spawned! { db: db.delete_many::<User>(|u| u.karma().eq(0)); };
+    assert_eq!(db.find::<User>().count().await.unwrap(), 0);
+}
+
+async fn both(session: &Session<Users>) -> odm::Result<()> {
+    let user = session.get::<User>(1).await?;
+    session.update::<User>(&user).inc(|u| u.karma(), 0).await?;
+    Ok(())
+}

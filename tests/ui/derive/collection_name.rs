@@ -1,0 +1,10 @@
+use odm::prelude::*;
+
+#[derive(Serialize, Deserialize, Document)]
+#[document(collection = "_odm.parts")]
+struct Part {
+    #[serde(rename = "_id")]
+    id: i64,
+}
+
+fn main() {}

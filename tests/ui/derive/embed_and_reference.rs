@@ -1,0 +1,20 @@
+use odm::prelude::*;
+
+#[derive(Serialize, Deserialize, Document)]
+#[document(collection = "makers")]
+struct Maker {
+    #[serde(rename = "_id")]
+    id: i64,
+}
+
+#[derive(Serialize, Deserialize, Document)]
+#[document(collection = "parts")]
+struct Part {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[embed]
+    #[reference]
+    maker: Ref<Maker>,
+}
+
+fn main() {}

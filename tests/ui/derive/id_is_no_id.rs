@@ -1,0 +1,10 @@
+use odm::prelude::*;
+
+#[derive(Serialize, Deserialize, Document)]
+#[document(collection = "parts")]
+struct Part {
+    #[serde(rename = "_id")]
+    id: bool,
+}
+
+fn main() {}

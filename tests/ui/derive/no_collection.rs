@@ -1,0 +1,10 @@
+use odm::prelude::*;
+
+#[derive(Serialize, Deserialize, Document)]
+struct Part {
+    #[serde(rename = "_id")]
+    id: i64,
+    name: String,
+}
+
+fn main() {}

@@ -1,0 +1,13 @@
+use odm::prelude::*;
+
+#[derive(Serialize, Deserialize, Document)]
+#[document(collection = "parts")]
+struct Part {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[serde(skip)]
+    #[index]
+    name: String,
+}
+
+fn main() {}

@@ -1,0 +1,7 @@
+use odm::prelude::*;
+
+#[derive(Serialize, Deserialize, Document)]
+#[document(collection = "parts")]
+struct Part(i64, String);
+
+fn main() {}

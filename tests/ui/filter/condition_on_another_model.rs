@@ -1,0 +1,13 @@
+#[path = "../models.rs"]
+mod models;
+
+use models::*;
+use odm::prelude::*;
+
+fn wrong(db: &Db) {
+    let _ = db
+        .find::<Post>()
+        .filter(|_| User::fields().karma().gt(3));
+}
+
+fn main() {}

@@ -1,0 +1,11 @@
+use odm::prelude::*;
+
+#[derive(Serialize, Deserialize, Document)]
+#[document(collection = "parts", index(; unique))]
+struct Part {
+    #[serde(rename = "_id")]
+    id: i64,
+    name: String,
+}
+
+fn main() {}

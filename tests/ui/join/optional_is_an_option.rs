@@ -1,0 +1,12 @@
+#[path = "../models.rs"]
+mod models;
+
+use models::*;
+
+async fn wrong(db: &Db) -> odm::Result<()> {
+    let posts = db.find::<Post>().with(|p| p.editor()).all().await?;
+    println!("{:?}", posts[0].1.loaded());
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,16 @@
+#[path = "../models.rs"]
+mod models;
+
+#[allow(unused_imports)]
+use models::*;
+use odm::prelude::*;
+
+#[derive(Deserialize, Projection)]
+#[projection(of = Post)]
+struct Card {
+    #[serde(rename = "name")]
+    title: String,
+    id: ObjectId,
+}
+
+fn main() {}

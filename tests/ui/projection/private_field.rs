@@ -1,0 +1,14 @@
+#[path = "../models.rs"]
+mod models;
+
+#[allow(unused_imports)]
+use models::*;
+use odm::prelude::*;
+
+#[derive(Deserialize, Projection)]
+#[projection(of = Post)]
+struct Card {
+    secret: i64,
+}
+
+fn main() {}

@@ -1,0 +1,13 @@
+#[path = "../models.rs"]
+mod models;
+
+#[allow(unused_imports)]
+use models::*;
+#[allow(unused_imports)]
+use odm::{Database, prelude::*};
+
+#[derive(Schema)]
+#[schema(models(Country, Name))]
+struct Other;
+
+fn main() {}

@@ -1,0 +1,12 @@
+#[path = "../models.rs"]
+mod models;
+
+#[allow(unused_imports)]
+use models::*;
+#[allow(unused_imports)]
+use odm::{Database, prelude::*};
+
+#[derive(Schema)]
+struct Other;
+
+fn main() {}
