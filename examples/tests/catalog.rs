@@ -36,7 +36,9 @@ async fn on_mongodb() {
 async fn says_what_the_index_says(backend: Arc<dyn Backend>) {
     let recorder = Arc::new(Recorder::new(backend));
     let db = Db::with_backend(recorder.clone());
-    load::load(&db, &Source::Sample).await.unwrap();
+    load::load(&db, Source::Sample.open().unwrap())
+        .await
+        .unwrap();
 
     let requirements = Requirements::count(&db).await.unwrap();
     let totals = ask::totals(&db, &requirements).await.unwrap();

@@ -7,7 +7,12 @@
 //! cargo run --release -p odm-examples --bin catalog -- --packages Packages.gz --url mongodb://localhost/debian
 //! ```
 
-use std::{path::PathBuf, time::Instant};
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+    time::Instant,
+};
 
 use anyhow::{Result, bail};
 use clap::Parser;
@@ -36,77 +41,105 @@ struct Args {
     #[arg(long, value_name = "NAME", default_value = "Debian Games Team")]
     maintainer: String,
     /// How many to show of what there are many of.
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    top: usize,
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
+    top: u16,
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
-    let args = Args::parse();
+async fn main() -> ExitCode {
+    match run(&Args::parse(), &mut io::stdout()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads the output has seen enough.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(args: &Args, out: &mut impl Write) -> Result<()> {
     let directory = tempfile::tempdir()?;
     let url = args.url.clone().unwrap_or_else(|| {
         let file = directory.path().join("catalog.odm");
         format!("odm:{}", file.display())
     });
-    println!("Database: {url}");
+    writeln!(out, "Database: {url}")?;
     if args.url.is_none() {
-        println!("  (deleted in the end; `--url odm:./catalog.odm` keeps it)");
+        writeln!(
+            out,
+            "  (deleted in the end; `--url odm:./catalog.odm` keeps it)"
+        )?;
     }
     let db = Db::open(&url).await?;
-    fill(&db, &args).await?;
-    report(&db, &args).await
+    fill(&db, args, out).await?;
+    report(&db, args, out).await
 }
 
 /// Loads what is to be loaded, and never adds to what is there.
-async fn fill(db: &Db, args: &Args) -> Result<()> {
+async fn fill(db: &Db, args: &Args, out: &mut impl Write) -> Result<()> {
+    let source = args.packages.clone().map_or(Source::Sample, Source::File);
+    let input = source.open()?;
     if args.replace {
         load::clear(db).await?;
     } else if let Some(import) = load::import(db).await? {
+        let before = import.source;
         if import.finished.is_none() {
             bail!(
-                "{} was not loaded to its end: `--replace` loads again",
-                import.source
+                "the database has only a part of {before}: `--replace` deletes it and loads again"
             );
         }
         if args.packages.is_some() {
             bail!(
-                "the database has {} already: leave out `--packages` to ask it, or add `--replace` to load again",
-                import.source
+                "the database has {before} already: `--replace` deletes it and loads again; without `--packages` it is \
+                 asked as it is"
             );
         }
-        println!("Nothing to load: it has {} already.\n", import.source);
+        writeln!(out, "Nothing to load: it has {before} already.\n")?;
         return Ok(());
     }
 
-    let source = args.packages.clone().map_or(Source::Sample, Source::File);
-    println!("Loading {source} …");
+    writeln!(out, "Loading {source} …")?;
     let start = Instant::now();
-    load::load(db, &source).await?;
-    print!("  took {:.2} s", start.elapsed().as_secs_f64());
-    match memory::peak() {
-        Some(peak) => println!(", {peak} MB of memory at most\n"),
-        None => println!("\n"),
+    load::load(db, input).await?;
+    write!(out, "  took {:.2} s", start.elapsed().as_secs_f64())?;
+    if let Some(peak) = memory::peak() {
+        write!(out, ", {peak} MB of memory at most")?;
     }
+    writeln!(out, "\n")?;
     Ok(())
 }
 
-async fn report(db: &Db, args: &Args) -> Result<()> {
+async fn report(db: &Db, args: &Args, out: &mut impl Write) -> Result<()> {
     let requirements = ask::Requirements::count(db).await?;
-    println!("Totals\n\n{}", ask::totals(db, &requirements).await?);
+    let totals = ask::totals(db, &requirements).await?;
+    writeln!(out, "Totals\n\n{totals}")?;
 
-    println!("{}", ask::package(db, &args.package).await?);
+    writeln!(out, "{}", ask::package(db, &args.package).await?)?;
 
-    let packages = ask::of_maintainer(db, &args.maintainer, args.top as u64).await?;
-    println!("The largest packages of {}\n\n{packages}", args.maintainer);
+    let packages = ask::of_maintainer(db, &args.maintainer, args.top.into()).await?;
+    writeln!(
+        out,
+        "The largest packages of {}\n\n{packages}",
+        args.maintainer
+    )?;
 
     let mut required = requirements.by_number();
-    required.truncate(args.top);
+    required.truncate(args.top.into());
     let packages = ask::most_required(db, &required).await?;
-    println!("The most required packages\n\n{packages}");
+    writeln!(out, "The most required packages\n\n{packages}")?;
 
     let mut missing = requirements.missing();
-    missing.truncate(args.top);
+    missing.truncate(args.top.into());
     let names = ask::most_required(db, &missing).await?;
-    println!("The most required names that no package has\n\n{names}");
+    writeln!(
+        out,
+        "The most required names that no package has\n\n{names}"
+    )?;
     Ok(())
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io = error.downcast_ref::<io::Error>();
+    io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }

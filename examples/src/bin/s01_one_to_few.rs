@@ -3,7 +3,8 @@
 //! ```text
 //! Kate Monster lives in Metropolis, Cupertino
 //! in Cupertino: Kate Monster
-//! a third address: the array holds at most 2 elements, not 3
+//! a third address: an array would hold more elements than its `max`, in 1 document(s); nothing was written (model
+//!     Person, collection persons)
 //! still 2 addresses
 //! ```
 //!

@@ -128,7 +128,12 @@ impl Iterator for Index<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         let stanza = self.stanza().transpose()?;
         let entry = stanza.and_then(|stanza| self.entry(stanza));
-        Some(entry.with_context(|| format!("no `Packages` index at line {}", self.line)))
+        Some(entry.with_context(|| {
+            format!(
+                "it is no `Packages` index, or damaged, at line {}",
+                self.line
+            )
+        }))
     }
 }
 

@@ -1,11 +1,6 @@
 //! Filling a database with the catalog.
 
-use std::{
-    collections::HashSet,
-    fs::File,
-    io::{Cursor, Read},
-    path::PathBuf,
-};
+use std::{collections::HashSet, fs::File, io::Read, path::PathBuf};
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -19,7 +14,7 @@ use super::{
 
 /// How many packages are inserted at a time.
 ///
-/// Each insert is made durable before the next: a thousand documents make that cheap, and need little memory.
+/// Each insert is durable before the next begins: this many make that cheap, and need little memory.
 const BATCH: usize = 2_000;
 
 /// Where an index comes from.
@@ -32,17 +27,40 @@ pub enum Source {
 }
 
 impl Source {
-    fn open(&self) -> Result<(Box<dyn Read + Send>, u64)> {
+    /// Begins to read, with a progress bar.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or is of another kind.
+    pub fn open(&self) -> Result<Input> {
         const SAMPLE: &[u8] = include_bytes!("../../data/debian-12-sample.gz");
-        Ok(match self {
-            Self::Sample => (Box::new(Cursor::new(SAMPLE)), SAMPLE.len() as u64),
-            Self::File(path) => {
-                let file = File::open(path)?;
-                let length = file.metadata()?.len();
-                (Box::new(file), length)
-            }
+        let open = || -> Result<_> {
+            let (input, length): (Box<dyn Read + Send>, _) = match self {
+                Self::Sample => (Box::new(SAMPLE), SAMPLE.len() as u64),
+                Self::File(path) => {
+                    let file = File::open(path)?;
+                    let length = file.metadata()?.len();
+                    (Box::new(file), length)
+                }
+            };
+            let progress = progress_bar(length);
+            let index = Index::new(progress.wrap_read(input))?;
+            Ok((index, progress))
+        };
+        let (index, progress) = open().with_context(|| format!("cannot read {self}"))?;
+        Ok(Input {
+            name: self.to_string(),
+            index,
+            progress,
         })
     }
+}
+
+/// An index that is being read.
+pub struct Input {
+    name: String,
+    index: Index<'static>,
+    progress: ProgressBar,
 }
 
 impl std::fmt::Display for Source {
@@ -85,17 +103,11 @@ pub async fn clear(db: &Db) -> odm::Result<()> {
 /// # Errors
 ///
 /// Those of the file and of the database. What was loaded before stays; its [`Import`] is not finished.
-pub async fn load(db: &Db, source: &Source) -> Result<()> {
-    let (input, length) = source
-        .open()
-        .with_context(|| format!("cannot read {source}"))?;
-    let progress = progress_bar(length);
-    let mut index = Index::new(progress.wrap_read(input)).with_context(|| source.to_string())?;
-
+pub async fn load(db: &Db, mut input: Input) -> Result<()> {
     db.sync_indexes().await?;
     db.insert(Import {
         id: Import::ID.into(),
-        source: source.to_string(),
+        source: input.name.clone(),
         finished: None,
     })
     .await?;
@@ -103,15 +115,16 @@ pub async fn load(db: &Db, source: &Source) -> Result<()> {
     let mut known = Known::default();
     let mut packages = 0;
     loop {
-        let batch: Vec<Entry> = index.by_ref().take(BATCH).collect::<Result<_>>()?;
+        let batch: Result<Vec<Entry>> = input.index.by_ref().take(BATCH).collect();
+        let batch = batch.with_context(|| format!("cannot read {}", input.name))?;
         if batch.is_empty() {
             break;
         }
         packages += batch.len();
         insert(db, batch, &mut known).await?;
-        progress.set_message(format!("{packages} packages"));
+        input.progress.set_message(format!("{packages} packages"));
     }
-    progress.finish_and_clear();
+    input.progress.finish_and_clear();
 
     db.update::<Import>(Import::ID)
         .set(|i| i.finished(), DateTime::now())
