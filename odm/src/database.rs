@@ -50,8 +50,8 @@ impl<S: Schema> Database<S> {
     ///
     /// [`InvalidUrl`](crate::ErrorKind::InvalidUrl), [`Connection`](crate::ErrorKind::Connection) if the server does not
     /// answer, [`InUse`](crate::ErrorKind::InUse) and [`Damaged`](crate::ErrorKind::Damaged) for files.
-    pub async fn open(url: &str) -> Result<Self> {
-        backend::open(url).await.map(Self::with_backend)
+    pub async fn open(url: impl AsRef<str>) -> Result<Self> {
+        backend::open(url.as_ref()).await.map(Self::with_backend)
     }
 
     /// A database on this backend: one opened before, or a wrapper such as a [`Recorder`](backend::Recorder).

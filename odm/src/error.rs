@@ -2,7 +2,7 @@
 
 use std::{error, fmt, sync::Arc};
 
-use bson::Bson;
+use bson::{Bson, RawDocument};
 
 use crate::{document::Document, query::encode as encode_value};
 
@@ -188,6 +188,12 @@ impl Error {
         self.0.inserted
     }
 
+    /// The backend's or the application's own error that this one was made from, to be downcast.
+    #[must_use]
+    pub fn cause(&self) -> Option<&(dyn error::Error + Send + Sync + 'static)> {
+        self.0.source.as_deref()
+    }
+
     /// The same error with the model named.
     #[must_use]
     pub fn with_model(self, model: &'static str) -> Self {
@@ -292,11 +298,10 @@ impl fmt::Debug for Error {
 }
 
 impl error::Error for Error {
+    /// What is behind the backend's or the application's own error, whose text this error has in its own;
+    /// [`cause`](Self::cause) gives that one.
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        self.0
-            .source
-            .as_deref()
-            .map(|e| e as &(dyn error::Error + 'static))
+        self.0.source.as_deref()?.source()
     }
 }
 
@@ -328,7 +333,21 @@ pub(crate) fn of_model<T: Document>(error: Error) -> Error {
         .with_collection(T::COLLECTION)
 }
 
-/// An array has no room for what it was to hold.
+/// The array of a stored document has no room for what was to be appended.
+pub(crate) fn full(max: usize, document: &RawDocument) -> Error {
+    let error = Error::new(
+        ErrorKind::TooManyElements,
+        format!(
+            "the array holds at most {max} elements and has no room for more; nothing was written"
+        ),
+    );
+    match crate::decode::id(document).map(Bson::try_from) {
+        Some(Ok(id)) => error.with_id(id),
+        _ => error,
+    }
+}
+
+/// An array would hold more than it may.
 pub(crate) fn too_many(max: usize, found: usize) -> Error {
     Error::new(
         ErrorKind::TooManyElements,

@@ -277,6 +277,19 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> Find<S, T, P, J
     }
 }
 
+impl<S, T: Document, P, J: Clone> Clone for Find<S, T, P, J> {
+    fn clone(&self) -> Self {
+        Self {
+            executor: Arc::clone(&self.executor),
+            filter: self.filter.clone(),
+            sort: self.sort.clone(),
+            limit: self.limit,
+            joins: self.joins.clone(),
+            of: PhantomData,
+        }
+    }
+}
+
 /// Documents as the query gives them: decoded, and joined.
 async fn assemble<P: Projection, J: Joins<P>>(
     executor: Arc<dyn Executor>,

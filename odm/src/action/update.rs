@@ -6,13 +6,13 @@ mod place;
 use std::{pin::Pin, sync::Arc};
 
 use bson::{RawBson, RawDocumentBuf};
-use changes::Changes;
+use changes::{Bound, Changes};
 pub use place::{Increment, List, Optional};
 
 use super::target::Target;
 use crate::{
     Error, ErrorKind, Result,
-    backend::{Executor, operation},
+    backend::{Executor, drain, operation},
     document::{Document, Stored},
     error,
     field::{Bits, Date, Elem, FromPath, Keyed, Ordered, Path, Place, Settable, Writable, shape},
@@ -336,19 +336,20 @@ impl<T: Document> Update<T> {
     /// The room for what is pushed is part of the filter, so that two pushes at once cannot both take the last place.
     async fn run(self) -> Result<Updated> {
         let (executor, target) = (self.executor, self.target);
-        let (update, room) = self.changes.finish().map_err(error::of_model::<T>)?;
+        let (update, rooms) = self.changes.finish().map_err(error::of_model::<T>)?;
         let asked = target.node().map_err(error::of_model::<T>)?;
-        let full = asked.clone().and(Node::Not(Box::new(room.clone())));
-        let guarded = !matches!(room, Node::All);
 
         // Of many documents none is changed if one is full already. One that fills up between the look and the write is
         // left out like one that does not meet the condition.
-        if guarded && target.is_multi() {
-            refuse_full::<T>(&*executor, full.clone()).await?;
+        if target.is_multi() {
+            refuse_full::<T>(&*executor, &asked, &rooms).await?;
         }
+        let with_room = rooms
+            .iter()
+            .fold(asked.clone(), |all, (room, _)| all.and(room.clone()));
         let write = operation::Update {
             collection: T::COLLECTION.into(),
-            filter: to_raw::<T>(asked.and(room))?,
+            filter: to_raw::<T>(with_room)?,
             update,
             array_filters: Vec::new(),
             multi: target.is_multi(),
@@ -356,8 +357,8 @@ impl<T: Document> Update<T> {
         let done = Plan::new(&T::MODEL, write)
             .run(Arc::clone(&executor))
             .await?;
-        if guarded && !target.is_multi() && done.matched == 0 {
-            refuse_full::<T>(&*executor, full).await?;
+        if !target.is_multi() && done.matched == 0 {
+            refuse_full::<T>(&*executor, &asked, &rooms).await?;
         }
         match target.only_id() {
             Some(id) if done.matched == 0 => Err(error::not_found::<T>(id)),
@@ -376,21 +377,28 @@ fn to_raw<T: Document>(node: Node) -> Result<RawDocumentBuf> {
 }
 
 /// An error if a document that was to be changed has no room for what was to be appended.
-async fn refuse_full<T: Document>(executor: &dyn Executor, full: Node) -> Result<()> {
-    let count = operation::Count {
-        collection: T::COLLECTION.into(),
-        filter: to_raw::<T>(full)?,
-        limit: None,
-    };
-    match executor.count(count).await.map_err(error::of_model::<T>)? {
-        0 => Ok(()),
-        full => Err(error::of_model::<T>(Error::new(
-            ErrorKind::TooManyElements,
-            format!(
-                "an array would hold more elements than its `max`, in {full} document(s); nothing was written"
-            ),
-        ))),
+async fn refuse_full<T: Document>(
+    executor: &dyn Executor,
+    asked: &Node,
+    rooms: &[(Node, Bound)],
+) -> Result<()> {
+    for (room, Bound { path, max }) in rooms {
+        let full = asked.clone().and(Node::Not(Box::new(room.clone())));
+        let find = operation::Find {
+            collection: T::COLLECTION.into(),
+            filter: to_raw::<T>(full)?,
+            projection: Some(document("_id", 1)?),
+            sort: None,
+            limit: Some(1),
+        };
+        let found = drain(executor.find(find).await.map_err(error::of_model::<T>)?);
+        if let Some(full) = found.await.map_err(error::of_model::<T>)?.first() {
+            return Err(error::of_model::<T>(
+                error::full(*max, full).with_path(path),
+            ));
+        }
     }
+    Ok(())
 }
 
 /// The fields of an element of the array at a place.

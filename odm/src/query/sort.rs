@@ -25,6 +25,12 @@ impl<M> Sort<M> {
     }
 }
 
+impl<M> Clone for Sort<M> {
+    fn clone(&self) -> Self {
+        Self::new(self.path.clone(), self.direction)
+    }
+}
+
 /// What a sort closure may return: one order, or a tuple of orders of which the first counts most.
 #[diagnostic::on_unimplemented(
     message = "expected an order of `{M}`, got `{Self}`",

@@ -9,11 +9,18 @@ use crate::{
     query::{Node, append, document},
 };
 
+/// An array with a `max`.
+#[derive(Debug)]
+pub(super) struct Bound {
+    pub(super) path: String,
+    pub(super) max: usize,
+}
+
 /// The operators of an update, with the room that the arrays need for it.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     operators: Vec<(&'static str, Vec<(String, RawBson)>)>,
-    room: Vec<Node>,
+    room: Vec<(Node, Bound)>,
     error: Option<Error>,
 }
 
@@ -71,13 +78,20 @@ impl Changes {
         if operator != "$pullAll"
             && let Some(max) = path.max()
         {
-            self.room.push(room(operator, path, &all, max)?);
+            let room = room(operator, path, &all, max)?;
+            self.room.push((
+                room,
+                Bound {
+                    path: path.to_string(),
+                    max,
+                },
+            ));
         }
         Ok(())
     }
 
-    /// The update document, and the condition that every array has room for what is appended.
-    pub(super) fn finish(self) -> Result<(RawDocumentBuf, Node)> {
+    /// The update document, and for each array that grows the condition that it has room.
+    pub(super) fn finish(self) -> Result<(RawDocumentBuf, Vec<(Node, Bound)>)> {
         if let Some(error) = self.error {
             return Err(error);
         }
@@ -99,7 +113,7 @@ impl Changes {
             }
             append(&mut update, operator, changes)?;
         }
-        Ok((update, self.room.into_iter().fold(Node::All, Node::and)))
+        Ok((update, self.room))
     }
 
     fn fields(&mut self, operator: &'static str) -> &mut Vec<(String, RawBson)> {

@@ -72,6 +72,10 @@ pub async fn count_and_exists(fixture: Fixture) {
     assert_eq!(alex().count().await.unwrap(), 4);
     assert_eq!(alex().limit(3).count().await.unwrap(), 3);
     assert!(alex().exists().await.unwrap());
+    // One query can be asked in several ways.
+    let query = alex().limit(2);
+    assert_eq!(query.clone().count().await.unwrap(), 2);
+    assert_eq!(query.all().await.unwrap().len(), 2);
     assert!(
         !db.find::<Post>()
             .filter(|p| p.author().eq("nobody"))

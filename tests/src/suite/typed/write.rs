@@ -146,7 +146,9 @@ pub async fn an_array_stays_within_its_max(fixture: Fixture) {
         db.update_many::<Person>(|p| p.ssn().eq("1"))
             .push(|p| p.addresses(), &home),
     ] {
-        assert_eq!(update.await.unwrap_err().kind(), ErrorKind::TooManyElements);
+        let error = update.await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TooManyElements);
+        assert_eq!(error.path(), Some("addresses"));
     }
     let stored = db.get::<Person>(&jane).await.unwrap();
     assert_eq!((stored.addresses.len(), stored.name.as_str()), (3, "jane"));
@@ -163,7 +165,10 @@ pub async fn an_array_stays_within_its_max(fixture: Fixture) {
         .update::<Person>(&jane)
         .add_to_set(|p| p.addresses(), &other)
         .await;
-    assert_eq!(full.unwrap_err().kind(), ErrorKind::TooManyElements);
+    let full = full.unwrap_err();
+    assert_eq!(full.kind(), ErrorKind::TooManyElements);
+    assert_eq!(full.id(), Some(&jane.id.into()));
+    assert!(full.to_string().contains("at most 3 elements"), "{full}");
     let absent = db
         .update::<Person>(ObjectId::new())
         .push(|p| p.addresses(), &other)
