@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
-use mongodb::{Client, ClientSession, Database, error::Error};
+use mongodb::{Client, ClientSession, Database, error::Error, options::ReadConcern};
 use tokio::runtime::Runtime;
 
 use super::Backend;
@@ -55,26 +55,30 @@ impl Mongodb {
         reply.unwrap_or_else(|error| doc! { "error": recorded(&error) })
     }
 
-    fn transaction(&mut self, operation: &Operation<'_>) -> Document {
+    fn transaction(&mut self, operation: &Operation<'_>) -> Result<Document, NotOffered> {
         let name = operation.session.unwrap_or_default();
-        let ended = self.runtime.block_on(async {
+        let (client, sessions) = (&self.client, &mut self.sessions);
+        let ended: Result<(), Error> = self.runtime.block_on(async {
             if operation.name == "startTransaction" {
-                let mut session = self.client.start_session().await?;
-                session.start_transaction().await?;
-                self.sessions.insert(name.to_owned(), session);
-                return Ok(());
-            }
-            match self.sessions.get_mut(name) {
-                Some(session) if operation.name == "commitTransaction" => {
-                    session.commit_transaction().await
+                let mut session = client.start_session().await?;
+                let begin = session.start_transaction();
+                begin.read_concern(ReadConcern::snapshot()).await?;
+                sessions.insert(name.to_owned(), session);
+            } else if let Some(session) = sessions.get_mut(name) {
+                if operation.name == "commitTransaction" {
+                    return session.commit_transaction().await;
                 }
-                Some(session) => session.abort_transaction().await,
-                None => Ok(()),
+                session.abort_transaction().await?;
+                sessions.remove(name);
             }
+            Ok(())
         });
         match ended {
-            Ok(()) => doc! { "ok": true },
-            Err(error) => doc! { "error": recorded(&error) },
+            Ok(()) => Ok(doc! { "ok": true }),
+            Err(error) if error.server_response().is_none() => {
+                Err(NotOffered::new(format!("what the driver refuses: {error}")))
+            }
+            Err(error) => Ok(doc! { "error": recorded(&error) }),
         }
     }
 }
@@ -97,7 +101,13 @@ impl Backend for Mongodb {
 
     fn run(&mut self, operation: &Operation<'_>) -> Result<Document, NotOffered> {
         if operation.name.ends_with("Transaction") {
-            return Ok(self.transaction(operation));
+            return self.transaction(operation);
+        }
+        if let Some(name) = operation.session
+            && !self.sessions.contains_key(name)
+        {
+            let reason = "a transaction that was aborted: the driver would run this outside of it";
+            return Err(NotOffered::new(reason));
         }
         let command = command(operation)?;
         let reply = self.command(command, operation.session);
@@ -105,6 +115,9 @@ impl Backend for Mongodb {
     }
 
     fn store(&mut self, document: RawDocumentBuf) -> Result<Option<RawDocumentBuf>, NotOffered> {
+        if Document::try_from(&document).is_err() {
+            return Err(NotOffered::new("malformed bytes, which a server may take"));
+        }
         let failed = |error: Error| NotOffered::new(error.to_string());
         self.runtime.block_on(async {
             let insert = rawdoc! { "insert": "c", "documents": [document] };
