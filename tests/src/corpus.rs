@@ -1,7 +1,7 @@
 //! The corpus: recorded answers of a real MongoDB, asked of a backend again.
 //!
-//! A [`Backend`](backend::Backend) carries out operations, a format ([`case`], [`matrix`], [`steps`], [`bytes`]) knows how a line of a file
-//! is asked and judged, [`compare`] decides whether an answer is the recorded one, and [`report`] counts.
+//! A `backend` carries out operations; a format (`case`, `matrix`, `steps`, `bytes`) knows how a line of a file is asked
+//! and judged; `compare` decides whether an answer is the recorded one, and `report` counts.
 
 mod backend;
 mod bytes;

@@ -88,7 +88,7 @@ impl<'a> Operation<'a> {
         NotOffered::new(format!("{} with {argument}{what}", self.name))
     }
 
-    fn to_raw(&self, name: &str, value: &Bson) -> Result<RawDocumentBuf, NotOffered> {
+    fn to_raw(self, name: &str, value: &Bson) -> Result<RawDocumentBuf, NotOffered> {
         let document = value.as_document();
         let document = document.ok_or_else(|| self.not_offered(name, " that is not a document"))?;
         raw(document)
