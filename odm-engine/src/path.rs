@@ -153,6 +153,12 @@ fn walk_array<'d>(
     leaf: Leaf,
     visit: &mut Visitor<'_, 'd>,
 ) -> bool {
+    // As on MongoDB, a dot at the end of a path asks an array for no more than its own name does.
+    let rest = if matches!(rest, [last] if last.name.is_empty()) {
+        &[]
+    } else {
+        rest
+    };
     let Some((part, after)) = rest.split_first() else {
         let expand = leaf == Leaf::Expand;
         return (expand
@@ -255,6 +261,13 @@ mod tests {
             walked("a.1", &document, Leaf::Expand),
             [Some(RawBson::Int32(2))]
         );
+    }
+
+    #[test]
+    fn a_dot_at_the_end_says_nothing_about_arrays() {
+        let document = rawdoc! { "a": [1, 2], "b": 1 };
+        assert_eq!(walked("a.", &document, Leaf::Expand).len(), 3);
+        assert_eq!(walked("b.", &document, Leaf::Expand), [None]);
     }
 
     #[test]

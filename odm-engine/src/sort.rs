@@ -31,6 +31,9 @@ impl Sort {
             directions: Vec::new(),
         };
         for (name, value) in value::fields(specification) {
+            if name == "$natural" {
+                return Err(refuse_natural(specification));
+            }
             check_field_path(name)?;
             let direction = parse_direction(name, value)?;
             // The first mention of a path decides.
@@ -115,8 +118,19 @@ impl SortKey {
     }
 }
 
+fn refuse_natural(specification: &RawDocument) -> Error {
+    if value::fields(specification).nth(1).is_some() {
+        return Error::bad_value("'$natural' cannot be sorted by together with a field");
+    }
+    Error::not_supported("sorting by '$natural' is not supported; sort by a field")
+}
+
 fn parse_direction(name: &str, value: RawBsonRef<'_>) -> Result<Direction> {
-    if matches!(value, RawBsonRef::Document(_)) {
+    if let RawBsonRef::Document(expression) = value {
+        if value::get(expression, "$meta").is_some() {
+            let message = format!("sorting by metadata ('{name}') is not supported");
+            return Err(Error::not_supported(message));
+        }
         let message = format!("sorting by an expression ('{name}') is not supported");
         return Err(Error::server(17312, message));
     }

@@ -32,6 +32,7 @@ use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use crate::filter::Filter;
 use crate::{Error, Result, value};
 
+use array_filter::ArrayFilters;
 use node::Node;
 use operation::Operations;
 use replacement::Replacement;
@@ -58,10 +59,10 @@ impl Update {
         Ok(Update(
             if first.is_some_and(|(name, _)| name.starts_with('$')) {
                 Kind::Operators(parse::operators(update, array_filters)?)
-            } else if array_filters.is_empty() {
-                Kind::Replacement(Replacement::parse(update)?)
             } else {
-                return Err(Error::server(9, "a replacement takes no array filters"));
+                // Nothing can refer to them, but they must be array filters.
+                ArrayFilters::parse(array_filters)?;
+                Kind::Replacement(Replacement::parse(update)?)
             },
         ))
     }
@@ -90,11 +91,16 @@ impl Update {
                 if !operations.apply(document, filter, &mut root, false)? {
                     return Ok(None);
                 }
-                root.into_document()
+                let changed = root.into_document();
+                check_id_untouched(document, &changed)?;
+                changed
             }
-            Kind::Replacement(replacement) => replacement.apply(document)?,
+            Kind::Replacement(replacement) => {
+                let changed = replacement.apply(document)?;
+                check_id_unchanged(document, &changed)?;
+                changed
+            }
         };
-        check_id_unchanged(document, &changed)?;
         value::check(&changed)?;
         Ok(Some(changed))
     }
@@ -112,7 +118,7 @@ impl Update {
                 operations.apply(&seed, filter, &mut root, true)?;
                 let document = root.into_document();
                 if value::get(&seed, "_id").is_some() {
-                    check_id_unchanged(&seed, &document)?;
+                    check_id_untouched(&seed, &document)?;
                 }
                 document
             }
@@ -125,6 +131,26 @@ impl Update {
     }
 }
 
+/// Operators may not even change the type of an `_id`.
+fn check_id_untouched(before: &RawDocument, after: &RawDocument) -> Result<()> {
+    let (old, new) = (value::get(before, "_id"), value::get(after, "_id"));
+    if old == new {
+        return Ok(());
+    }
+    // By their bytes, so that NaN is what it was.
+    let bytes = |id: Option<RawBsonRef<'_>>| {
+        let mut document = RawDocumentBuf::new();
+        id.into_iter()
+            .for_each(|id| document.append(cstr!("_id"), id));
+        document
+    };
+    if bytes(old).as_bytes() == bytes(new).as_bytes() {
+        return Ok(());
+    }
+    Err(id_changed())
+}
+
+/// A replacement may have the `_id` in another type of number.
 fn check_id_unchanged(before: &RawDocument, after: &RawDocument) -> Result<()> {
     let same = match (value::get(before, "_id"), value::get(after, "_id")) {
         (Some(before), Some(after)) => value::equal(before, after),
@@ -133,10 +159,11 @@ fn check_id_unchanged(before: &RawDocument, after: &RawDocument) -> Result<()> {
     if same {
         return Ok(());
     }
-    Err(Error::server(
-        66,
-        "the update would change '_id', which never changes",
-    ))
+    Err(id_changed())
+}
+
+fn id_changed() -> Error {
+    Error::server(66, "the update would change '_id', which never changes")
 }
 
 fn check_id(document: &RawDocument) -> Result<()> {
@@ -214,6 +241,19 @@ pub(super) mod tests {
             Some(66)
         );
         assert_eq!(
+            updated(document(), rawdoc! { "$set": { "_id": 1.0 } })
+                .unwrap_err()
+                .code(),
+            Some(66)
+        );
+        let not_a_number = rawdoc! { "_id": f64::NAN };
+        let update = rawdoc! { "$set": { "_id": f64::NAN, "a": 1 } };
+        assert!(updated(not_a_number, update).is_ok());
+        assert_eq!(
+            updated(document(), rawdoc! { "_id": 1.0 }).unwrap(),
+            rawdoc! { "_id": 1.0 }
+        );
+        assert_eq!(
             updated(document(), rawdoc! { "_id": 2 })
                 .unwrap_err()
                 .code(),
@@ -263,6 +303,13 @@ pub(super) mod tests {
             document,
             rawdoc! { "_id": 7, "a": { "b": 1 }, "d": 2, "e": 3 }
         );
+    }
+
+    #[test]
+    fn an_upsert_keeps_the_type_of_the_id_that_the_filter_has() {
+        let filter = Filter::parse(&rawdoc! { "_id": 1 }).unwrap();
+        let update = Update::parse(&rawdoc! { "$set": { "_id": 1.0 } }, &[]).unwrap();
+        assert_eq!(update.upsert(&filter).unwrap_err().code(), Some(66));
     }
 
     fn any_value() -> impl Strategy<Value = bson::Bson> {

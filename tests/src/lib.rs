@@ -3,6 +3,7 @@
 //! [`suite`] has the tests; `tests/it/main.rs` makes one test of each for every backend, on a [`Fixture`] of it.
 //! A real MongoDB is a part of the tests: [`mongod`] finds, downloads, starts and stops it.
 
+pub mod corpus;
 mod fixture;
 pub mod models;
 pub mod mongod;

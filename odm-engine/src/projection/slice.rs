@@ -22,7 +22,8 @@ impl Slice {
     /// Reads a count, or an array of a position and a count.
     ///
     /// # Errors
-    /// Anything else (code 28667), and arrays that are no such pair (code 28724).
+    /// Anything else (code 28667), and arrays that are no such pair (code 28724). What MongoDB computes is not
+    /// supported.
     pub(super) fn parse(operand: RawBsonRef<'_>) -> Result<Slice> {
         let malformed = |code| {
             let message = "$slice takes a number, or a position and a number above zero";
@@ -36,6 +37,15 @@ impl Slice {
         let (Some(skip), Some(limit), None) = (items.next(), items.next(), items.next()) else {
             return Err(malformed(28667));
         };
+        let is_expression = |item| match item {
+            RawBsonRef::Null | RawBsonRef::Undefined => true,
+            RawBsonRef::String(text) => text.starts_with('$'),
+            _ => false,
+        };
+        if is_expression(skip) || is_expression(limit) {
+            let message = "the expression $slice is not supported; give two numbers";
+            return Err(Error::not_supported(message));
+        }
         match (Number::from_bson(skip), Number::from_bson(limit).map(whole)) {
             (Some(skip), Some(limit)) if limit > 0 => Ok(Slice::From {
                 skip: whole(skip),
@@ -73,6 +83,15 @@ fn size(count: i64) -> usize {
 mod tests {
     use super::*;
     use bson::{RawBson, rawbson};
+
+    #[test]
+    fn what_is_no_pair_of_numbers_is_refused() {
+        let refused = |operand: RawBson| Slice::parse(operand.as_raw_bson_ref()).unwrap_err();
+        assert_eq!(refused(rawbson!("a")).code(), Some(28667));
+        assert_eq!(refused(rawbson!([1, "a"])).code(), Some(28724));
+        assert!(refused(rawbson!([0, null])).is_not_supported());
+        assert!(refused(rawbson!(["$a", 1])).is_not_supported());
+    }
 
     #[test]
     fn slices_count_from_either_end() {

@@ -21,9 +21,10 @@ pub(super) fn parse(
             "$rename of '{path}' takes the new name as a string"
         )));
     };
-    if path == to {
+    let (source, target) = (Path::new(path), Path::new(to));
+    if source.starts_with(&target) || target.starts_with(&source) {
         return Err(Error::bad_value(format!(
-            "$rename of '{path}' needs another name than that"
+            "$rename of '{path}' to '{to}' needs two paths of which none leads into the other"
         )));
     }
     operations.rename(path, to)
@@ -96,6 +97,18 @@ mod tests {
         let changed = renamed(rawdoc! { "a": { "b": 1, "x": 2 }, "c": { "d": 3 } }).unwrap();
         assert_eq!(changed, rawdoc! { "a": { "x": 2 }, "c": { "d": 1 } });
         assert_eq!(renamed(rawdoc! { "a": {} }).unwrap(), rawdoc! { "a": {} });
+    }
+
+    #[test]
+    fn a_value_does_not_move_into_or_out_of_itself() {
+        for renames in [
+            rawdoc! { "a": "a" },
+            rawdoc! { "a": "a.b" },
+            rawdoc! { "a.b": "a" },
+        ] {
+            let refused = updated(rawdoc! {}, rawdoc! { "$rename": renames });
+            assert_eq!(refused.unwrap_err().code(), Some(2));
+        }
     }
 
     #[test]

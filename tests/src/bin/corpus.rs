@@ -1,0 +1,17 @@
+//! Runs files of recorded answers of a MongoDB against a backend: `odm_tests::corpus`.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use odm_tests::corpus::{self, Options};
+
+fn main() -> ExitCode {
+    match corpus::run(&Options::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,290 @@
+use std::collections::BTreeMap;
+
+use bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
+use mongodb::{Client, ClientSession, Database, error::Error, options::ReadConcern};
+use tokio::runtime::Runtime;
+
+use super::Backend;
+use crate::corpus::case::COLLECTION;
+use crate::corpus::operation::{NotOffered, Operation};
+use crate::mongod;
+
+/// More than any case has, so that all results come at once.
+const BATCH: i32 = 100_000;
+
+/// A real MongoDB, with one database that is emptied for every case.
+pub(super) struct Mongodb {
+    runtime: Runtime,
+    client: Client,
+    database: Database,
+    sessions: BTreeMap<String, ClientSession>,
+    /// Whether the collection of the last case is there, empty. The server keeps the files of a dropped one open for
+    /// minutes, and could not open others in the end.
+    is_left: bool,
+}
+
+impl Mongodb {
+    /// Starts a replica set of one, which has transactions.
+    pub(super) fn connect() -> Result<Self, String> {
+        let runtime = Runtime::new().map_err(|error| error.to_string())?;
+        let connected = runtime.block_on(async {
+            let url = mongod::replica_set().await.fresh_url();
+            let client = Client::with_uri_str(url).await?;
+            // Nothing here has to outlive a crash.
+            let relaxed =
+                doc! { "setDefaultRWConcern": 1, "defaultWriteConcern": { "w": 1, "j": false } };
+            client.database("admin").run_command(relaxed).await?;
+            Ok(client)
+        });
+        let client: Client = connected.map_err(|error: Error| error.to_string())?;
+        let database = client.default_database().ok_or("the URL has no database")?;
+        Ok(Self {
+            runtime,
+            client,
+            database,
+            sessions: BTreeMap::new(),
+            is_left: false,
+        })
+    }
+
+    /// The reply to a command, and an error as the field `error`.
+    fn command(&mut self, command: Document, session: Option<&str>) -> Document {
+        let session = session.and_then(|name| self.sessions.get_mut(name));
+        let sent = self.database.run_command(command);
+        let reply = self.runtime.block_on(async {
+            match session {
+                Some(session) => sent.session(session).await,
+                None => sent.await,
+            }
+        });
+        reply.unwrap_or_else(|error| doc! { "error": recorded(&error) })
+    }
+
+    fn transaction(&mut self, operation: &Operation<'_>) -> Result<Document, NotOffered> {
+        let name = operation.session.unwrap_or_default();
+        let (client, sessions) = (&self.client, &mut self.sessions);
+        let ended: Result<(), Error> = self.runtime.block_on(async {
+            if operation.name == "startTransaction" {
+                let mut session = client.start_session().await?;
+                let begin = session.start_transaction();
+                begin.read_concern(ReadConcern::snapshot()).await?;
+                sessions.insert(name.to_owned(), session);
+            } else if let Some(session) = sessions.get_mut(name) {
+                if operation.name == "commitTransaction" {
+                    return session.commit_transaction().await;
+                }
+                session.abort_transaction().await?;
+                sessions.remove(name);
+            }
+            Ok(())
+        });
+        match ended {
+            Ok(()) => Ok(doc! { "ok": true }),
+            Err(error) if error.server_response().is_none() => {
+                Err(NotOffered::new(format!("what the driver refuses: {error}")))
+            }
+            Err(error) => Ok(doc! { "error": recorded(&error) }),
+        }
+    }
+}
+
+impl Backend for Mongodb {
+    fn reset(&mut self) -> Result<(), String> {
+        self.runtime
+            .block_on(async {
+                for (_, mut session) in std::mem::take(&mut self.sessions) {
+                    // One that has ended already cannot be aborted, and need not be.
+                    let _ = session.abort_transaction().await;
+                }
+                for name in self.database.list_collection_names().await? {
+                    let collection = self.database.collection::<Document>(&name);
+                    if name == COLLECTION {
+                        collection.delete_many(doc! {}).await?;
+                        collection.drop_indexes().await?;
+                        self.is_left = true;
+                    } else {
+                        collection.drop().await?;
+                    }
+                }
+                Ok(())
+            })
+            .map_err(|error: Error| error.to_string())
+    }
+
+    fn run(&mut self, operation: &Operation<'_>) -> Result<Document, NotOffered> {
+        if std::mem::take(&mut self.is_left) {
+            if operation.name == "create" {
+                return Ok(doc! { "ok": true });
+            }
+            self.command(doc! { "drop": COLLECTION }, None);
+        }
+        if operation.name.ends_with("Transaction") {
+            return self.transaction(operation);
+        }
+        if let Some(name) = operation.session
+            && !self.sessions.contains_key(name)
+        {
+            let reason = "a transaction that was aborted: the driver would run this outside of it";
+            return Err(NotOffered::new(reason));
+        }
+        let command = command(operation)?;
+        let reply = self.command(command, operation.session);
+        Ok(answer(operation, reply))
+    }
+
+    fn store(&mut self, document: RawDocumentBuf) -> Result<Option<RawDocumentBuf>, NotOffered> {
+        if Document::try_from(&document).is_err() {
+            return Err(NotOffered::new("malformed bytes, which a server may take"));
+        }
+        let failed = |error: Error| NotOffered::new(error.to_string());
+        self.runtime.block_on(async {
+            let insert = rawdoc! { "insert": "c", "documents": [document] };
+            let reply = self.database.run_raw_command(insert).await;
+            if !reply.is_ok_and(|reply| !reply.contains_key("writeErrors")) {
+                return Ok(None);
+            }
+            let stored = self.database.collection::<RawDocumentBuf>("c");
+            stored.find_one(doc! {}).await.map_err(failed)
+        })
+    }
+}
+
+/// The command for an operation, which has the arguments of the corpus under MongoDB's names.
+fn command(operation: &Operation<'_>) -> Result<Document, NotOffered> {
+    let collection = operation.collection;
+    let args = |names: &[(&str, &str)]| {
+        let mut args = Document::new();
+        for (name, value) in operation.args {
+            let renamed = names.iter().find(|(corpus, _)| corpus == name);
+            let name = renamed.map_or(name.as_str(), |(_, command)| command);
+            args.insert(name, value.clone());
+        }
+        args
+    };
+    // Variables are declared for the whole command, not for one of its writes.
+    let write = |name: &str, list: &str, mut one: Document| {
+        let variables = one.remove("let");
+        let mut command = doc! { name: collection, list: [one] };
+        command.extend(variables.map(|variables| ("let".to_owned(), variables)));
+        command
+    };
+    let with = |mut command: Document, args: Document| {
+        command.extend(args);
+        command
+    };
+    let update = |multi: bool| {
+        let names = [("filter", "q"), ("update", "u"), ("replacement", "u")];
+        write(
+            "update",
+            "updates",
+            with(doc! { "multi": multi }, args(&names)),
+        )
+    };
+    let delete = |limit: i32| {
+        write(
+            "delete",
+            "deletes",
+            with(doc! { "limit": limit }, args(&[("filter", "q")])),
+        )
+    };
+    Ok(match operation.name {
+        "find" => with(doc! { "find": collection, "batchSize": BATCH }, args(&[])),
+        "count" => with(doc! { "count": collection }, args(&[("filter", "query")])),
+        "distinct" => with(
+            doc! { "distinct": collection },
+            args(&[("field", "key"), ("filter", "query")]),
+        ),
+        "aggregate" => with(
+            doc! { "aggregate": collection, "cursor": { "batchSize": BATCH } },
+            args(&[]),
+        ),
+        "insertMany" => with(doc! { "insert": collection }, args(&[])),
+        "updateOne" | "replaceOne" => update(false),
+        "updateMany" => update(true),
+        "deleteOne" => delete(1),
+        "deleteMany" => delete(0),
+        "findOneAndUpdate" | "findOneAndReplace" | "findOneAndDelete" => {
+            let names = [
+                ("filter", "query"),
+                ("projection", "fields"),
+                ("replacement", "update"),
+            ];
+            let mut args = args(&names);
+            let after = args
+                .remove("returnDocument")
+                .is_some_and(|when| when == "after".into());
+            match operation.name {
+                "findOneAndDelete" => args.insert("remove", true),
+                _ => args.insert("new", after),
+            };
+            with(doc! { "findAndModify": collection }, args)
+        }
+        "create" => doc! { "create": collection },
+        "createIndexes" => with(doc! { "createIndexes": collection }, args(&[])),
+        "dropIndexes" => with(doc! { "dropIndexes": collection }, args(&[])),
+        "listIndexes" => doc! { "listIndexes": collection, "cursor": { "batchSize": BATCH } },
+        other => return Err(NotOffered::new(other)),
+    })
+}
+
+/// What the corpus records of a reply.
+fn answer(operation: &Operation<'_>, mut reply: Document) -> Document {
+    if operation.name == "listIndexes" && reply.contains_key("error") {
+        // There is no such collection.
+        return doc! { "indexes": [] };
+    }
+    if reply.contains_key("error") {
+        return reply;
+    }
+    let mut answer = Document::new();
+    let n = reply.get_i32("n").unwrap_or(0);
+    match operation.name {
+        "find" | "aggregate" => drop(answer.insert("docs", first_batch(&reply))),
+        "listIndexes" => drop(answer.insert("indexes", first_batch(&reply))),
+        "count" => drop(answer.insert("count", n)),
+        "distinct" => drop(answer.insert("values", reply.remove("values"))),
+        "insertMany" => drop(answer.insert("inserted", n)),
+        "deleteOne" | "deleteMany" => drop(answer.insert("deleted", n)),
+        "updateOne" | "updateMany" | "replaceOne" => {
+            let upserted = super::super::documents(&reply, "upserted").next();
+            let matched = if upserted.is_some() { 0 } else { n };
+            answer.insert("matched", matched);
+            answer.insert("modified", reply.get_i32("nModified").unwrap_or(0));
+            if let Some(id) = upserted.and_then(|upserted| upserted.get("_id")) {
+                answer.insert("upsertedId", id.clone());
+            }
+        }
+        "findOneAndUpdate" | "findOneAndReplace" | "findOneAndDelete" => {
+            answer.insert("value", reply.remove("value"));
+            let last = super::super::document(&reply, "lastErrorObject");
+            if let Some(updated) = last.get("updatedExisting") {
+                answer.insert("updatedExisting", updated.clone());
+            }
+            if let Some(id) = last.get("upserted") {
+                answer.insert("upsertedId", id.clone());
+            }
+        }
+        _ => {}
+    }
+    let errors: Vec<_> = super::super::documents(&reply, "writeErrors")
+        .cloned()
+        .collect();
+    if let Some(first) = errors.first() {
+        answer.insert("error", first.clone());
+        answer.insert("errors", errors);
+    }
+    answer
+}
+
+fn first_batch(reply: &Document) -> Bson {
+    let cursor = super::super::document(reply, "cursor");
+    cursor.get("firstBatch").cloned().unwrap_or(Bson::Null)
+}
+
+/// An error as the corpus records it, from what the server sent.
+fn recorded(error: &Error) -> Document {
+    let sent = error
+        .server_response()
+        .and_then(|response| Document::try_from(response).ok());
+    sent.unwrap_or_else(|| doc! { "message": error.to_string() })
+}
