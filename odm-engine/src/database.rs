@@ -123,7 +123,10 @@ impl Database {
         )
     }
 
-    /// Changes the first document that matches, or all of them.
+    /// Changes the first document that matches, or all of them, in one durable commit.
+    ///
+    /// The first document that cannot be changed ends the update; those before it stay changed, and the
+    /// report says both.
     ///
     /// # Errors
     /// A filter or an update that is not valid, not supported or does not fit a document; duplicate

@@ -125,9 +125,14 @@ impl Transaction {
     /// Changes the first document that matches, or all of them.
     ///
     /// # Errors
-    /// As [`Database::update`](crate::Database::update), write conflict, transaction over.
+    /// As [`Database::update`](crate::Database::update), write conflict, transaction over. A failure in
+    /// the report has aborted the transaction, too.
     pub fn update(&self, collection: &str, update: &Update) -> Result<UpdateReport> {
-        self.write(|overlay| update::run(overlay, collection, update))
+        let report = self.write(|overlay| update::run(overlay, collection, update))?;
+        if report.failure.is_some() {
+            self.end_aborted();
+        }
+        Ok(report)
     }
 
     /// Deletes the first document that matches, or all of them.

@@ -76,6 +76,7 @@ macro_rules! for_every_test {
                 ]
                 update: [
                     a_duplicate_key_is_named,
+                    a_failure_keeps_what_came_before,
                     an_unknown_operator_is_unsupported,
                     array_filters_choose_elements,
                     matched_is_not_modified,

@@ -25,7 +25,8 @@ pub struct Update {
 }
 
 /// What an update did.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
+#[must_use = "an update of several documents can fail half-way"]
 pub struct UpdateReport {
     /// How many documents matched.
     pub matched: u64,
@@ -33,6 +34,8 @@ pub struct UpdateReport {
     pub modified: u64,
     /// The `_id` of the document that was inserted because none matched.
     pub upserted_id: Option<RawBson>,
+    /// Why a document could not be changed, and with it none after it: those before it are.
+    pub failure: Option<Error>,
 }
 
 pub(crate) fn run(overlay: &mut Overlay, name: &str, command: &Update) -> Result<UpdateReport> {
@@ -50,9 +53,20 @@ pub(crate) fn run(overlay: &mut Overlay, name: &str, command: &Update) -> Result
         for found in Matches::new(&view, &collection, plan, Arc::clone(&filter)) {
             let found = found?;
             let old = found.document()?;
-            if let Some(new) = update.apply(old, &filter)? {
-                overlay.replace(&collection, found.record, old, &new)?;
-                report.modified += 1;
+            let changed = update.apply(old, &filter).and_then(|new| match new {
+                Some(new) => overlay
+                    .replace(&collection, found.record, old, &new)
+                    .map(|()| 1),
+                None => Ok(0),
+            });
+            match changed {
+                Ok(changed) => report.modified += changed,
+                Err(failure) if report.modified == 0 => return Err(failure),
+                // As on MongoDB, an update of several documents is no transaction.
+                Err(failure) => {
+                    report.failure = Some(failure);
+                    break;
+                }
             }
             report.matched += 1;
             if !command.multi {

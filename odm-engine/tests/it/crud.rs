@@ -1,7 +1,34 @@
 use bson::{RawBsonRef, rawdoc};
-use odm_engine::{Cursor, Database, Delete, Find, FindEach, Transaction, Update};
+use odm_engine::{Cursor, Database, Delete, Direction, Find, FindEach, Index, Transaction, Update};
 
 use crate::{all, find};
+
+#[test]
+fn an_update_that_fails_half_way_keeps_its_first_half() {
+    let database = Database::memory();
+    let unique = Index::new([("a", Direction::Ascending)]).unique();
+    database.create_indexes("c", &[unique]).unwrap();
+    let documents = (1..=3).map(|id| rawdoc! { "_id": id, "a": id }).collect();
+    database.insert("c", documents).unwrap().all().unwrap();
+    let update = Update {
+        update: rawdoc! { "$set": { "a": 9 } },
+        multi: true,
+        ..Update::default()
+    };
+    let report = database.update("c", &update).unwrap();
+    assert_eq!((report.matched, report.modified), (1, 1));
+    assert!(report.failure.unwrap().is_duplicate_key());
+    assert_eq!(database.count("c", &rawdoc! { "a": 9 }, None).unwrap(), 1);
+
+    let transaction = database.begin().unwrap();
+    let restore = Update {
+        update: rawdoc! { "$set": { "a": 7 } },
+        ..update
+    };
+    assert!(transaction.update("c", &restore).unwrap().failure.is_some());
+    assert!(transaction.commit().unwrap_err().is_transaction_over());
+    assert_eq!(database.count("c", &rawdoc! { "a": 7 }, None).unwrap(), 0);
+}
 
 #[test]
 fn handles_can_be_shared_between_threads() {

@@ -59,11 +59,11 @@ impl Target<'_> {
             multi: true,
             ..Update::default()
         };
-        match self {
+        let report = match self {
             Target::Plain(database) => database.update("c", &update),
             Target::Inside(transaction) => transaction.update("c", &update),
-        }
-        .unwrap();
+        };
+        assert!(report.unwrap().failure.is_none());
     }
 
     fn delete(&self, filter: RawDocumentBuf) {

@@ -117,7 +117,7 @@ impl Executor for Engine {
             let collection = update.collection.clone();
             let updated = database.update(&collection, &convert::update(update));
             updated
-                .map(convert::updated)
+                .and_then(convert::updated)
                 .map_err(|failure| error::in_collection(failure, &collection))
         }))
     }

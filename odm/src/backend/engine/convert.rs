@@ -38,10 +38,13 @@ pub(super) fn update(update: Update) -> engine::Update {
     }
 }
 
-pub(super) fn updated(report: engine::UpdateReport) -> Updated {
-    Updated {
-        matched: report.matched,
-        modified: report.modified,
+pub(super) fn updated(report: engine::UpdateReport) -> engine::Result<Updated> {
+    match report.failure {
+        Some(failure) => Err(failure),
+        None => Ok(Updated {
+            matched: report.matched,
+            modified: report.modified,
+        }),
     }
 }
 

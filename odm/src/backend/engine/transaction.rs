@@ -92,7 +92,7 @@ impl Executor for EngineTransaction {
             let collection = update.collection.clone();
             let updated = transaction.update(&collection, &convert::update(update));
             updated
-                .map(convert::updated)
+                .and_then(convert::updated)
                 .map_err(|failure| error::in_collection(failure, &collection))
         }))
     }

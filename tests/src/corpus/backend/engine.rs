@@ -148,6 +148,9 @@ impl Engine {
             Some(transaction) => transaction.update(operation.collection, &update)?,
             None => self.database.update(operation.collection, &update)?,
         };
+        if let Some(failure) = report.failure {
+            return Err(failure.into());
+        }
         let mut answer =
             doc! { "matched": number(report.matched), "modified": number(report.modified) };
         if let Some(id) = report.upserted_id {

@@ -31,6 +31,25 @@ pub async fn a_duplicate_key_is_named(db: Fixture) {
     );
 }
 
+/// An update of several documents is no transaction: it stops, and what it did stays.
+pub async fn a_failure_keeps_what_came_before(db: Fixture) {
+    let db = db.backend();
+    let index = Index::new(vec![("email".to_owned(), Direction::Ascending)]);
+    db.create_indexes(THINGS, vec![unique(index)])
+        .await
+        .unwrap();
+    let documents = [1, 2, 3].map(|id| rawdoc! { "_id": id, "email": id });
+    db.insert(insert(documents)).await.unwrap();
+    let same = Update {
+        multi: true,
+        ..update(rawdoc! {}, rawdoc! { "$set": { "email": "same" } })
+    };
+    assert!(db.update(same).await.unwrap_err().is_duplicate_key());
+    let changed = found(&*db, rawdoc! { "email": "same" }).await;
+    assert_eq!(changed, [doc! { "_id": 1, "email": "same" }]);
+    assert_eq!(found(&*db, rawdoc! {}).await.len(), 3);
+}
+
 pub async fn an_unknown_operator_is_unsupported(db: Fixture) {
     let db = db.backend();
     db.insert(insert([rawdoc! { "_id": 1, "a": 1 }]))
