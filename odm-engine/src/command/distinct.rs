@@ -6,7 +6,7 @@ use bson::{RawBson, RawDocument};
 use super::Reading;
 use super::matches::Matches;
 use crate::direction::Direction;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, code};
 use crate::filter::Filter;
 use crate::key::value::encode;
 use crate::path::Path;
@@ -19,7 +19,11 @@ pub(crate) fn run(
     path: &str,
     filter: &RawDocument,
 ) -> Result<Vec<RawBson>> {
-    if path.is_empty() || path.contains('\0') {
+    if path.contains('\0') {
+        let message = "distinct: the path of a field has no null byte";
+        return Err(Error::server(code::NULL_BYTE_IN_PATH, message));
+    }
+    if path.is_empty() {
         return Err(Error::bad_value("distinct needs the path of a field"));
     }
     let filter = Arc::new(Filter::parse(filter)?);
