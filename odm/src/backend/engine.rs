@@ -4,6 +4,7 @@
 //! work; only the read of one document by its id, which costs less than the way there, runs where it is asked for.
 //! Without a Tokio runtime everything does.
 
+mod commands;
 mod convert;
 mod cursor;
 mod error;
@@ -18,15 +19,27 @@ use odm_engine::{Database, InsertReport};
 use super::operation::{Count, Delete, Deleted, Find, FindEach, Index, Insert, Update, Updated};
 use super::{Backend, BoxFuture, Capabilities, Cursor, Executor, Transaction};
 use crate::{Error, ErrorKind, Result};
+use commands::Commands;
 use cursor::{EngineCursor, Fetched};
+use transaction::Open;
 
 /// A database in a file of this process or in its memory.
 ///
 /// Any error in a transaction ends the transaction. A cursor shows the state of the database when it was opened, and in
 /// a transaction outlives that.
-#[derive(Debug, Clone)]
-pub struct Engine {
-    database: Database,
+///
+/// The type parameter is the database itself, or one of its transactions.
+#[derive(Debug)]
+pub struct Engine<T = Database> {
+    target: Arc<T>,
+}
+
+impl<T> Clone for Engine<T> {
+    fn clone(&self) -> Self {
+        Self {
+            target: Arc::clone(&self.target),
+        }
+    }
 }
 
 impl Engine {
@@ -48,7 +61,7 @@ impl Engine {
             Database::open(&path).map_err(|failure| error::opening(failure, &path))
         });
         Ok(Self {
-            database: database.await?,
+            target: Arc::new(database.await?),
         })
     }
 
@@ -56,20 +69,20 @@ impl Engine {
     #[must_use]
     pub fn memory() -> Self {
         Self {
-            database: Database::memory(),
+            target: Arc::new(Database::memory()),
         }
     }
 }
 
-impl Executor for Engine {
+impl<T: Commands> Executor for Engine<T> {
     fn find(&self, find: Find) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
-        let database = self.database.clone();
+        let target = Arc::clone(&self.target);
         Box::pin(async move {
             let Find { collection, .. } = &find;
             let collection = collection.clone();
             let by_id = is_by_id(&find.filter);
             let run = move || {
-                let found = database.find(&collection, &convert::find(find));
+                let found = target.find(&collection, &convert::find(find));
                 let found = found.and_then(Fetched::first);
                 found.map_err(|failure| error::in_collection(failure, &collection))
             };
@@ -83,11 +96,11 @@ impl Executor for Engine {
     }
 
     fn find_each(&self, find: FindEach) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
-        let database = self.database.clone();
+        let target = Arc::clone(&self.target);
         Box::pin(async move {
             let found = work::blocking(move || {
                 let collection = find.collection.clone();
-                let found = database.find_each(&collection, &convert::find_each(find));
+                let found = target.find_each(&collection, &convert::find_each(find));
                 found.map_err(|failure| error::in_collection(failure, &collection))
             });
             Ok(EngineCursor::boxed(Fetched::keyed(found.await?)))
@@ -95,27 +108,27 @@ impl Executor for Engine {
     }
 
     fn count(&self, count: Count) -> BoxFuture<'_, Result<u64>> {
-        let database = self.database.clone();
+        let target = Arc::clone(&self.target);
         Box::pin(work::blocking(move || {
-            let counted = database.count(&count.collection, &count.filter, count.limit);
+            let counted = target.count(&count.collection, &count.filter, count.limit);
             counted.map_err(|failure| error::in_collection(failure, &count.collection))
         }))
     }
 
     fn insert(&self, insert: Insert) -> BoxFuture<'_, Result<()>> {
-        let database = self.database.clone();
+        let target = Arc::clone(&self.target);
         Box::pin(work::blocking(move || {
             insert_into(insert, |collection, documents| {
-                database.insert(collection, documents)
+                target.insert(collection, documents)
             })
         }))
     }
 
     fn update(&self, update: Update) -> BoxFuture<'_, Result<Updated>> {
-        let database = self.database.clone();
+        let target = Arc::clone(&self.target);
         Box::pin(work::blocking(move || {
             let collection = update.collection.clone();
-            let updated = database.update(&collection, &convert::update(update));
+            let updated = target.update(&collection, &convert::update(update));
             updated
                 .and_then(convert::updated)
                 .map_err(|failure| error::in_collection(failure, &collection))
@@ -123,10 +136,10 @@ impl Executor for Engine {
     }
 
     fn delete(&self, delete: Delete) -> BoxFuture<'_, Result<Deleted>> {
-        let database = self.database.clone();
+        let target = Arc::clone(&self.target);
         Box::pin(work::blocking(move || {
             let collection = delete.collection.clone();
-            let deleted = database.delete(&collection, &convert::delete(delete));
+            let deleted = target.delete(&collection, &convert::delete(delete));
             deleted
                 .map(convert::deleted)
                 .map_err(|failure| error::in_collection(failure, &collection))
@@ -140,7 +153,7 @@ impl Backend for Engine {
     }
 
     fn list_indexes<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Vec<Index>>> {
-        let (database, collection) = (self.database.clone(), collection.to_owned());
+        let (database, collection) = (Arc::clone(&self.target), collection.to_owned());
         Box::pin(work::blocking(move || {
             let listed = database.list_indexes(&collection);
             let listed = listed.map_err(|failure| error::in_collection(failure, &collection))?;
@@ -154,7 +167,7 @@ impl Backend for Engine {
         collection: &'a str,
         indexes: Vec<Index>,
     ) -> BoxFuture<'a, Result<()>> {
-        let (database, collection) = (self.database.clone(), collection.to_owned());
+        let (database, collection) = (Arc::clone(&self.target), collection.to_owned());
         Box::pin(work::blocking(move || {
             if indexes.is_empty() {
                 return Ok(());
@@ -168,7 +181,7 @@ impl Backend for Engine {
 
     fn drop_index<'a>(&'a self, collection: &'a str, name: &'a str) -> BoxFuture<'a, Result<()>> {
         let (database, collection, name) = (
-            self.database.clone(),
+            Arc::clone(&self.target),
             collection.to_owned(),
             name.to_owned(),
         );
@@ -180,8 +193,8 @@ impl Backend for Engine {
 
     fn begin(&self) -> BoxFuture<'_, Result<Arc<dyn Transaction>>> {
         Box::pin(async move {
-            let begun = self.database.begin().map_err(error::from_engine)?;
-            Ok(transaction::EngineTransaction::shared(begun))
+            let begun = self.target.begin().map_err(error::from_engine)?;
+            Ok(Open::shared(begun))
         })
     }
 }
