@@ -11,4 +11,4 @@ mod load;
 pub use children::Children;
 pub use join::{Append, IntoJoin, Join, JoinOf, Joins, Reference};
 pub use link::{Item, Link, Linked, Links};
-pub(crate) use load::{by_ids, short};
+pub(crate) use load::by_ids;

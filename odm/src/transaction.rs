@@ -61,10 +61,8 @@ where
     W: FnMut(Transaction<S>) -> F + Send,
     F: Future<Output = Result<T>> + Send,
 {
-    let transaction = Unfinished(Some(backend.begin().await?));
-    let Some(handle) = transaction.0.clone() else {
-        return Err(crate::relation::short());
-    };
+    let handle = backend.begin().await?;
+    let transaction = Unfinished(Some(Arc::clone(&handle)));
     let session = Session::new(handle);
     match work(Transaction { session }).await {
         Ok(value) => {

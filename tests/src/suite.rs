@@ -124,6 +124,7 @@ macro_rules! for_every_test {
                     sort_and_limit,
                 ]
                 relation: [
+                    a_failed_query_names_its_model,
                     a_projection_can_be_joined,
                     a_stream_is_joined_batch_by_batch,
                     an_array_of_references,

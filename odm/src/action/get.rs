@@ -88,6 +88,10 @@ async fn by_id<T: Document>(executor: &dyn Executor, id: &T::Id) -> Result<Optio
             sort: None,
             limit: Some(1),
         })
-        .await?;
-    decode_all(drain(cursor).await?).0.pop().transpose()
+        .await
+        .map_err(error::of_model::<T>)?;
+    decode_all(drain(cursor).await.map_err(error::of_model::<T>)?)
+        .0
+        .pop()
+        .transpose()
 }

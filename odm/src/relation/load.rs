@@ -19,6 +19,7 @@ use crate::{
     },
     decode::{self, decode_all},
     document::Document,
+    error,
     query::{document, encode},
 };
 
@@ -95,8 +96,9 @@ impl<X: Item> Targets<X> {
                     sort: None,
                     limit: None,
                 })
-                .await?;
-            found.extend(drain(cursor).await?);
+                .await
+                .map_err(error::of_model::<X::Of>)?;
+            found.extend(drain(cursor).await.map_err(error::of_model::<X::Of>)?);
         }
         let (roots, found) = decode_all::<X::Of>(found);
         let items = joins.load(executor, Arc::clone(&found), roots).await?;
@@ -155,8 +157,9 @@ where
                 sort: ask.sort.clone(),
                 limit: ask.limit,
             })
-            .await?;
-        for row in drain(cursor).await? {
+            .await
+            .map_err(error::of_model::<C>)?;
+        for row in drain(cursor).await.map_err(error::of_model::<C>)? {
             let (owner, child) = row_of(&row).ok_or_else(short)?;
             owners.push(chunk * MAX_KEYS + owner);
             found.push(child);
@@ -185,7 +188,7 @@ fn row_of(row: &RawDocument) -> Option<(usize, RawDocumentBuf)> {
 }
 
 /// The backend broke its contract.
-pub(crate) fn short() -> Error {
+pub(super) fn short() -> Error {
     Error::new(
         ErrorKind::Backend,
         "the backend's answer does not fit the question",

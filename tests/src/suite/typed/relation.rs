@@ -1,6 +1,11 @@
 use std::sync::Arc;
 
-use odm::{backend::Recorder, bson::rawdoc, prelude::*};
+use odm::{
+    ErrorKind,
+    backend::{Fault, Faults, Recorder, operation::Operation},
+    bson::rawdoc,
+    prelude::*,
+};
 
 use crate::{
     Fixture,
@@ -165,6 +170,25 @@ pub async fn the_number_of_queries_is_fixed(fixture: Fixture) {
         .get_array("$in")
         .unwrap();
     assert_eq!(ids.into_iter().count(), 5);
+}
+
+/// A query that fails names the model that it was about, also where a join asks it.
+pub async fn a_failed_query_names_its_model(fixture: Fixture) {
+    let (db, _) = shop(&fixture).await;
+    let faults = Faults::new(db.backend().clone());
+    let db = Db::with_backend(Arc::new(faults.clone()));
+    faults.inject(2, Operation::is_query, Fault::lost_answer());
+    let joined = db.find::<Product>().with(|p| p.parts()).all().await;
+    let error = joined.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.model()),
+        (ErrorKind::Connection, Some("Part"))
+    );
+    faults.inject(1, Operation::is_query, Fault::lost_answer());
+    assert_eq!(
+        db.get::<Maker>("acme").await.unwrap_err().model(),
+        Some("Maker")
+    );
 }
 
 pub async fn a_stream_is_joined_batch_by_batch(fixture: Fixture) {
