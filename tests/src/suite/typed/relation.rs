@@ -160,7 +160,7 @@ pub async fn the_number_of_queries_is_fixed(fixture: Fixture) {
         .unwrap();
     assert_eq!(joined.len(), 100);
     assert_eq!(recorder.queries(), 3);
-    let odm::backend::operation::Operation::Find(parts) = &recorder.operations()[1] else {
+    let Operation::Find(parts) = &recorder.operations()[1] else {
         panic!("a query");
     };
     let ids = parts
