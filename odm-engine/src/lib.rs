@@ -28,6 +28,7 @@ mod transaction;
 mod command;
 mod cursor;
 
+mod expression;
 mod filter;
 mod plan;
 mod projection;

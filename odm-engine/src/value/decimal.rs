@@ -121,6 +121,23 @@ impl Decimal {
         }
     }
 
+    /// The number without its sign.
+    pub(crate) fn abs(self) -> Decimal {
+        match self {
+            Decimal::NaN => Decimal::NaN,
+            Decimal::Infinity { .. } => Decimal::Infinity { negative: false },
+            Decimal::Finite {
+                coefficient,
+                exponent,
+                ..
+            } => Decimal::Finite {
+                negative: false,
+                coefficient,
+                exponent,
+            },
+        }
+    }
+
     pub(crate) fn is_nan(self) -> bool {
         self == Decimal::NaN
     }
