@@ -55,8 +55,9 @@ fn examples(file: &Path) -> Vec<String> {
 }
 
 fn parse(json: &str, place: &str) -> RawBson {
-    let value: Bson = serde_json::from_str(json).unwrap_or_else(|error| panic!("{place}: {error}"));
-    RawBson::try_from(value).unwrap()
+    let json: serde_json::Value =
+        serde_json::from_str(json).unwrap_or_else(|error| panic!("{place}: {error}"));
+    RawBson::try_from(Bson::try_from(json).unwrap()).unwrap()
 }
 
 fn evaluate(expression: &RawBson) -> Result<Option<RawBson>> {
