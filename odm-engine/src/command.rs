@@ -14,7 +14,6 @@ pub(crate) mod find_each;
 pub(crate) mod indexes;
 pub(crate) mod insert;
 mod matches;
-mod sorted;
 pub(crate) mod update;
 mod variables;
 

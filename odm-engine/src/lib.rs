@@ -28,6 +28,7 @@ mod transaction;
 mod command;
 mod cursor;
 
+mod accumulator;
 mod pipeline;
 
 mod expression;

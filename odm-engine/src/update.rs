@@ -14,6 +14,7 @@ mod min_max;
 mod node;
 mod operation;
 mod parse;
+mod pipeline;
 mod pop;
 mod pull;
 mod pull_all;
@@ -25,19 +26,23 @@ mod set;
 mod target;
 mod unset;
 
+use std::sync::Arc;
+
 use bson::oid::ObjectId;
 use bson::raw::cstr;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
+use crate::expression::Environment;
 use crate::filter::Filter;
 use crate::{Error, Result, value};
 
 use array_filter::ArrayFilters;
 use node::Node;
 use operation::Operations;
+use pipeline::Transforms;
 use replacement::Replacement;
 
-/// A parsed update: operators such as `$set`, or a replacement.
+/// A parsed update: operators such as `$set`, a replacement, or a pipeline.
 #[derive(Debug)]
 pub(crate) struct Update(Kind);
 
@@ -45,6 +50,7 @@ pub(crate) struct Update(Kind);
 enum Kind {
     Operators(Operations),
     Replacement(Replacement),
+    Pipeline(Transforms),
 }
 
 impl Update {
@@ -65,6 +71,24 @@ impl Update {
                 Kind::Replacement(Replacement::parse(update)?)
             },
         ))
+    }
+
+    /// Reads an update that is a pipeline.
+    ///
+    /// # Errors
+    /// Stages that are malformed or have no place in an update; array filters, which nothing in a
+    /// pipeline can refer to.
+    pub(crate) fn parse_pipeline(
+        stages: &[RawDocumentBuf],
+        array_filters: &[RawDocumentBuf],
+        environment: &Arc<Environment>,
+    ) -> Result<Update> {
+        if !array_filters.is_empty() {
+            let message = "an update by a pipeline cannot have array filters";
+            return Err(Error::server(9, message));
+        }
+        let transforms = Transforms::parse(stages, environment)?;
+        Ok(Update(Kind::Pipeline(transforms)))
     }
 
     /// Whether this replaces the document, which no update of several documents may do.
@@ -100,6 +124,14 @@ impl Update {
                 check_id_unchanged(document, &changed)?;
                 changed
             }
+            Kind::Pipeline(transforms) => {
+                let changed = transforms.apply(document)?;
+                if changed.as_bytes() == document.as_bytes() {
+                    return Ok(None);
+                }
+                check_id_unchanged(document, &changed)?;
+                with_id_first(&changed)
+            }
         };
         value::check(&changed)?;
         Ok(Some(changed))
@@ -123,6 +155,14 @@ impl Update {
                 document
             }
             Kind::Replacement(replacement) => replacement.upsert(filter)?,
+            Kind::Pipeline(transforms) => {
+                let seed = seed::document(filter)?;
+                let document = transforms.apply(&seed)?;
+                if value::get(&seed, "_id").is_some() {
+                    check_id_unchanged(&seed, &document)?;
+                }
+                document
+            }
         };
         let document = with_id_first(&document);
         check_id(&document)?;

@@ -14,7 +14,7 @@ pub(crate) fn run(
     filter: &RawDocument,
     limit: Option<u64>,
 ) -> Result<u64> {
-    let filter = Arc::new(Filter::parse(filter)?);
+    let filter = Arc::new(Filter::parse_in(filter, &Arc::default())?);
     let Some(collection) = reading.catalog.get(name) else {
         return Ok(0);
     };

@@ -123,7 +123,10 @@ impl Operations {
         inserting: bool,
     ) -> Result<bool> {
         let mut position = None;
-        let mut matched = || *position.get_or_insert_with(|| filter.position(document));
+        let mut matched = || match position {
+            Some(known) => Ok(known),
+            None => Ok(*position.insert(filter.position(document)?)),
+        };
         let mut resolved: Vec<(Vec<Name>, &Action)> = Vec::with_capacity(self.all.len());
         for operation in self
             .all

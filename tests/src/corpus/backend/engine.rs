@@ -68,7 +68,7 @@ impl Engine {
     }
 
     fn find(&self, operation: &Operation<'_>) -> Answer {
-        operation.only(&["filter", "projection", "sort", "skip", "limit"])?;
+        operation.only(&["filter", "projection", "sort", "skip", "limit", "let"])?;
         let find = Find {
             filter: operation.document("filter")?.unwrap_or_default(),
             projection: operation.document("projection")?,
@@ -76,6 +76,7 @@ impl Engine {
             skip: operation.count("skip")?.unwrap_or(0),
             // MongoDB's 0 is no limit.
             limit: operation.count("limit")?.filter(|limit| *limit > 0),
+            variables: operation.document("let")?.unwrap_or_default(),
         };
         let found = match self.transaction(operation) {
             Some(transaction) => transaction.find(operation.collection, &find)?,
@@ -147,13 +148,22 @@ impl Engine {
     }
 
     fn update(&self, operation: &Operation<'_>, change: &str, multi: bool) -> Answer {
-        operation.only(&["filter", change, "upsert", "arrayFilters"])?;
+        operation.only(&["filter", change, "upsert", "arrayFilters", "let"])?;
+        let is_pipeline = matches!(operation.args.get(change), Some(Bson::Array(_)));
         let update = Update {
             filter: operation.document("filter")?.unwrap_or_default(),
-            update: operation.document(change)?.unwrap_or_default(),
+            update: match is_pipeline {
+                true => RawDocumentBuf::new(),
+                false => operation.document(change)?.unwrap_or_default(),
+            },
+            pipeline: match is_pipeline {
+                true => Some(operation.documents(change)?),
+                false => None,
+            },
             array_filters: operation.documents("arrayFilters")?,
             multi,
             upsert: operation.flag("upsert")?,
+            variables: operation.document("let")?.unwrap_or_default(),
         };
         let report = match self.transaction(operation) {
             Some(transaction) => transaction.update(operation.collection, &update)?,
@@ -171,9 +181,12 @@ impl Engine {
     }
 
     fn delete(&self, operation: &Operation<'_>, multi: bool) -> Answer {
-        operation.only(&["filter"])?;
-        let filter = operation.document("filter")?.unwrap_or_default();
-        let delete = Delete { filter, multi };
+        operation.only(&["filter", "let"])?;
+        let delete = Delete {
+            filter: operation.document("filter")?.unwrap_or_default(),
+            multi,
+            variables: operation.document("let")?.unwrap_or_default(),
+        };
         let report = match self.transaction(operation) {
             Some(transaction) => transaction.delete(operation.collection, &delete)?,
             None => self.database.delete(operation.collection, &delete)?,
