@@ -12,6 +12,7 @@ mod boolean;
 mod call;
 mod categories;
 mod comparison;
+mod computation;
 mod conditional;
 #[cfg(test)]
 mod examples;
@@ -37,7 +38,8 @@ use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf};
 use crate::{Error, Result};
 
 use call::Call;
-pub(crate) use names::Names;
+pub(crate) use computation::Computation;
+pub(crate) use names::{Names, check_bindable};
 use path::FieldPath;
 pub(crate) use scope::{Environment, Scope};
 pub(crate) use value::Value;
@@ -118,6 +120,11 @@ impl Expression {
             Expression::Operator(operator) => operator.evaluate(scope),
             Expression::Failing(error) => Err(error.clone()),
         }
+    }
+
+    /// Whether there is an operator of this name.
+    pub(crate) fn is_operator(name: &str) -> bool {
+        categories::find(name).is_some()
     }
 
     /// An operator as an expression.
