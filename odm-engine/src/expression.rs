@@ -8,16 +8,25 @@
 
 mod arithmetic;
 mod array;
+mod boolean;
 mod call;
 mod categories;
+mod comparison;
 mod computation;
 mod conditional;
 #[cfg(test)]
 mod examples;
+mod miscellaneous;
 mod names;
+mod numeric;
 mod parse;
 mod path;
+mod regroup;
 mod scope;
+mod size;
+mod timestamp;
+mod trigonometry;
+mod types;
 mod value;
 mod variable;
 
@@ -26,7 +35,7 @@ use std::fmt;
 use bson::raw::CString;
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf};
 
-use crate::Result;
+use crate::{Error, Result};
 
 use call::Call;
 pub(crate) use computation::Computation;
@@ -48,6 +57,8 @@ pub(crate) enum Expression {
     Array(Vec<Expression>),
     /// An operator with its operands.
     Operator(Box<dyn Operator>),
+    /// A constant part that cannot be computed.
+    Failing(Error),
 }
 
 /// What an expression operator computes.
@@ -57,6 +68,12 @@ pub(crate) trait Operator: fmt::Debug + Send + Sync {
     /// # Errors
     /// Operands of the wrong kind, with MongoDB's codes.
     fn evaluate<'v>(&'v self, scope: &Scope<'_, 'v>) -> Result<Value<'v>>;
+
+    /// The operands, taken out, if this is the associative operator `name`: one of that name around
+    /// it can have them as its own.
+    fn release(&mut self, _name: &str) -> Option<Vec<Expression>> {
+        None
+    }
 }
 
 impl Expression {
@@ -66,7 +83,13 @@ impl Expression {
     /// Unknown operators and variables, operands of the wrong number or kind, and whatever constant
     /// parts fail with, with MongoDB's codes.
     pub(crate) fn parse(value: RawBsonRef<'_>, names: &Names<'_>) -> Result<Expression> {
-        parse::expression(value, names)
+        names.parse_all(|| {
+            let expression = parse::expression(value, names)?;
+            if let Expression::Failing(error) = &expression {
+                names.note(error);
+            }
+            Ok(expression)
+        })
     }
 
     /// The value for what `scope` shows.
@@ -95,6 +118,7 @@ impl Expression {
                 Ok(Value::from(array))
             }
             Expression::Operator(operator) => operator.evaluate(scope),
+            Expression::Failing(error) => Err(error.clone()),
         }
     }
 

@@ -3,7 +3,10 @@
 //! A new operator is a file in the folder of its category, and a line in the category's registry.
 
 use super::call::Call;
-use super::{Expression, arithmetic, array, conditional, variable};
+use super::{
+    Expression, arithmetic, array, boolean, comparison, conditional, miscellaneous, size,
+    timestamp, trigonometry, types, variable,
+};
 use crate::Result;
 
 /// How an operator reads its operand.
@@ -16,7 +19,14 @@ pub(super) type Registry = &'static [(&'static str, Parser)];
 pub(super) const CATEGORIES: &[Registry] = &[
     arithmetic::OPERATORS,
     array::OPERATORS,
+    boolean::OPERATORS,
+    comparison::OPERATORS,
     conditional::OPERATORS,
+    miscellaneous::OPERATORS,
+    size::OPERATORS,
+    timestamp::OPERATORS,
+    trigonometry::OPERATORS,
+    types::OPERATORS,
     variable::OPERATORS,
 ];
 

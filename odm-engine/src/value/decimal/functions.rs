@@ -160,8 +160,13 @@ impl Decimal {
             return D::from_integer(1).padded();
         }
         let (D::Finite { .. }, D::Finite { .. }, false) = (self, exponent, self.is_zero()) else {
-            // What is not finite is so in both kinds of number.
-            return D::from_double_exact(self.to_double().powf(exponent.to_double()));
+            // Zeros, infinities and NaN are the same in both kinds of number.
+            let power = D::from_double_exact(self.to_double().powf(exponent.to_double()));
+            return if power.is_zero() {
+                D::least(false)
+            } else {
+                power.padded()
+            };
         };
         let is_whole = exponent
             .quantize(0, Rounding::Down)
