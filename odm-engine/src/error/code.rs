@@ -6,6 +6,7 @@ pub(crate) const TYPE_MISMATCH: i32 = 14;
 pub(crate) const OVERFLOW: i32 = 15;
 pub(crate) const INVALID_BSON: i32 = 22;
 pub(crate) const INDEX_NOT_FOUND: i32 = 27;
+pub(crate) const NAMESPACE_EXISTS: i32 = 48;
 pub(crate) const ID_NOT_STORABLE: i32 = 52;
 pub(crate) const INVALID_ID_FIELD: i32 = 53;
 pub(crate) const CANNOT_CREATE_INDEX: i32 = 67;

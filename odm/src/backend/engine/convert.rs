@@ -1,10 +1,14 @@
 //! Operations as the engine takes them, and what it answers.
 
+use bson::RawDocumentBuf;
 use odm_engine as engine;
 
 use crate::{
     Result,
-    backend::operation::{Delete, Deleted, Direction, Find, FindEach, Index, Update, Updated},
+    backend::operation::{
+        Change, Count, Delete, Deleted, Direction, Find, FindAndModify, FindEach, Index,
+        Modification, Update, Updated,
+    },
 };
 
 pub(super) fn find(find: Find) -> engine::Find {
@@ -28,14 +32,23 @@ pub(super) fn find_each(find: FindEach) -> engine::FindEach {
     }
 }
 
-pub(super) fn update(update: Update) -> engine::Update {
-    engine::Update {
-        filter: update.filter,
-        update: update.update,
-        array_filters: update.array_filters,
-        multi: update.multi,
-        upsert: false,
+pub(super) fn count(count: Count) -> engine::Count {
+    engine::Count {
+        filter: count.filter,
+        skip: 0,
+        limit: count.limit,
     }
+}
+
+pub(super) fn update(update: Update) -> Result<engine::Update> {
+    let (changes, array_filters) = change(update.change)?;
+    Ok(engine::Update {
+        filter: update.filter,
+        update: changes,
+        array_filters,
+        multi: update.multi,
+        upsert: update.upsert,
+    })
 }
 
 pub(super) fn updated(report: engine::UpdateReport) -> engine::Result<Updated> {
@@ -44,8 +57,46 @@ pub(super) fn updated(report: engine::UpdateReport) -> engine::Result<Updated> {
         None => Ok(Updated {
             matched: report.matched,
             modified: report.modified,
+            upserted_id: report.upserted_id,
         }),
     }
+}
+
+pub(super) fn find_and_modify(modify: FindAndModify) -> Result<engine::FindAndModify> {
+    let modification = match modify.modification {
+        Modification::Delete => engine::Modification::Delete,
+        Modification::Update {
+            change: changes,
+            upsert,
+            return_new,
+        } => {
+            let (update, array_filters) = change(changes)?;
+            engine::Modification::Update {
+                update,
+                array_filters,
+                upsert,
+                return_new,
+            }
+        }
+    };
+    Ok(engine::FindAndModify {
+        filter: modify.filter,
+        sort: modify.sort,
+        projection: modify.projection,
+        modification,
+    })
+}
+
+/// An update as the engine takes it, and its array filters.
+fn change(change: Change) -> Result<(RawDocumentBuf, Vec<RawDocumentBuf>)> {
+    change.check()?;
+    Ok(match change {
+        Change::Operators {
+            update,
+            array_filters,
+        } => (update, array_filters),
+        Change::Replacement(document) => (document, Vec::new()),
+    })
 }
 
 pub(super) fn delete(delete: Delete) -> engine::Delete {

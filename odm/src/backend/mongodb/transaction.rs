@@ -11,14 +11,18 @@ use ::mongodb::{
     error::UNKNOWN_TRANSACTION_COMMIT_RESULT,
     options::{Acknowledgment, ReadConcern, WriteConcern},
 };
+use bson::{RawBson, RawDocumentBuf};
 use tokio::sync::{Mutex, MutexGuard};
 
-use super::{delete, error, find, find_each, insert, task, update};
+use super::{delete, distinct, error, find, find_and_modify, find_each, insert, task, update};
 use crate::{
     Error, ErrorKind, Result,
     backend::{
         BoxFuture, Cursor, Executor, Transaction,
-        operation::{Count, Delete, Deleted, Find, FindEach, Insert, Update, Updated},
+        operation::{
+            Count, Delete, Deleted, Distinct, Find, FindAndModify, FindEach, Insert, Update,
+            Updated,
+        },
     },
 };
 
@@ -175,6 +179,15 @@ impl Executor for MongoTransaction {
         }))
     }
 
+    fn distinct(&self, distinct: Distinct) -> BoxFuture<'_, Result<Vec<RawBson>>> {
+        let (database, slot) = self.parts();
+        Box::pin(task::finish(async move {
+            let mut turn = slot.turn().await?;
+            let values = distinct::distinct(&database, distinct, Some(turn.session())).await;
+            turn.settle(values).await
+        }))
+    }
+
     fn insert(&self, insert: Insert) -> BoxFuture<'_, Result<()>> {
         let (database, slot) = self.parts();
         Box::pin(task::finish(async move {
@@ -199,6 +212,19 @@ impl Executor for MongoTransaction {
             let mut turn = slot.turn().await?;
             let deleted = delete::delete(&database, delete, Some(turn.session())).await;
             turn.settle(deleted).await
+        }))
+    }
+
+    fn find_and_modify(
+        &self,
+        modify: FindAndModify,
+    ) -> BoxFuture<'_, Result<Option<RawDocumentBuf>>> {
+        let (database, slot) = self.parts();
+        Box::pin(task::finish(async move {
+            let mut turn = slot.turn().await?;
+            let session = Some(turn.session());
+            let found = find_and_modify::find_and_modify(&database, modify, session).await;
+            turn.settle(found).await
         }))
     }
 }

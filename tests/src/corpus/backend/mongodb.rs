@@ -219,7 +219,9 @@ fn command(operation: &Operation<'_>) -> Result<Document, NotOffered> {
             };
             with(doc! { "findAndModify": collection }, args)
         }
-        "create" => doc! { "create": collection },
+        "create" => with(doc! { "create": collection }, args(&[])),
+        "drop" => with(doc! { "drop": collection }, args(&[])),
+        "listCollections" => doc! { "listCollections": 1, "filter": { "type": "collection" } },
         "createIndexes" => with(doc! { "createIndexes": collection }, args(&[])),
         "dropIndexes" => with(doc! { "dropIndexes": collection }, args(&[])),
         "listIndexes" => doc! { "listIndexes": collection, "cursor": { "batchSize": BATCH } },
@@ -233,6 +235,11 @@ fn answer(operation: &Operation<'_>, mut reply: Document) -> Document {
         // There is no such collection.
         return doc! { "indexes": [] };
     }
+    // There is no such collection, which is what was asked for.
+    let is_gone = |error: &Document| error.get_i32("code").is_ok_and(|code| code == 26);
+    if operation.name == "drop" && reply.get_document("error").is_ok_and(is_gone) {
+        return doc! { "ok": true };
+    }
     if reply.contains_key("error") {
         return reply;
     }
@@ -241,6 +248,12 @@ fn answer(operation: &Operation<'_>, mut reply: Document) -> Document {
     match operation.name {
         "find" | "aggregate" => drop(answer.insert("docs", first_batch(&reply))),
         "listIndexes" => drop(answer.insert("indexes", first_batch(&reply))),
+        "listCollections" => {
+            let collections = super::super::document(&reply, "cursor");
+            let named = super::super::documents(collections, "firstBatch");
+            let names = named.filter_map(|found| found.get("name").cloned());
+            answer.insert("names", names.collect::<Vec<_>>());
+        }
         "count" => drop(answer.insert("count", n)),
         "distinct" => drop(answer.insert("values", reply.remove("values"))),
         "insertMany" => drop(answer.insert("inserted", n)),
