@@ -5,7 +5,7 @@ use bson::{RawBson, RawDocument, RawDocumentBuf};
 use super::matches::{Match, Matches};
 use crate::catalog::Collection;
 use crate::document;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::overlay::Overlay;
 use crate::projection::Projection;
@@ -110,6 +110,11 @@ pub(crate) fn run(
             upsert,
             return_new,
         } => {
+            let is_positional = Projection::is_positional;
+            if *return_new && query.projection.as_ref().is_some_and(is_positional) {
+                let message = "cannot use a positional projection and return the new document";
+                return Err(Error::bad_value(message));
+            }
             let update = update::Update::parse(update, array_filters)?;
             let updated = change(overlay, name, &query, &update, *return_new)?;
             match updated {

@@ -19,6 +19,7 @@ pub(crate) const WRITE_CONFLICT: i32 = 112;
 pub(crate) const COMMAND_NOT_SUPPORTED: i32 = 115;
 pub(crate) const CANNOT_INDEX_PARALLEL_ARRAYS: i32 = 171;
 pub(crate) const INVALID_INDEX_SPECIFICATION_OPTION: i32 = 197;
+pub(crate) const QUERY_FEATURE_NOT_ALLOWED: i32 = 224;
 pub(crate) const NO_SUCH_TRANSACTION: i32 = 251;
 pub(crate) const TRANSACTION_COMMITTED: i32 = 256;
 pub(crate) const SORT_MEMORY_LIMIT: i32 = 292;

@@ -137,6 +137,11 @@ fn after_an_error_nothing_has_changed() {
         ..update(rawdoc! {}, set(), false)
     };
     assert_eq!(refused(&positional), 51246);
+    let of_the_new = FindAndModify {
+        projection: Some(rawdoc! { "tags.$": 1 }),
+        ..update(rawdoc! { "tags": 10 }, set(), true)
+    };
+    assert_eq!(refused(&of_the_new), 2);
     let colliding = FindAndModify {
         projection: Some(rawdoc! { "a": 1, "a.b": 1 }),
         ..update(rawdoc! {}, set(), false)
