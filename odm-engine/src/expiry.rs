@@ -127,6 +127,15 @@ pub(crate) fn delete_expired(committer: &Committer, now: DateTime) -> Result<u64
             };
             loop {
                 let batch = committer.write(|overlay| {
+                    // The collection or the index may be gone by now, and another in its place.
+                    let now = overlay.collection(&collection.name);
+                    let is_there = now.is_some_and(|now| {
+                        now.id == collection.id
+                            && now.indexes.iter().any(|state| state.id == index.id)
+                    });
+                    if !is_there {
+                        return Ok(0);
+                    }
                     delete::matching(
                         overlay,
                         &collection.name,

@@ -77,6 +77,11 @@ impl Projection {
         parse::projection(projection, Place::Stage, environment)
     }
 
+    /// Whether it has a positional `$`, which looks at the document that the filter has found.
+    pub(crate) fn is_positional(&self) -> bool {
+        self.positional.is_some()
+    }
+
     /// What is left of a document that `filter` has found.
     ///
     /// # Errors

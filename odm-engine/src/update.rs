@@ -68,7 +68,7 @@ impl Update {
             } else {
                 // Nothing can refer to them, but they must be array filters.
                 ArrayFilters::parse(array_filters)?;
-                Kind::Replacement(Replacement::parse(update)?)
+                Kind::Replacement(Replacement::new(update))
             },
         ))
     }
@@ -329,6 +329,36 @@ pub(super) mod tests {
             run(rawdoc! { "$inc": { "a.$[x]": 1 } }, &odd),
             rawdoc! { "a": [1, 6, 10] }
         );
+    }
+
+    #[test]
+    fn names_with_a_dollar_are_not_given_to_fields_at_the_top() {
+        let document = || rawdoc! { "_id": 1, "$a": { "b": 1 }, "$l": [1, 2] };
+        let code = |update| {
+            updated(document(), update)
+                .err()
+                .and_then(|error| error.code())
+        };
+        let refused = [
+            rawdoc! { "$set": { "$a": 1 } },
+            rawdoc! { "$set": { "$new.b": 1 } },
+            rawdoc! { "$push": { "$l": 1 } },
+            rawdoc! { "$rename": { "$a": "$b" } },
+        ];
+        for update in refused {
+            assert_eq!(code(update.clone()), Some(52), "{update:?}");
+        }
+        let taken = [
+            rawdoc! { "$inc": { "$a.b": 1 } },
+            rawdoc! { "$set": { "$a.$c": 1, "d.$e": 1 } },
+            rawdoc! { "$unset": { "$a": 1 } },
+            rawdoc! { "$rename": { "$a": "b" } },
+            rawdoc! { "$pull": { "$l": 1 } },
+            rawdoc! { "$set": { "$a": { "b": 1 } } },
+        ];
+        for update in taken {
+            assert_eq!(code(update.clone()), None, "{update:?}");
+        }
     }
 
     #[test]

@@ -86,12 +86,23 @@ pub(crate) fn run(overlay: &mut Overlay, name: &str, command: &Update) -> Result
         }
     }
     if report.matched == 0 && command.upsert {
-        let collection = overlay.collection_or_create(name)?;
-        let document = update.upsert(&filter)?;
-        document::check_size(&document, code::UPSERT_TOO_LARGE)?;
-        let document = document::prepare(document)?;
-        overlay.insert(&collection, &document)?;
+        let document = upsert(overlay, name, &update, &filter)?;
         report.upserted_id = Some(document::id(&document)?.into());
     }
     Ok(report)
+}
+
+/// Inserts the document that an update makes where `filter` has found none, and returns it.
+pub(super) fn upsert(
+    overlay: &mut Overlay,
+    name: &str,
+    update: &update::Update,
+    filter: &Filter,
+) -> Result<RawDocumentBuf> {
+    let collection = overlay.collection_or_create(name)?;
+    let document = update.upsert(filter)?;
+    document::check_size(&document, code::UPSERT_TOO_LARGE)?;
+    let document = document::prepare(document)?;
+    overlay.insert(&collection, &document)?;
+    Ok(document)
 }

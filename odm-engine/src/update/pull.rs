@@ -60,6 +60,10 @@ impl Operator for Pull {
     fn missing(&self) -> Result<Option<RawBson>> {
         Ok(None)
     }
+
+    fn only_removes(&self) -> bool {
+        true
+    }
 }
 
 /// Keeps some of an array's elements. Returns whether any went.
