@@ -36,6 +36,9 @@ impl FieldPath {
             });
         }
         let path = text.strip_prefix('$').unwrap_or(text);
+        if path.is_empty() {
+            return Err(Error::server(16872, "'$' alone is not the path of a field"));
+        }
         let parts = parts(path)?;
         let variable = names.is_bound("CURRENT").then(|| "CURRENT".into());
         Ok(FieldPath { variable, parts })
