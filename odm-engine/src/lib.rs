@@ -23,8 +23,9 @@
 
 mod database;
 mod expiry;
-mod session;
 mod transaction;
+
+mod session;
 
 mod command;
 mod cursor;
@@ -51,8 +52,8 @@ mod store;
 mod error;
 
 pub use command::{
-    Count, Delete, DeleteReport, Explain, Find, FindAndModify, FindAndModifyReport, FindEach,
-    InsertFailure, InsertReport, Modification, Stage, Update, UpdateReport,
+    Count, Delete, DeleteReport, DropIndexes, Explain, Find, FindAndModify, FindAndModifyReport,
+    FindEach, InsertFailure, InsertReport, Modification, Stage, Update, UpdateReport,
 };
 pub use cursor::Cursor;
 pub use database::Database;
