@@ -18,6 +18,7 @@ pub(crate) const INDEX_KEY_SPECS_CONFLICT: i32 = 86;
 pub(crate) const WRITE_CONFLICT: i32 = 112;
 pub(crate) const COMMAND_NOT_SUPPORTED: i32 = 115;
 pub(crate) const CANNOT_INDEX_PARALLEL_ARRAYS: i32 = 171;
+pub(crate) const AMBIGUOUS_INDEX_KEY_PATTERN: i32 = 181;
 pub(crate) const INVALID_INDEX_SPECIFICATION_OPTION: i32 = 197;
 pub(crate) const QUERY_FEATURE_NOT_ALLOWED: i32 = 224;
 pub(crate) const NO_SUCH_TRANSACTION: i32 = 251;
