@@ -98,6 +98,21 @@ impl Collection {
         Ok((collection, state))
     }
 
+    /// The collection with another definition of one of its indexes.
+    pub(crate) fn with_changed_index(
+        &self,
+        id: u32,
+        change: impl FnOnce(&mut Index),
+    ) -> Result<Collection> {
+        let mut collection = self.copy();
+        if let Some(state) = collection.indexes.iter_mut().find(|state| state.id == id) {
+            let mut index = state.index.clone();
+            change(&mut index);
+            *state = Arc::new(IndexState::new(self.id, id, index)?);
+        }
+        Ok(collection)
+    }
+
     /// The collection without one of its indexes.
     pub(crate) fn without_index(&self, id: u32) -> Collection {
         let mut collection = self.copy();
@@ -110,7 +125,7 @@ impl Collection {
         for state in self.indexes.iter().filter(|state| state.id != ID_INDEX) {
             let mut document = RawDocumentBuf::new();
             append(&mut document, "id", i64::from(state.id));
-            append(&mut document, "spec", state.index.to_document());
+            append(&mut document, "spec", state.index.to_stored());
             indexes.push(document);
         }
         let mut document = RawDocumentBuf::new();

@@ -183,6 +183,17 @@ impl Database {
         ))
     }
 
+    /// Hides the index with this name from queries, or shows it again. Hidden, it is kept up, stays
+    /// unique and expires documents, so that one can see what queries do without it.
+    ///
+    /// # Errors
+    /// There is no such index, or it is that of `_id`; I/O.
+    pub fn set_index_hidden(&self, collection: &str, name: &str, hidden: bool) -> Result<()> {
+        self.shared
+            .committer
+            .write(|overlay| indexes::set_hidden(overlay, collection, name, hidden))
+    }
+
     /// Drops the index with this name.
     ///
     /// # Errors

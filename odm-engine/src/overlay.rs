@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use bson::RawDocument;
+use bson::{RawDocument, RawDocumentBuf};
 
 use crate::catalog::{Catalog, Collection, check_name};
 use crate::direction::Direction;
@@ -148,23 +148,46 @@ impl Overlay {
     /// Adds an index with entries for the documents that are there.
     ///
     /// # Errors
-    /// Duplicate key, parallel arrays.
+    /// Duplicate key: the smallest one, as MongoDB meets the keys in their order. Parallel arrays.
     pub(crate) fn build_index(&mut self, collection: &Collection, index: Index) -> Result<()> {
         let (collection, state) = collection.with_index(index)?;
         let records = KeyRange::prefix(&key::records(collection.id));
+        let mut duplicate: Option<(Vec<u8>, RawDocumentBuf)> = None;
         for entry in self.view.clone().range(records, Direction::Ascending) {
             let (key, value) = entry?;
             let record = key::trailing_record(&key)?;
             let document = RawDocument::from_bytes(&*value)?;
             let keys = keys_of(&state, document)?;
-            let unmet = keys.keys.iter();
-            self.refuse_duplicates(&collection, &state, document, unmet, Some(record))?;
             self.mark_multikey(&collection, &state, &keys)?;
             for key in keys.keys {
+                let is_smallest = duplicate.as_ref().is_none_or(|(smallest, _)| key < *smallest);
+                if state.index.unique && self.view.get(&join(&state.prefix, &key))?.is_some() {
+                    if is_smallest {
+                        duplicate = Some((key, document.to_owned()));
+                    }
+                    continue;
+                }
                 self.put_entry(&state, key, record);
             }
         }
+        if let Some((key, document)) = duplicate {
+            return Err(duplicate_error(&collection.name, &state, &document, &key));
+        }
         self.define(&Arc::new(collection));
+        Ok(())
+    }
+
+    /// Changes something of an index that makes no difference to its entries.
+    ///
+    /// # Errors
+    /// The definition cannot be read.
+    pub(crate) fn redefine_index(
+        &mut self,
+        collection: &Collection,
+        id: u32,
+        change: impl FnOnce(&mut Index),
+    ) -> Result<()> {
+        self.define(&Arc::new(collection.with_changed_index(id, change)?));
         Ok(())
     }
 

@@ -184,7 +184,7 @@ impl Engine {
 
     fn list_indexes(&self, operation: &Operation<'_>) -> Answer {
         let versioned = |index: &Index| {
-            let mut listed = doc! { "v": 2 };
+            let mut listed = doc! { "v": index.version() };
             listed.extend(Document::try_from(index.to_document()).map_err(unreadable)?);
             Ok(listed)
         };
