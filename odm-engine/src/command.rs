@@ -16,6 +16,7 @@ mod matches;
 mod sorted;
 pub(crate) mod update;
 
+pub use count::Count;
 pub use delete::{Delete, DeleteReport};
 pub use explain::{Explain, Stage};
 pub use find::Find;
@@ -23,7 +24,11 @@ pub use find_each::FindEach;
 pub use insert::InsertReport;
 pub use update::{Update, UpdateReport};
 
+use bson::RawBson;
+
 use crate::catalog::Catalog;
+use crate::error::Result;
+use crate::plan::Hint;
 use crate::store::View;
 
 /// A state of the database, as a read sees it.
@@ -31,4 +36,9 @@ use crate::store::View;
 pub(crate) struct Reading<'a> {
     pub(crate) view: &'a View,
     pub(crate) catalog: &'a Catalog,
+}
+
+fn parse_hint(hint: Option<&RawBson>) -> Result<Option<Hint>> {
+    let parsed = hint.map(|hint| Hint::parse(hint.as_raw_bson_ref()));
+    Ok(parsed.transpose()?.flatten())
 }

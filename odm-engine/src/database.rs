@@ -5,8 +5,8 @@ use std::time::Duration;
 use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
 
 use crate::command::{
-    Delete, DeleteReport, Explain, Find, FindEach, InsertReport, Reading, Update, UpdateReport,
-    count, delete, distinct, explain, find, find_each, indexes, insert, update,
+    Count, Delete, DeleteReport, Explain, Find, FindEach, InsertReport, Reading, Update,
+    UpdateReport, count, delete, distinct, explain, find, find_each, indexes, insert, update,
 };
 use crate::commit::{Committer, State};
 use crate::cursor::Cursor;
@@ -96,12 +96,15 @@ impl Database {
     /// # Errors
     /// A filter that is not valid or not supported; I/O.
     pub fn count(&self, collection: &str, filter: &RawDocument, limit: Option<u64>) -> Result<u64> {
-        count::run(
-            self.shared.committer.state().reading(),
-            collection,
-            filter,
-            limit,
-        )
+        self.count_with(collection, &Count::of(filter, limit))
+    }
+
+    /// Counts documents, with everything that can be said about it.
+    ///
+    /// # Errors
+    /// As [`count`](Database::count), and a hint that no index fits.
+    pub fn count_with(&self, collection: &str, count: &Count) -> Result<u64> {
+        count::run(self.shared.committer.state().reading(), collection, count)
     }
 
     /// The values at a dotted path of the documents that match, each once, in ascending order. Of an
@@ -210,6 +213,27 @@ impl Database {
     /// I/O.
     pub fn begin(&self) -> Result<Transaction> {
         Transaction::begin(Arc::clone(&self.shared.committer))
+    }
+
+    /// Sets whether finds, counts, updates and deletes that would read every document of a collection,
+    /// because no index serves them, are refused with MongoDB's code 291. The error names the fields of an
+    /// index that would serve. All handles to the database share the setting; it is not kept in the file.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use odm_engine::{Database, Find};
+    ///
+    /// let database = Database::memory();
+    /// database.insert("people", vec![rawdoc! { "_id": 1, "name": "Ada" }])?.all()?;
+    /// database.set_notablescan(true);
+    /// let error = database.find("people", &Find { filter: rawdoc! { "name": "Ada" }, ..Find::default() }).unwrap_err();
+    /// assert_eq!(error.code(), Some(291));
+    /// assert!(error.message().contains("{ name: 1 }"));
+    /// # Ok::<(), odm_engine::Error>(())
+    /// ```
+    pub fn set_notablescan(&self, forbids: bool) {
+        let state = self.shared.committer.state();
+        state.catalog.policy().set_forbids_scans(forbids);
     }
 
     /// Sets how often a background thread deletes the documents that [expire](Index::expire_after);

@@ -11,6 +11,7 @@ use crate::commit::Committer;
 use crate::document::append;
 use crate::error::{Error, Result};
 use crate::index::Index;
+use crate::plan::Hint;
 
 /// How often expired documents are looked for, as on MongoDB.
 const PERIOD: Duration = Duration::from_secs(60);
@@ -124,9 +125,20 @@ pub(crate) fn delete_expired(committer: &Committer, now: DateTime) -> Result<u64
             let Some(filter) = expired(&index.index, now) else {
                 continue;
             };
+            // Also by a hidden index, and where scans are forbidden.
+            let hint = Hint::Number(index.id);
             loop {
                 let batch = committer.write(|overlay| {
-                    delete::matching(overlay, &collection.name, &filter, Some(BATCH))
+                    let still_there =
+                        overlay
+                            .collection(&collection.name)
+                            .is_some_and(|collection| {
+                                collection.indexes.iter().any(|other| other.id == index.id)
+                            });
+                    if !still_there {
+                        return Ok(0);
+                    }
+                    delete::matching(overlay, &collection.name, &filter, Some(BATCH), Some(&hint))
                 })?;
                 deleted += batch;
                 if batch < BATCH {

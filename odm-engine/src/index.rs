@@ -3,6 +3,7 @@
 mod definition;
 mod given;
 pub(crate) mod keys;
+mod part;
 mod partial;
 mod specification;
 mod unsupported;

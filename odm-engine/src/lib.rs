@@ -50,7 +50,7 @@ mod store;
 mod error;
 
 pub use command::{
-    Delete, DeleteReport, Explain, Find, FindEach, InsertReport, Stage, Update, UpdateReport,
+    Count, Delete, DeleteReport, Explain, Find, FindEach, InsertReport, Stage, Update, UpdateReport,
 };
 pub use cursor::Cursor;
 pub use database::Database;

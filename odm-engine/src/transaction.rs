@@ -5,8 +5,8 @@ use bson::{RawBson, RawDocument, RawDocumentBuf};
 
 use crate::catalog::Catalog;
 use crate::command::{
-    Delete, DeleteReport, Find, FindEach, InsertReport, Reading, Update, UpdateReport, count,
-    delete, distinct, find, find_each, insert, update,
+    Count, Delete, DeleteReport, Find, FindEach, InsertReport, Reading, Update, UpdateReport,
+    count, delete, distinct, find, find_each, insert, update,
 };
 use crate::commit::{Begun, Committer};
 use crate::cursor::Cursor;
@@ -105,7 +105,15 @@ impl Transaction {
     /// # Errors
     /// As [`Database::count`](crate::Database::count), transaction over.
     pub fn count(&self, collection: &str, filter: &RawDocument, limit: Option<u64>) -> Result<u64> {
-        self.read(|reading| count::run(reading, collection, filter, limit))
+        self.count_with(collection, &Count::of(filter, limit))
+    }
+
+    /// Counts documents, with everything that can be said about it.
+    ///
+    /// # Errors
+    /// As [`Database::count_with`](crate::Database::count_with), transaction over.
+    pub fn count_with(&self, collection: &str, count: &Count) -> Result<u64> {
+        self.read(|reading| count::run(reading, collection, count))
     }
 
     /// The values at a dotted path of the documents that match, each once, in ascending order. Of an

@@ -1,31 +1,64 @@
 use std::sync::Arc;
 
-use bson::RawDocument;
+use bson::{RawBson, RawDocument, RawDocumentBuf};
 
-use super::Reading;
 use super::matches::Matches;
+use super::{Reading, parse_hint};
+use crate::direction::Direction;
 use crate::error::Result;
 use crate::filter::Filter;
-use crate::plan;
+use crate::plan::{self, Plan, Question, Reads};
 
-pub(crate) fn run(
-    reading: Reading<'_>,
-    name: &str,
-    filter: &RawDocument,
-    limit: Option<u64>,
-) -> Result<u64> {
-    let filter = Arc::new(Filter::parse(filter)?);
+/// A count of documents.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Count {
+    /// What the documents must match; empty for all.
+    pub filter: RawDocumentBuf,
+    /// How many documents to pass over.
+    pub skip: u64,
+    /// Where to stop counting; nowhere if `None`.
+    pub limit: Option<u64>,
+    /// The index to use: its name, its key, or `{ $natural: 1 }` or `-1` for none; chosen if `None`.
+    pub hint: Option<RawBson>,
+}
+
+impl Count {
+    /// Counts the documents that match, up to `limit`.
+    pub(crate) fn of(filter: &RawDocument, limit: Option<u64>) -> Count {
+        Count {
+            filter: filter.to_owned(),
+            limit,
+            ..Count::default()
+        }
+    }
+}
+
+pub(crate) fn run(reading: Reading<'_>, name: &str, count: &Count) -> Result<u64> {
+    let filter = Arc::new(Filter::parse(&count.filter)?);
+    let hint = parse_hint(count.hint.as_ref())?;
     let Some(collection) = reading.catalog.get(name) else {
         return Ok(0);
     };
-    let plan = plan::choose(reading.view, collection, &filter, None)?;
-    let mut matches = Matches::new(reading.view, collection, plan, filter);
-    let mut count = 0;
-    while limit.is_none_or(|limit| count < limit) {
+    let question = Question {
+        hint: hint.as_ref(),
+        // Nothing of the documents but what the filter asks about.
+        reads: Reads::Paths(Vec::new()),
+        ..Question::new(&filter)
+    };
+    // To count everything needs no index, as on MongoDB.
+    let plan = if count.filter.is_empty() && hint.is_none() {
+        Plan::collection_scan(Direction::Ascending)
+    } else {
+        plan::choose(reading.view, collection, &question)?
+    };
+    let mut matches = Matches::new(reading.view, collection, plan, Arc::clone(&filter));
+    let last = count.limit.map(|limit| limit.saturating_add(count.skip));
+    let mut counted = 0_u64;
+    while last.is_none_or(|last| counted < last) {
         match matches.next() {
-            Some(found) => found.map(|_| count += 1)?,
+            Some(found) => found.map(|_| counted += 1)?,
             None => break,
         }
     }
-    Ok(count)
+    Ok(counted.saturating_sub(count.skip))
 }

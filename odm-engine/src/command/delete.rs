@@ -1,12 +1,13 @@
 use std::sync::Arc;
 
-use bson::{RawDocument, RawDocumentBuf};
+use bson::{RawBson, RawDocument, RawDocumentBuf};
 
 use super::matches::Matches;
+use super::parse_hint;
 use crate::error::Result;
 use crate::filter::Filter;
 use crate::overlay::Overlay;
-use crate::plan;
+use crate::plan::{self, Hint, Question};
 
 /// A deletion.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,6 +16,8 @@ pub struct Delete {
     pub filter: RawDocumentBuf,
     /// Whether to delete all that match rather than the first.
     pub multi: bool,
+    /// The index to use: its name, its key, or `{ $natural: 1 }` or `-1` for none; chosen if `None`.
+    pub hint: Option<RawBson>,
 }
 
 /// What a deletion did.
@@ -26,7 +29,8 @@ pub struct DeleteReport {
 
 pub(crate) fn run(overlay: &mut Overlay, name: &str, delete: &Delete) -> Result<DeleteReport> {
     let limit = if delete.multi { None } else { Some(1) };
-    let deleted = matching(overlay, name, &delete.filter, limit)?;
+    let hint = parse_hint(delete.hint.as_ref())?;
+    let deleted = matching(overlay, name, &delete.filter, limit, hint.as_ref())?;
     Ok(DeleteReport { deleted })
 }
 
@@ -36,6 +40,7 @@ pub(crate) fn matching(
     name: &str,
     filter: &RawDocument,
     limit: Option<u64>,
+    hint: Option<&Hint>,
 ) -> Result<u64> {
     let filter = Arc::new(Filter::parse(filter)?);
     let Some(collection) = overlay.collection(name) else {
@@ -43,8 +48,12 @@ pub(crate) fn matching(
     };
     // The view is frozen: what is deleted here does not disturb the walk.
     let view = overlay.view().clone();
-    let plan = plan::choose(&view, &collection, &filter, None)?;
-    let mut matches = Matches::new(&view, &collection, plan, filter);
+    let question = Question {
+        hint,
+        ..Question::new(&filter)
+    };
+    let plan = plan::choose(&view, &collection, &question)?;
+    let mut matches = Matches::new(&view, &collection, plan, Arc::clone(&filter));
     let mut deleted = 0;
     while limit.is_none_or(|limit| deleted < limit) {
         let Some(found) = matches.next().transpose()? else {

@@ -1,14 +1,15 @@
 use std::sync::Arc;
 
-use bson::{RawDocument, RawDocumentBuf};
+use bson::{RawBson, RawDocument, RawDocumentBuf};
 
-use super::Reading;
 use super::matches::Matches;
 use super::sorted::Sorter;
+use super::{Reading, parse_hint};
+use crate::catalog::Collection;
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::filter::Filter;
-use crate::plan;
+use crate::plan::{self, Hint, Plan, Question, Reads, natural};
 use crate::projection::Projection;
 use crate::sort::Sort;
 
@@ -25,6 +26,8 @@ pub struct Find {
     pub skip: u64,
     /// How many documents to return at most; all if `None`.
     pub limit: Option<u64>,
+    /// The index to use: its name, its key, or `{ $natural: 1 }` or `-1` for none; chosen if `None`.
+    pub hint: Option<RawBson>,
 }
 
 /// A query, parsed.
@@ -34,6 +37,7 @@ pub(super) struct Query {
     projection: Option<Projection>,
     skip: u64,
     limit: Option<u64>,
+    hint: Option<Hint>,
 }
 
 pub(crate) fn run(reading: Reading<'_>, name: &str, find: &Find) -> Result<Cursor> {
@@ -42,7 +46,15 @@ pub(crate) fn run(reading: Reading<'_>, name: &str, find: &Find) -> Result<Curso
 
 impl Query {
     pub(super) fn parse(find: &Find) -> Result<Query> {
-        let sort = find.sort.as_deref().map(Sort::parse).transpose()?;
+        let mut hint = parse_hint(find.hint.as_ref())?;
+        let mut sort = None;
+        if let Some(specification) = find.sort.as_deref() {
+            match natural(specification, "sort")? {
+                // The order of insertion is a way to the documents, as long as nobody asks for another.
+                Some(direction) => hint = hint.or(Some(Hint::Natural(direction))),
+                None => sort = Some(Sort::parse(specification)?),
+            }
+        }
         let projection = find
             .projection
             .as_deref()
@@ -54,14 +66,27 @@ impl Query {
             projection,
             skip: find.skip,
             limit: find.limit,
+            hint,
         })
+    }
+
+    /// How the documents are found.
+    pub(super) fn plan(&self, reading: Reading<'_>, collection: &Collection) -> Result<Plan> {
+        let included = self.projection.as_ref().and_then(Projection::included);
+        let question = Question {
+            filter: &self.filter,
+            sort: self.sort.as_ref(),
+            hint: self.hint.as_ref(),
+            reads: included.map_or(Reads::Document, Reads::Paths),
+        };
+        plan::choose(reading.view, collection, &question)
     }
 
     fn run(self, reading: Reading<'_>, name: &str) -> Result<Cursor> {
         let Some(collection) = reading.catalog.get(name) else {
             return Ok(Cursor::new(std::iter::empty()));
         };
-        let plan = plan::choose(reading.view, collection, &self.filter, self.sort.as_ref())?;
+        let plan = self.plan(reading, collection)?;
         let to_sort = self.sort.as_ref().filter(|_| !plan.is_sorted);
         let mut matches = Matches::new(reading.view, collection, plan, Arc::clone(&self.filter));
         match to_sort {

@@ -68,7 +68,12 @@ pub(crate) fn drop(overlay: &mut Overlay, name: &str, index: &str) -> Result<()>
 }
 
 /// Hides an index from queries, or shows it again.
-pub(crate) fn set_hidden(overlay: &mut Overlay, name: &str, index: &str, hidden: bool) -> Result<()> {
+pub(crate) fn set_hidden(
+    overlay: &mut Overlay,
+    name: &str,
+    index: &str,
+    hidden: bool,
+) -> Result<()> {
     let collection = overlay
         .collection(name)
         .ok_or_else(|| index_not_found(index))?;

@@ -54,7 +54,9 @@ fn collect(filter: &RawDocument, clauses: &mut Vec<Clause>) -> Result<()> {
         match (element.key().as_str(), element.value()?) {
             ("$and", RawBsonRef::Array(all)) => {
                 for branch in all {
-                    branch?.as_document().map_or(Ok(()), |branch| collect(branch, clauses))?;
+                    branch?
+                        .as_document()
+                        .map_or(Ok(()), |branch| collect(branch, clauses))?;
                 }
             }
             ("$or", RawBsonRef::Array(any)) => {
@@ -68,7 +70,8 @@ fn collect(filter: &RawDocument, clauses: &mut Vec<Clause>) -> Result<()> {
                 match branches.as_mut_slice() {
                     [only] => clauses.append(only),
                     branches => {
-                        let branches: Vec<_> = branches.iter().map(|all| joined("$and", all)).collect();
+                        let branches: Vec<_> =
+                            branches.iter().map(|all| joined("$and", all)).collect();
                         clauses.push(joined("$or", &branches));
                     }
                 }
@@ -130,12 +133,16 @@ mod tests {
     #[test]
     fn the_order_of_conditions_does_not_matter() {
         let one = rawdoc! { "$and": [{ "a": { "$gt": 1, "$lt": 5 } }, { "b": 1 }] };
-        let same = rawdoc! { "b": { "$eq": 1.0 }, "a": { "$lt": 5 }, "$and": [{ "a": { "$gt": 1 } }] };
+        let same =
+            rawdoc! { "b": { "$eq": 1.0 }, "a": { "$lt": 5 }, "$and": [{ "a": { "$gt": 1 } }] };
         let other = rawdoc! { "b": 1, "a": { "$gt": 1, "$lt": 6 } };
         assert!(is_same(&one, &same));
         assert!(!is_same(&one, &other));
         let either = |first: i32, second: i32| rawdoc! { "$or": [{ "a": first }, { "a": second }] };
         assert!(is_same(&either(1, 2), &either(2, 1)));
-        assert!(!is_same(&either(1, 2), &rawdoc! { "a": 1, "$and": [{ "a": 2 }] }));
+        assert!(!is_same(
+            &either(1, 2),
+            &rawdoc! { "a": 1, "$and": [{ "a": 2 }] }
+        ));
     }
 }

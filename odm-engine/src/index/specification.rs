@@ -49,7 +49,8 @@ impl Index {
                 "key" => {
                     let key = expect_document("key", value)?;
                     index.keys = parse_keys(key)?;
-                    index.given.key = Some(key.to_owned());
+                    let is_plain = plain_pattern(&index.keys).as_bytes() == key.as_bytes();
+                    index.given.key = (!is_plain).then(|| key.to_owned());
                     has_key = true;
                 }
                 "name" => {
@@ -65,7 +66,8 @@ impl Index {
                 }
                 "hidden" => {
                     let hidden = value.as_bool();
-                    index.hidden = hidden.ok_or_else(|| type_mismatch("hidden", "a bool", value))?;
+                    index.hidden =
+                        hidden.ok_or_else(|| type_mismatch("hidden", "a bool", value))?;
                 }
                 "background" => index.given.background = Some(expect_flag("background", value)?),
                 "v" => index.given.version = parse_version(value)?,
@@ -134,15 +136,7 @@ impl Index {
         if let Some(key) = self.given.key_of(&self.keys) {
             return key.to_owned();
         }
-        let mut pattern = RawDocumentBuf::new();
-        for (path, direction) in &self.keys {
-            let sign = match direction {
-                Direction::Ascending => 1,
-                Direction::Descending => -1,
-            };
-            append(&mut pattern, path, sign);
-        }
-        pattern
+        plain_pattern(&self.keys)
     }
 
     /// Whether both hold the same keys under the same rules: then there is one of them in a
@@ -209,6 +203,19 @@ impl Index {
     }
 }
 
+/// The fields with `1` or `-1`.
+fn plain_pattern(keys: &[(String, Direction)]) -> RawDocumentBuf {
+    let mut pattern = RawDocumentBuf::new();
+    for (path, direction) in keys {
+        let sign = match direction {
+            Direction::Ascending => 1,
+            Direction::Descending => -1,
+        };
+        append(&mut pattern, path, sign);
+    }
+    pattern
+}
+
 /// The fields of a key. Those whose kind this engine does not have count as ascending:
 /// [`unsupported::refuse`] has the last word on them.
 fn parse_keys(keys: &RawDocument) -> Result<Vec<(String, Direction)>> {
@@ -251,9 +258,8 @@ fn refuse_unknown(specification: &RawDocument) -> Result<()> {
     for (option, _) in value::fields(specification) {
         let is_known = OPTIONS.contains(&option) || unsupported::is_option(option);
         if !is_known {
-            let message = format!(
-                "The field '{option}' is not valid for an index specification; remove it"
-            );
+            let message =
+                format!("The field '{option}' is not valid for an index specification; remove it");
             return Err(Error::server(
                 code::INVALID_INDEX_SPECIFICATION_OPTION,
                 message,

@@ -42,9 +42,38 @@ const OPTIONS: [&str; 16] = [
 
 /// The languages of text indexes, by their names and codes.
 const LANGUAGES: [&str; 32] = [
-    "da", "danish", "de", "dutch", "en", "english", "es", "fi", "finnish", "fr", "french", "german",
-    "hu", "hungarian", "it", "italian", "nb", "nl", "none", "norwegian", "porter", "portuguese",
-    "pt", "ro", "romanian", "ru", "russian", "spanish", "sv", "swedish", "tr", "turkish",
+    "da",
+    "danish",
+    "de",
+    "dutch",
+    "en",
+    "english",
+    "es",
+    "fi",
+    "finnish",
+    "fr",
+    "french",
+    "german",
+    "hu",
+    "hungarian",
+    "it",
+    "italian",
+    "nb",
+    "nl",
+    "none",
+    "norwegian",
+    "porter",
+    "portuguese",
+    "pt",
+    "ro",
+    "romanian",
+    "ru",
+    "russian",
+    "spanish",
+    "sv",
+    "swedish",
+    "tr",
+    "turkish",
 ];
 
 /// The weights of a text index are less than this.
@@ -95,7 +124,9 @@ pub(super) fn check_option(name: &str, value: RawBsonRef<'_>) -> Result<()> {
 /// Refuses the definition if it has anything of these.
 pub(super) fn refuse(specification: &RawDocument, index: &Index) -> Result<()> {
     let kinds: Vec<&str> = match specification.get_document("key") {
-        Ok(key) => value::fields(key).filter_map(|(_, value)| value.as_str()).collect(),
+        Ok(key) => value::fields(key)
+            .filter_map(|(_, value)| value.as_str())
+            .collect(),
         Err(_) => Vec::new(),
     };
     let is_wildcard = |path: &str| path == "$**" || path.ends_with(".$**");
@@ -166,8 +197,7 @@ fn refuse_text(specification: &RawDocument) -> Result<()> {
         for (path, weight) in value::fields(weights) {
             let weight = Number::from_bson(weight).and_then(Number::truncated);
             if !weight.is_some_and(|weight| weight > 0 && weight < MAX_WEIGHT) {
-                let message =
-                    format!("the weight of '{path}' must be between 0 and {MAX_WEIGHT}");
+                let message = format!("the weight of '{path}' must be between 0 and {MAX_WEIGHT}");
                 return cannot(message);
             }
         }

@@ -20,6 +20,7 @@
 //! | dbPointer | length 4, the value's bytes in BSON |
 //! | code with scope | code like a string, scope like a document |
 
+mod decode;
 mod number;
 
 use bson::raw::{RawBinaryRef, cstr};
@@ -29,6 +30,8 @@ use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 use crate::direction::Direction;
 use crate::error::{Error, Result, code};
 use crate::value;
+
+pub(crate) use decode::Decoder;
 
 /// Ends documents and arrays; smaller than every tag.
 const END: u8 = 0x00;
@@ -187,6 +190,12 @@ mod tests {
 
     use super::*;
 
+    fn decoded(key: &[u8], direction: Direction) -> Option<RawBson> {
+        let mut decoder = Decoder::new(key);
+        let value = decoder.next(direction)?;
+        decoder.is_at_end().then_some(value)
+    }
+
     fn encoded(value: &RawBson, direction: Direction) -> Vec<u8> {
         let mut key = Vec::new();
         encode(value.as_raw_bson_ref(), direction, &mut key).unwrap();
@@ -288,6 +297,47 @@ mod tests {
             if order.is_ne() {
                 prop_assert!(!ascending(&a).starts_with(&ascending(&b)));
             }
+        }
+
+        #[test]
+        fn a_decoded_value_is_equal_to_the_encoded_one(value in value()) {
+            for direction in [Direction::Ascending, Direction::Descending] {
+                // Some types cannot be decoded; what can be is equal in the order of values.
+                if let Some(decoded) = decoded(&encoded(&value, direction), direction) {
+                    let order = value::compare(decoded.as_raw_bson_ref(), value.as_raw_bson_ref());
+                    prop_assert!(order.is_eq(), "{:?}", decoded);
+                }
+            }
+        }
+
+        #[test]
+        fn no_bytes_make_the_decoder_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+            decoded(&bytes, Direction::Ascending);
+            decoded(&bytes, Direction::Descending);
+        }
+
+        #[test]
+        fn the_order_of_joined_values_is_that_of_their_fields(
+            a in prop::collection::vec(value(), 3),
+            b in prop::collection::vec(value(), 3),
+            directions in prop::collection::vec(any::<bool>(), 3),
+            same in 0..3_usize,
+        ) {
+            let directions: Vec<_> = directions
+                .into_iter()
+                .map(|up| if up { Direction::Ascending } else { Direction::Descending })
+                .collect();
+            // Equal beginnings, so that later fields decide, too.
+            let b: Vec<_> = a.iter().take(same).cloned().chain(b.into_iter().skip(same)).collect();
+            let joined = |values: &[RawBson]| -> Vec<u8> {
+                let fields = values.iter().zip(&directions);
+                fields.flat_map(|(value, direction)| encoded(value, *direction)).collect()
+            };
+            let fields = a.iter().zip(&b).zip(&directions);
+            let order = fields
+                .map(|((a, b), direction)| direction.apply(value::compare(a.as_raw_bson_ref(), b.as_raw_bson_ref())))
+                .find(|order| order.is_ne());
+            prop_assert_eq!(joined(&a).cmp(&joined(&b)), order.unwrap_or(std::cmp::Ordering::Equal));
         }
 
         #[test]

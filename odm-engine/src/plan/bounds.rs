@@ -3,7 +3,8 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use bson::{RawArray, RawBsonRef};
+use bson::oid::ObjectId;
+use bson::{DateTime, RawArray, RawBson, RawBsonRef, RawDocumentBuf};
 
 use crate::direction::Direction;
 use crate::error::Result;
@@ -14,17 +15,34 @@ use crate::value::Number;
 
 /// The encodings from `start`, included, to `end`, excluded. A key lies in it by its beginning, so
 /// that what follows in a compound key does not matter.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Interval {
     pub(super) start: Vec<u8>,
     /// `None` is above everything.
     pub(super) end: Option<Vec<u8>>,
     /// Whether one value alone lies in it.
     pub(super) is_point: bool,
+    /// What people are told of `start`; of a point, it says all.
+    low: Option<Limit>,
+    /// What people are told of `end`.
+    high: Option<Limit>,
 }
 
+/// The end of an interval, for people.
+#[derive(Clone, Debug)]
+struct Limit {
+    value: RawBson,
+    is_included: bool,
+}
+
+/// How many intervals of one field people are told.
+const MAX_SHOWN: usize = 10;
+
+/// How many characters of a value people are told.
+const MAX_SHOWN_CHARS: usize = 60;
+
 /// Disjoint intervals in ascending order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Bounds(Vec<Interval>);
 
 impl Bounds {
@@ -34,6 +52,8 @@ impl Bounds {
             start: Vec::new(),
             end: None,
             is_point: false,
+            low: None,
+            high: None,
         }])
     }
 
@@ -124,19 +144,27 @@ impl Interval {
             end: after_prefix(&start),
             start,
             is_point: true,
+            low: Some(Limit::included(value)),
+            high: None,
         })
     }
 
-    /// All values that sort with this one's type.
+    /// All values that sort with this one's type, but for NaN.
     fn bracket(value: RawBsonRef<'_>) -> Interval {
         let (first, end) = type_bracket(value);
+        let is_number = Number::from_bson(value).is_some();
+        let (low, high) = bracket_limits(value);
         Interval {
-            start: vec![first],
+            // NaN has the first tag of numbers.
+            start: vec![first + u8::from(is_number)],
             end: Some(vec![end]),
             is_point: false,
+            low,
+            high,
         }
     }
 
+    /// The same values as a descending field encodes them. Nobody is told of it.
     fn complement(&self) -> Interval {
         let complement = |bytes: &[u8]| bytes.iter().map(|byte| !byte).collect::<Vec<_>>();
         // Complementing turns "begins with this, or is above" into "begins with it, or is below".
@@ -148,25 +176,34 @@ impl Interval {
             start,
             end: after_prefix(&complement(&self.start)),
             is_point: self.is_point,
+            low: None,
+            high: None,
         }
     }
 
     fn intersect(&self, other: &Interval) -> Option<Interval> {
-        let start = self.start.clone().max(other.start.clone());
-        let end = match (&self.end, &other.end) {
-            (Some(a), Some(b)) => Some(a.min(b).clone()),
-            (end, None) | (None, end) => end.clone(),
+        let (start, low) = if self.start >= other.start {
+            (&self.start, &self.low)
+        } else {
+            (&other.start, &other.low)
         };
-        let interval = Interval {
+        let (end, high) = match (&self.end, &other.end) {
+            (Some(a), Some(b)) if b < a => (&other.end, other.high()),
+            (None, Some(_)) => (&other.end, other.high()),
+            _ => (&self.end, self.high()),
+        };
+        let is_empty = end.as_ref().is_some_and(|end| end <= start);
+        (!is_empty).then(|| Interval {
             is_point: self.is_point || other.is_point,
-            start,
-            end,
-        };
-        let is_empty = interval
-            .end
-            .as_ref()
-            .is_some_and(|end| *end <= interval.start);
-        (!is_empty).then_some(interval)
+            start: start.clone(),
+            end: end.clone(),
+            low: low.clone(),
+            high: high.clone(),
+        })
+    }
+
+    fn high(&self) -> &Option<Limit> {
+        if self.is_point { &self.low } else { &self.high }
     }
 
     fn overlaps(&self, later: &Interval) -> bool {
@@ -180,23 +217,129 @@ impl Interval {
     }
 
     fn extend_to(&mut self, later: Interval) {
-        self.is_point &= *self == later;
-        if let Some(end) = &self.end {
-            self.end = later.end.map(|later| later.max(end.clone()));
+        let high = self.high().clone();
+        self.is_point &= self.start == later.start && self.end == later.end;
+        if self.is_point {
+            return;
+        }
+        self.high = high;
+        if let Some(end) = &self.end
+            && later.end.as_ref().is_none_or(|later| later > end)
+        {
+            self.high = later.high().clone();
+            self.end = later.end;
         }
     }
 }
 
+impl Limit {
+    fn included(value: RawBsonRef<'_>) -> Limit {
+        Limit {
+            value: value.into(),
+            is_included: true,
+        }
+    }
+
+    fn excluded(value: RawBsonRef<'_>) -> Limit {
+        Limit {
+            value: value.into(),
+            is_included: false,
+        }
+    }
+}
+
+/// As MongoDB's explain has it: `[3, 7)`, `["a", "a"]`, `[MinKey, MaxKey]`.
 impl fmt::Display for Bounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = self.0.len();
-        match self.looseness() {
-            (0, 1) => f.write_str("one value"),
-            (0, _) => write!(f, "{count} values"),
-            (3, _) => f.write_str("all"),
-            (_, 1) => f.write_str("a range"),
-            _ => write!(f, "{count} ranges"),
+        for (position, interval) in self.0.iter().take(MAX_SHOWN).enumerate() {
+            if position > 0 {
+                f.write_str(", ")?;
+            }
+            write!(f, "{interval}")?;
         }
+        match self.0.len().checked_sub(MAX_SHOWN) {
+            Some(more) if more > 0 => write!(f, " and {more} more"),
+            _ if self.0.is_empty() => f.write_str("nothing"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_included =
+            |limit: &Option<Limit>| limit.as_ref().is_none_or(|limit| limit.is_included);
+        let shown = |limit: &Option<Limit>, otherwise: &str| match limit {
+            Some(limit) => show(&limit.value),
+            None => otherwise.to_owned(),
+        };
+        let (low, high) = (&self.low, self.high());
+        f.write_str(if is_included(low) { "[" } else { "(" })?;
+        write!(f, "{}, {}", shown(low, "MinKey"), shown(high, "MaxKey"))?;
+        f.write_str(if is_included(high) { "]" } else { ")" })
+    }
+}
+
+fn show(value: &RawBson) -> String {
+    let text = match value {
+        RawBson::MinKey => "MinKey".to_owned(),
+        RawBson::MaxKey => "MaxKey".to_owned(),
+        RawBson::Undefined => "undefined".to_owned(),
+        value => match bson::Bson::try_from(value.clone()) {
+            Ok(value) => value.to_string(),
+            Err(_) => "…".to_owned(),
+        },
+    };
+    match text.char_indices().nth(MAX_SHOWN_CHARS) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
+}
+
+/// Where the values of this one's type begin and end, as MongoDB's explain has it.
+fn bracket_limits(value: RawBsonRef<'_>) -> (Option<Limit>, Option<Limit>) {
+    let included = |value| Some(Limit::included(value));
+    let excluded = |value| Some(Limit::excluded(value));
+    let empty = RawDocumentBuf::new();
+    let no_items = bson::RawArrayBuf::new();
+    let least_id = RawBsonRef::ObjectId(ObjectId::from_bytes([0; 12]));
+    let timestamp = |time| {
+        RawBsonRef::Timestamp(bson::Timestamp {
+            time,
+            increment: time,
+        })
+    };
+    if Number::from_bson(value).is_some() {
+        let infinite = |value| included(RawBsonRef::Double(value));
+        return (infinite(f64::NEG_INFINITY), infinite(f64::INFINITY));
+    }
+    match value {
+        RawBsonRef::String(_) | RawBsonRef::Symbol(_) => (
+            included(RawBsonRef::String("")),
+            excluded(RawBsonRef::Document(&empty)),
+        ),
+        RawBsonRef::Document(_) => (
+            included(RawBsonRef::Document(&empty)),
+            excluded(RawBsonRef::Array(&no_items)),
+        ),
+        RawBsonRef::Binary(_) => {
+            let least = bson::raw::RawBinaryRef {
+                subtype: bson::spec::BinarySubtype::Generic,
+                bytes: &[],
+            };
+            (included(RawBsonRef::Binary(least)), excluded(least_id))
+        }
+        RawBsonRef::ObjectId(_) => (included(least_id), excluded(RawBsonRef::Boolean(false))),
+        RawBsonRef::Boolean(_) => (
+            included(RawBsonRef::Boolean(false)),
+            included(RawBsonRef::Boolean(true)),
+        ),
+        RawBsonRef::DateTime(_) => (
+            included(RawBsonRef::DateTime(DateTime::MIN)),
+            included(RawBsonRef::DateTime(DateTime::MAX)),
+        ),
+        RawBsonRef::Timestamp(_) => (included(timestamp(0)), included(timestamp(u32::MAX))),
+        _ => (included(value), excluded(RawBsonRef::MaxKey)),
     }
 }
 
@@ -216,16 +359,32 @@ fn add_comparison(comparison: &Comparison, intervals: &mut Vec<Interval>) -> Res
         }
         _ => {}
     }
+    if Number::from_bson(value).is_some_and(Number::is_nan) {
+        // NaN is neither less nor greater than anything, and equal to itself.
+        add_equal(value, intervals)?;
+        return Ok(true);
+    }
     let mut interval = Interval::bracket(value);
-    if !Number::from_bson(value).is_some_and(Number::is_nan) {
-        let key = encoded(value)?;
-        match comparison.operator {
-            CompareOperator::Gt => interval.start = after_prefix(&key).unwrap_or(key),
-            CompareOperator::Gte => interval.start = key,
-            CompareOperator::Lt => interval.end = Some(key),
-            CompareOperator::Lte => interval.end = after_prefix(&key),
-            CompareOperator::Eq => {}
+    let key = encoded(value)?;
+    let (included, excluded) = (Limit::included(value), Limit::excluded(value));
+    match comparison.operator {
+        CompareOperator::Gt => {
+            interval.start = after_prefix(&key).unwrap_or(key);
+            interval.low = Some(excluded);
         }
+        CompareOperator::Gte => {
+            interval.start = key;
+            interval.low = Some(included);
+        }
+        CompareOperator::Lt => {
+            interval.end = Some(key);
+            interval.high = Some(excluded);
+        }
+        CompareOperator::Lte => {
+            interval.end = after_prefix(&key);
+            interval.high = Some(included);
+        }
+        CompareOperator::Eq => {}
     }
     intervals.push(interval);
     Ok(true)
@@ -266,6 +425,8 @@ fn add_regex(regex: &Regex, intervals: &mut Vec<Interval>) {
         strings.start.clear();
         encode_text_prefix(prefix, &mut strings.start);
         strings.end = after_prefix(&strings.start);
+        strings.low = Some(Limit::included(RawBsonRef::String(prefix)));
+        strings.high = after_text(prefix).map(|after| Limit::excluded(RawBsonRef::String(&after)));
     }
     intervals.push(strings);
     let same_type = RawBsonRef::RegularExpression(bson::raw::RawRegexRef {
@@ -273,6 +434,14 @@ fn add_regex(regex: &Regex, intervals: &mut Vec<Interval>) {
         options: bson::raw::cstr!(""),
     });
     intervals.push(Interval::bracket(same_type));
+}
+
+/// The least text, as people see it, above all that begin with `prefix`.
+fn after_text(prefix: &str) -> Option<String> {
+    let mut after = prefix.to_owned();
+    let last = after.pop()?;
+    after.push(char::from_u32(u32::from(last) + 1)?);
+    Some(after)
 }
 
 fn encoded(value: RawBsonRef<'_>) -> Result<Vec<u8>> {
@@ -337,7 +506,7 @@ mod tests {
         assert_eq!(set.intervals().len(), 3);
         assert!(bounds(rawdoc! { "a": 1 }).unwrap().is_one_point());
         assert!(
-            !bounds(rawdoc! { "a": bson::RawBson::Null })
+            !bounds(rawdoc! { "a": RawBson::Null })
                 .unwrap()
                 .is_one_point()
         );
@@ -361,5 +530,21 @@ mod tests {
         assert_eq!(both.looseness().0, 1);
         let none = bounds(rawdoc! { "a": 9 }).unwrap().intersect(&both);
         assert!(none.intervals().is_empty());
+    }
+
+    #[test]
+    fn people_see_values() {
+        let shown = |filter| bounds(filter).unwrap().to_string();
+        assert_eq!(shown(rawdoc! { "a": 5 }), "[5, 5]");
+        assert_eq!(shown(rawdoc! { "a": { "$gt": 5 } }), "(5, inf]");
+        assert_eq!(
+            shown(rawdoc! { "a": { "$in": ["x", 1] } }),
+            "[1, 1], [\"x\", \"x\"]"
+        );
+        assert_eq!(shown(rawdoc! { "a": { "$lt": "m" } }), "[\"\", \"m\")");
+        let above = bounds(rawdoc! { "a": { "$gte": 3 } }).unwrap();
+        let below = bounds(rawdoc! { "a": { "$lt": 7 } }).unwrap();
+        assert_eq!(above.intersect(&below).to_string(), "[3, 7)");
+        assert_eq!(Bounds::all().to_string(), "[MinKey, MaxKey]");
     }
 }

@@ -6,7 +6,7 @@ use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentB
 use super::Mode;
 use super::slice::Slice;
 use crate::filter::ElemMatch;
-use crate::path::Part;
+use crate::path::{Part, Path};
 use crate::{Error, Result, value};
 
 /// Fields by name, in the order in which the projection names them.
@@ -56,6 +56,26 @@ impl Tree {
             }
         }
         Ok(())
+    }
+
+    /// The paths, if they are all plainly named.
+    pub(super) fn included(&self) -> Option<Vec<Path>> {
+        let mut paths = Vec::new();
+        for (name, branch) in &self.0 {
+            match branch {
+                Branch::Leaf(Leaf::Named) => paths.push(Path::new(name)),
+                Branch::Leaf(_) => return None,
+                Branch::Inner(inner) => {
+                    let inner = inner.included()?;
+                    paths.extend(
+                        inner
+                            .iter()
+                            .map(|path| Path::new(&format!("{name}.{}", path.as_str()))),
+                    );
+                }
+            }
+        }
+        Some(paths)
     }
 
     /// What the projection leaves of a whole document.

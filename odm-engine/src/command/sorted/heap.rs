@@ -14,11 +14,7 @@ pub(super) fn make<T>(items: &mut [T], compare: &impl Fn(&T, &T) -> Ordering) {
 }
 
 /// Puts `item` in the place of the greatest one.
-pub(super) fn replace_greatest<T>(
-    items: &mut [T],
-    item: T,
-    compare: &impl Fn(&T, &T) -> Ordering,
-) {
+pub(super) fn replace_greatest<T>(items: &mut [T], item: T, compare: &impl Fn(&T, &T) -> Ordering) {
     move_greatest_to_end(items, compare);
     let Some(last) = items.last_mut() else {
         return;

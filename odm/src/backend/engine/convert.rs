@@ -12,8 +12,8 @@ pub(super) fn find(find: Find) -> engine::Find {
         filter: find.filter,
         projection: find.projection,
         sort: find.sort,
-        skip: 0,
         limit: find.limit,
+        ..engine::Find::default()
     }
 }
 
@@ -34,7 +34,7 @@ pub(super) fn update(update: Update) -> engine::Update {
         update: update.update,
         array_filters: update.array_filters,
         multi: update.multi,
-        upsert: false,
+        ..engine::Update::default()
     }
 }
 
@@ -52,6 +52,7 @@ pub(super) fn delete(delete: Delete) -> engine::Delete {
     engine::Delete {
         filter: delete.filter,
         multi: delete.multi,
+        ..engine::Delete::default()
     }
 }
 

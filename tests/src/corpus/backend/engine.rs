@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
-use odm_engine::{Database, Delete, Error, Find, Index, Transaction, Update};
+use odm_engine::{Count, Database, Delete, Error, Find, Index, Transaction, Update};
 use tempfile::TempDir;
 
 use super::Backend;
@@ -67,7 +67,7 @@ impl Engine {
     }
 
     fn find(&self, operation: &Operation<'_>) -> Answer {
-        operation.only(&["filter", "projection", "sort", "skip", "limit"])?;
+        operation.only(&["filter", "projection", "sort", "skip", "limit", "hint"])?;
         let find = Find {
             filter: operation.document("filter")?.unwrap_or_default(),
             projection: operation.document("projection")?,
@@ -75,6 +75,7 @@ impl Engine {
             skip: operation.count("skip")?.unwrap_or(0),
             // MongoDB's 0 is no limit.
             limit: operation.count("limit")?.filter(|limit| *limit > 0),
+            hint: operation.value("hint")?,
         };
         let found = match self.transaction(operation) {
             Some(transaction) => transaction.find(operation.collection, &find)?,
@@ -87,12 +88,16 @@ impl Engine {
     }
 
     fn count(&self, operation: &Operation<'_>) -> Answer {
-        operation.only(&["filter", "limit"])?;
-        let filter = operation.document("filter")?.unwrap_or_default();
-        let limit = operation.count("limit")?.filter(|limit| *limit > 0);
+        operation.only(&["filter", "skip", "limit", "hint"])?;
+        let count = Count {
+            filter: operation.document("filter")?.unwrap_or_default(),
+            skip: operation.count("skip")?.unwrap_or(0),
+            limit: operation.count("limit")?.filter(|limit| *limit > 0),
+            hint: operation.value("hint")?,
+        };
         let count = match self.transaction(operation) {
-            Some(transaction) => transaction.count(operation.collection, &filter, limit)?,
-            None => self.database.count(operation.collection, &filter, limit)?,
+            Some(transaction) => transaction.count_with(operation.collection, &count)?,
+            None => self.database.count_with(operation.collection, &count)?,
         };
         Ok(doc! { "count": number(count) })
     }
@@ -136,13 +141,14 @@ impl Engine {
     }
 
     fn update(&self, operation: &Operation<'_>, change: &str, multi: bool) -> Answer {
-        operation.only(&["filter", change, "upsert", "arrayFilters"])?;
+        operation.only(&["filter", change, "upsert", "arrayFilters", "hint"])?;
         let update = Update {
             filter: operation.document("filter")?.unwrap_or_default(),
             update: operation.document(change)?.unwrap_or_default(),
             array_filters: operation.documents("arrayFilters")?,
             multi,
             upsert: operation.flag("upsert")?,
+            hint: operation.value("hint")?,
         };
         let report = match self.transaction(operation) {
             Some(transaction) => transaction.update(operation.collection, &update)?,
@@ -160,9 +166,12 @@ impl Engine {
     }
 
     fn delete(&self, operation: &Operation<'_>, multi: bool) -> Answer {
-        operation.only(&["filter"])?;
-        let filter = operation.document("filter")?.unwrap_or_default();
-        let delete = Delete { filter, multi };
+        operation.only(&["filter", "hint"])?;
+        let delete = Delete {
+            filter: operation.document("filter")?.unwrap_or_default(),
+            multi,
+            hint: operation.value("hint")?,
+        };
         let report = match self.transaction(operation) {
             Some(transaction) => transaction.delete(operation.collection, &delete)?,
             None => self.database.delete(operation.collection, &delete)?,
