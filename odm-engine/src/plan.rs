@@ -71,7 +71,7 @@ pub(crate) fn choose(
     };
     let demands = Demands::of(question.filter.expression())?;
     let plan = match question.hint {
-        Some(hint) => planner.hinted(hint, &demands)?,
+        Some(hint) => planner.hinted(hint)?,
         None => planner.best(&demands)?,
     };
     if matches!(plan.access, Access::Collection(_)) && collection.policy().forbids_scans() {
@@ -93,7 +93,7 @@ struct Planner<'p> {
 }
 
 impl Planner<'_> {
-    fn hinted(&self, hint: &Hint, demands: &Demands<'_>) -> Result<Plan> {
+    fn hinted(&self, hint: &Hint) -> Result<Plan> {
         let Some(state) = hint.index(self.collection)? else {
             let direction = match hint {
                 Hint::Natural(direction) => *direction,
@@ -102,22 +102,27 @@ impl Planner<'_> {
             return Ok(Plan::collection_scan(direction));
         };
         // As on MongoDB, documents that are not in the index are not found.
-        let scan = Scan::of(self.view, self.collection, state, demands, self.question)?;
+        let mut demands = Demands::of(self.question.filter.expression())?;
+        demands.add_common()?;
+        let scan = Scan::of(self.view, self.collection, state, &demands, self.question)?;
         Ok(scan.into_plan())
     }
 
-    fn best(&self, demands: &Demands<'_>) -> Result<Plan> {
-        let (best, rejected) = self.best_scan(demands, self.question)?;
-        let plan = match best {
-            Some(scan) if scan.is_bounded() => scan.into_plan(),
-            best => match self.best_union(demands)? {
-                Some(union) => union,
-                None => best.map_or_else(
-                    || Plan::collection_scan(Direction::Ascending),
-                    Scan::into_plan,
-                ),
-            },
+    fn best(&self, plain: &Demands<'_>) -> Result<Plan> {
+        let mut demands = Demands::of(self.question.filter.expression())?;
+        demands.add_common()?;
+        let (best, rejected) = self.best_scan(&demands, self.question)?;
+        let is_bounded = |scan: &Option<Scan>| scan.as_ref().is_some_and(Scan::is_bounded);
+        // What the branches of an `$or` have in common says less than the branches.
+        let is_best = is_bounded(&best)
+            && (plain.choices.is_empty() || is_bounded(&self.best_scan(plain, self.question)?.0));
+        let union = if is_best {
+            None
+        } else {
+            self.best_union(plain)?
         };
+        let plan = union.or(best.map(Scan::into_plan));
+        let plan = plan.unwrap_or_else(|| Plan::collection_scan(Direction::Ascending));
         Ok(Plan { rejected, ..plan })
     }
 

@@ -72,6 +72,15 @@ impl Bounds {
         Ok(is_bounded.then(|| Bounds::merged(intervals)))
     }
 
+    /// The values that lie in any of these.
+    pub(super) fn any_of(all: &[&Bounds]) -> Bounds {
+        Bounds::merged(
+            all.iter()
+                .flat_map(|bounds| bounds.0.iter().cloned())
+                .collect(),
+        )
+    }
+
     pub(super) fn intervals(&self) -> &[Interval] {
         &self.0
     }

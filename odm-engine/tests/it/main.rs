@@ -1,11 +1,15 @@
 //! What the engine promises, seen from outside.
 
+mod covered;
 mod crud;
 mod durability;
 mod expiry;
+mod format;
+mod hints;
 mod indexes;
 mod model;
 mod planner;
+mod scenarios;
 mod transactions;
 
 use bson::{RawDocumentBuf, rawdoc};

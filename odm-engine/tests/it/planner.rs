@@ -286,6 +286,19 @@ fn query() -> impl Strategy<Value = (Document, Option<Document>)> {
     prop_oneof![4 => (filter(), prop::option::of(sort())), 1 => sorted_range]
 }
 
+/// One or more of the paths, with or without the `_id`.
+fn projection() -> impl Strategy<Value = Document> {
+    let paths = prop::sample::subsequence(vec!["a", "b", "c.x", "c.y"], 1..4);
+    (paths, any::<bool>()).prop_map(|(paths, id)| {
+        let included = paths
+            .into_iter()
+            .map(|path| (path.to_owned(), Bson::from(1)));
+        included
+            .chain([("_id".to_owned(), Bson::from(i32::from(id)))])
+            .collect()
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
@@ -293,7 +306,7 @@ proptest! {
     fn indexes_change_no_answer(
         documents in prop::collection::vec(document(), 5..20),
         indexes in prop::collection::vec(any_index(), 1..4),
-        filters in prop::collection::vec(query(), 10..20),
+        filters in prop::collection::vec((query(), prop::option::of(projection())), 10..20),
     ) {
         let plain = Database::memory();
         let other = Database::memory();
@@ -311,23 +324,33 @@ proptest! {
                 plain.insert("c", vec![document]).unwrap().all().unwrap();
             }
         }
-        for (filter, sort) in filters {
+        for ((filter, sort), projection) in filters {
+            let raw = |document: &Document| RawDocumentBuf::try_from(document).unwrap();
             let query = Find {
-                filter: RawDocumentBuf::try_from(&filter).unwrap(),
-                sort: sort.as_ref().map(|sort| RawDocumentBuf::try_from(sort).unwrap()),
+                filter: raw(&filter),
+                sort: sort.as_ref().map(raw),
+                // Some of these are covered by some of the indexes.
+                projection: projection.as_ref().map(raw),
                 ..Find::default()
             };
-            let ids = |database: &Database| -> Result<Vec<i32>, String> {
-                let found = database.find("c", &query).map_err(|error| error.to_string())?;
-                Ok(found.map(|document| document.unwrap().get_i32("_id").unwrap()).collect())
+            let found = |database: &Database, query: &Find| -> Result<Vec<Vec<u8>>, String> {
+                let found = database.find("c", query).map_err(|error| error.to_string())?;
+                let mut found: Vec<_> = found.map(|document| document.unwrap().into_bytes()).collect();
+                if sort.is_none() {
+                    found.sort_unstable();
+                }
+                Ok(found)
             };
             // Parallel arrays cannot be sorted by in memory; an index may know that there are none.
-            let (Ok(mut expected), Ok(mut found)) = (ids(&plain), ids(&other)) else { continue };
-            if sort.is_none() {
-                expected.sort_unstable();
-                found.sort_unstable();
+            let Ok(expected) = found(&plain, &query) else { continue };
+            let complete = created.iter().filter(|index| !index.sparse && index.partial.is_none());
+            let hints = complete.map(|index| Some(index.name.as_str().into()));
+            for hint in [None].into_iter().chain(hints) {
+                let query = Find { hint, ..query.clone() };
+                if let Ok(found) = found(&other, &query) {
+                    prop_assert_eq!(found, expected.clone(), "{:?} {:?} {:?}", query, created, other.explain("c", &query));
+                }
             }
-            prop_assert_eq!(found, expected, "{:?} {:?} {:?}", query, created, other.explain("c", &query));
         }
     }
 }
