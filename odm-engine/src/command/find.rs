@@ -7,7 +7,7 @@ use super::sorted::Sorter;
 use super::{Reading, parse_hint};
 use crate::catalog::Collection;
 use crate::cursor::Cursor;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::plan::{self, Hint, Plan, Question, Reads, natural};
 use crate::projection::Projection;
@@ -50,8 +50,15 @@ impl Query {
         let mut sort = None;
         if let Some(specification) = find.sort.as_deref() {
             match natural(specification, "sort")? {
-                // The order of insertion is a way to the documents, as long as nobody asks for another.
-                Some(direction) => hint = hint.or(Some(Hint::Natural(direction))),
+                // The order of insertion is a way to the documents, and leaves room for no other.
+                Some(direction) => {
+                    let natural = Hint::Natural(direction);
+                    if hint.as_ref().is_some_and(|hint| *hint != natural) {
+                        let message = "a sort by '$natural' allows no other hint";
+                        return Err(Error::bad_value(message));
+                    }
+                    hint = Some(natural);
+                }
                 None => sort = Some(Sort::parse(specification)?),
             }
         }

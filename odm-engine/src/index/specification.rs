@@ -84,6 +84,7 @@ impl Index {
             return Err(required("key"));
         }
         index.name = name.ok_or_else(|| required("name"))?;
+        refuse_options_of_id(specification, &index)?;
         unsupported::refuse(specification, &index)?;
         Ok(index)
     }
@@ -269,12 +270,32 @@ fn refuse_unknown(specification: &RawDocument) -> Result<()> {
     Ok(())
 }
 
+/// Refuses everything that could be said of the index that each collection has.
+fn refuse_options_of_id(specification: &RawDocument, index: &Index) -> Result<()> {
+    let is_id = matches!(index.keys.as_slice(), [(path, Direction::Ascending)] if path == "_id");
+    let is_fixed = |option: &str| matches!(option, "collation" | "key" | "name" | "ns" | "v");
+    let mut options = value::fields(specification).map(|(option, _)| option);
+    match options.find(|option| is_id && !is_fixed(option)) {
+        Some(option) => {
+            let message = format!("the index of _id takes no options, and not {option}");
+            Err(Error::server(
+                code::INVALID_INDEX_SPECIFICATION_OPTION,
+                message,
+            ))
+        }
+        None => Ok(()),
+    }
+}
+
 /// The version of MongoDB's index format.
 fn parse_version(value: RawBsonRef<'_>) -> Result<i32> {
     let Some(number) = Number::from_bson(value) else {
         return Err(type_mismatch("v", "a number", value));
     };
     match number.truncated() {
+        Some(whole) if number.compare(Number::Int64(whole)).is_ne() => Err(Error::bad_value(
+            "the version of an index is a whole number",
+        )),
         Some(1) => Ok(1),
         Some(2) => Ok(2),
         _ => {

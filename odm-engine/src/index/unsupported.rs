@@ -6,7 +6,7 @@ mod collation;
 
 use bson::{RawBsonRef, RawDocument};
 
-use super::Index;
+use super::{Index, partial};
 use crate::error::{Error, Result, code};
 use crate::value::{self, Number};
 
@@ -159,6 +159,9 @@ pub(super) fn refuse(specification: &RawDocument, index: &Index) -> Result<()> {
             let message = "the bits of a 2d index are 1 to 32";
             return Err(Error::server(code::INVALID_OPTIONS, message));
         }
+    }
+    if let Some(filter) = &index.partial {
+        partial::check(filter)?;
     }
     if let Some(kind) = kinds.first() {
         return Err(Error::not_supported(format!(

@@ -74,10 +74,11 @@ impl Hint {
     }
 }
 
-/// The direction of a `$natural` order, if this is one.
+/// The direction of a `$natural` order, if this is one. As on MongoDB, everything but a negative whole
+/// number is forwards.
 ///
 /// # Errors
-/// `$natural` beside a field, or with another value than 1 and −1.
+/// `$natural` beside a field (code 2).
 pub(crate) fn natural(specification: &RawDocument, what: &str) -> Result<Option<Direction>> {
     let Some(value) = value::get(specification, "$natural") else {
         return Ok(None);
@@ -86,14 +87,11 @@ pub(crate) fn natural(specification: &RawDocument, what: &str) -> Result<Option<
         let message = format!("'$natural' cannot stand beside a field in a {what}");
         return Err(Error::bad_value(message));
     }
-    match Number::from_bson(value).and_then(Number::truncated) {
-        Some(1) => Ok(Some(Direction::Ascending)),
-        Some(-1) => Ok(Some(Direction::Descending)),
-        _ => {
-            let message = format!("'$natural' in a {what} is 1 or -1");
-            Err(Error::bad_value(message))
-        }
-    }
+    let whole = Number::from_bson(value).and_then(Number::truncated);
+    Ok(Some(match whole {
+        Some(whole) if whole < 0 => Direction::Descending,
+        _ => Direction::Ascending,
+    }))
 }
 
 #[cfg(test)]
@@ -109,7 +107,8 @@ mod tests {
         let backwards = Some(Hint::Natural(Direction::Descending));
         assert_eq!(parse(rawdoc! { "$natural": -1.0 }).unwrap(), backwards);
         assert_eq!(code(rawdoc! { "$natural": 1, "a": 1 }), Some(2));
-        assert_eq!(code(rawdoc! { "$natural": 0 }), Some(2));
+        let forwards = Some(Hint::Natural(Direction::Ascending));
+        assert_eq!(parse(rawdoc! { "$natural": "up" }).unwrap(), forwards);
         let refused = Hint::parse(RawBsonRef::Int32(1)).unwrap_err();
         assert_eq!(refused.code(), Some(9));
     }
