@@ -349,30 +349,98 @@ mod tests {
         }
     }
 
+    /// Written from the rule in `docs/format.md`, not from what the code gives.
     #[test]
     fn encodings_stay_as_they_are_on_disk() {
-        let hex = |value: RawBson| -> String {
-            let key = encoded(&value, Direction::Ascending);
-            key.iter().map(|byte| format!("{byte:02x}")).collect()
+        use Direction::{Ascending, Descending};
+        let code = |code: &str| bson::JavaScriptCodeWithScope {
+            code: code.into(),
+            scope: bson::doc! {},
         };
-        assert_eq!(hex(RawBson::Int32(1)), "233ff000000000000000");
-        assert_eq!(hex(RawBson::Double(1.0)), "233ff000000000000000");
-        assert_eq!(hex(RawBson::Int64(-1)), "21c00fffffffffffffff");
-        assert_eq!(hex(RawBson::Double(-0.0)), "22");
-        assert_eq!(hex(RawBson::Double(f64::NAN)), "20");
-        assert_eq!(
-            hex(RawBson::Decimal128("0.1".parse().unwrap())),
-            "233fb9999999999999013fde00314dc6448d9338c15b0a00000000"
-        );
-        assert_eq!(hex(RawBson::String("a\0".into())), "286100ff0001");
-        assert_eq!(hex(RawBson::Boolean(true)), "5001");
-        assert_eq!(
-            hex(RawBson::DateTime(DateTime::from_millis(0))),
-            "588000000000000000"
-        );
-        assert_eq!(
-            hex(bson::rawbson!([1, {}])),
-            "38233ff0000000000000003000".to_owned() + "00"
-        );
+        let pattern = bson::Regex {
+            pattern: "a".try_into().unwrap(),
+            options: "i".try_into().unwrap(),
+        };
+        let binary = |subtype, bytes: &[u8]| bson::Binary {
+            subtype,
+            bytes: bytes.to_vec(),
+        };
+        let own = BinarySubtype::Md5;
+        let id = ObjectId::from_bytes(std::array::from_fn(|byte| byte as u8 + 1));
+        let time = Timestamp {
+            time: 1,
+            increment: 2,
+        };
+        for (value, direction, expected) in [
+            (Bson::MinKey, Ascending, "08"),
+            (Bson::Undefined, Ascending, "10"),
+            (Bson::Null, Ascending, "18"),
+            (Bson::MaxKey, Ascending, "88"),
+            (Bson::Int32(1), Ascending, "23 3ff0000000000000 00"),
+            (Bson::Double(1.0), Ascending, "23 3ff0000000000000 00"),
+            (Bson::Int64(1), Descending, "dc c00fffffffffffff ff"),
+            (Bson::Int64(-1), Ascending, "21 c00fffffffffffff ff"),
+            (
+                Bson::Int64((1 << 53) + 1),
+                Ascending,
+                "23 4340000000000000 01 3fee 01bc16d674ec800de0b6b3a7640000",
+            ),
+            (Bson::Double(-0.0), Ascending, "22"),
+            (Bson::Double(f64::NAN), Ascending, "20"),
+            (
+                Bson::Double(f64::INFINITY),
+                Ascending,
+                "23 7ff0000000000000 00",
+            ),
+            (
+                Bson::Decimal128("0.1".parse().unwrap()),
+                Ascending,
+                "23 3fb9999999999999 01 3fde 00314dc6448d9338c15b0a00000000",
+            ),
+            (Bson::from("a\0"), Ascending, "28 61 00ff 0001"),
+            (Bson::Symbol("a".into()), Ascending, "28 61 0001"),
+            (Bson::from("a"), Descending, "d7 9e ff fe"),
+            (
+                bson::bson!({ "a": 1 }),
+                Ascending,
+                "30 20 61 0001 23 3ff0000000000000 00 00",
+            ),
+            (
+                bson::bson!([1, {}]),
+                Ascending,
+                "38 23 3ff0000000000000 00 30 00 00",
+            ),
+            (
+                binary(own, &[0xff, 1]).into(),
+                Ascending,
+                "40 00000002 05 ff01",
+            ),
+            (
+                binary(BinarySubtype::BinaryOld, &[7]).into(),
+                Ascending,
+                "40 00000005 02 07",
+            ),
+            (id.into(), Ascending, "48 0102030405060708090a0b0c"),
+            (true.into(), Ascending, "50 01"),
+            (
+                DateTime::from_millis(0).into(),
+                Ascending,
+                "58 8000000000000000",
+            ),
+            (
+                DateTime::from_millis(-1).into(),
+                Ascending,
+                "58 7fffffffffffffff",
+            ),
+            (time.into(), Ascending, "60 00000001 00000002"),
+            (pattern.into(), Ascending, "68 61 0001 69 0001"),
+            (Bson::JavaScriptCode("x".into()), Ascending, "78 78 0001"),
+            (code("x").into(), Ascending, "80 78 0001 00"),
+        ] {
+            let raw = RawBson::try_from(value.clone()).unwrap();
+            let key = encoded(&raw, direction);
+            let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(hex, expected.replace(' ', ""), "{value:?}");
+        }
     }
 }

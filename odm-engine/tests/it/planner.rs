@@ -158,6 +158,82 @@ fn conditions_on_one_array_do_not_narrow_each_other() {
     assert_eq!(find(&database, "c", rawdoc! { "a": [5] }).len(), 1);
 }
 
+#[test]
+fn equal_documents_come_as_their_entries_lie() {
+    let documents = || (0..9).map(|n| rawdoc! { "_id": n, "a": n % 3 });
+    let ids = |database: &Database, query: &Find| -> Vec<i32> {
+        let found = database.find("c", query).unwrap();
+        found
+            .map(|document| document.unwrap().get_i32("_id").unwrap())
+            .collect()
+    };
+    let (plain, other) = (
+        indexed(&[], documents()),
+        indexed(&[index(&[("a", 1)])], documents()),
+    );
+    let up = sorted(rawdoc! {}, rawdoc! { "a": 1 });
+    let down = sorted(rawdoc! {}, rawdoc! { "a": -1 });
+    assert_eq!(ids(&plain, &up), [0, 3, 6, 1, 4, 7, 2, 5, 8]);
+    assert_eq!(ids(&other, &up), [0, 3, 6, 1, 4, 7, 2, 5, 8]);
+    assert_eq!(ids(&plain, &down), [2, 5, 8, 1, 4, 7, 0, 3, 6]);
+    // Backwards, the index also gives equal keys backwards.
+    assert_eq!(ids(&other, &down), [8, 5, 2, 7, 4, 1, 6, 3, 0]);
+}
+
+#[test]
+fn several_values_and_an_order_are_merged() {
+    let documents = (0..60).map(|n| rawdoc! { "_id": n, "a": n % 6, "b": (n * 7) % 10, "c": [n] });
+    let indexes = [
+        index(&[("a", 1), ("b", 1), ("_id", 1)]),
+        index(&[("c", 1), ("b", 1)]),
+    ];
+    let database = indexed(&indexes, documents);
+    for (sort, step) in [
+        (rawdoc! { "b": 1, "_id": 1 }, 1),
+        (rawdoc! { "b": -1, "_id": -1 }, -1),
+    ] {
+        let query = Find {
+            limit: Some(7),
+            ..sorted(rawdoc! { "a": { "$in": [1, 2, 5] } }, sort)
+        };
+        let explain = database.explain("c", &query).unwrap();
+        assert_eq!(
+            (explain.indexes[0].as_str(), explain.sorted_by_index),
+            ("a_1_b_1__id_1", true)
+        );
+        assert_eq!(explain.bounds[0], "a: [1, 1], [2, 2], [5, 5]");
+        let mut expected: Vec<_> = (0..60).filter(|n| [1, 2, 5].contains(&(n % 6))).collect();
+        expected.sort_by_key(|n| (step * ((n * 7) % 10), step * n));
+        expected.truncate(7);
+        let found = database.find("c", &query).unwrap();
+        let found: Vec<_> = found
+            .map(|document| document.unwrap().get_i32("_id").unwrap())
+            .collect();
+        assert_eq!(found, expected);
+    }
+    // Elements of one array: the document comes once.
+    let arrays = sorted(rawdoc! { "c": { "$in": [1, 2, 3] } }, rawdoc! { "b": 1 });
+    assert!(database.explain("c", &arrays).unwrap().sorted_by_index);
+    assert_eq!(database.find("c", &arrays).unwrap().count(), 3);
+}
+
+#[test]
+fn explain_tells_what_was_chosen_and_what_not() {
+    let documents = (0..100).map(|n| rawdoc! { "_id": n, "age": n % 10, "name": format!("{n}") });
+    let indexes = [index(&[("age", 1)]), index(&[("age", -1), ("name", 1)])];
+    let database = indexed(&indexes, documents);
+    let query = Find {
+        filter: rawdoc! { "age": { "$gte": 3, "$lt": 7 }, "name": { "$gt": "5" } },
+        ..Find::default()
+    };
+    let explain = database.explain("c", &query).unwrap();
+    assert_eq!(explain.stage, Stage::IndexScan);
+    assert_eq!(explain.rejected.len(), 1);
+    assert_eq!(explain.bounds[0], "age: [3, 7)");
+    assert_eq!(explain.keys_examined, 40);
+    assert!(!explain.covered);
+}
+
 /// Values that are few enough to meet often.
 fn value() -> BoxedStrategy<Bson> {
     let number = (0..5_i32).prop_map(Bson::from).boxed();
