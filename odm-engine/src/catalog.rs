@@ -1,7 +1,7 @@
 //! What collections there are, and their indexes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf};
 use imbl::OrdMap;
@@ -17,6 +17,13 @@ use crate::store::{Changes, KeyRange, Snapshot, View};
 #[derive(Clone, Default)]
 pub(crate) struct Catalog {
     collections: OrdMap<String, Arc<Collection>>,
+    policy: Policy,
+}
+
+/// What a database says of all its collections. A clone is the same policy.
+#[derive(Clone, Default)]
+pub(crate) struct Policy {
+    forbids_scans: Arc<AtomicBool>,
 }
 
 /// A collection that exists.
@@ -26,8 +33,24 @@ pub(crate) struct Collection {
     /// All indexes; that of `_id` is the first.
     pub(crate) indexes: Vec<Arc<IndexState>>,
     next_index: u32,
+    /// The first index whose entries have parts of documents. Those before it were
+    /// made by an engine that did not write them.
+    parts_since: u32,
+    /// What the database says of all its collections.
+    policy: Policy,
     /// Shared by all versions of the collection: two transactions never get the same number.
     next_record: Arc<AtomicU64>,
+}
+
+impl Policy {
+    /// Whether an operation that would read every document of a collection is refused.
+    pub(crate) fn forbids_scans(&self) -> bool {
+        self.forbids_scans.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_forbids_scans(&self, forbids: bool) {
+        self.forbids_scans.store(forbids, Ordering::Relaxed);
+    }
 }
 
 impl Catalog {
@@ -61,6 +84,10 @@ impl Catalog {
         self.collections.values()
     }
 
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
     pub(crate) fn insert(&mut self, collection: Arc<Collection>) {
         self.collections.insert(collection.name.clone(), collection);
     }
@@ -72,7 +99,8 @@ impl Catalog {
     fn read(&mut self, view: &View, key: &[u8], value: &[u8]) -> Result<()> {
         let name = key::catalog_name(key)?;
         let known = self.collections.get(name);
-        let collection = Collection::decode(view, name, value, known)?;
+        let policy = self.policy.clone();
+        let collection = Collection::decode(view, name, value, known, policy)?;
         self.insert(Arc::new(collection));
         Ok(())
     }
@@ -80,14 +108,25 @@ impl Catalog {
 
 impl Collection {
     /// A collection with nothing but the index of `_id`.
-    pub(crate) fn new(id: u32, name: &str) -> Collection {
+    pub(crate) fn new(id: u32, name: &str, policy: Policy) -> Collection {
         Collection {
             id,
             name: name.to_owned(),
             indexes: vec![Arc::new(IndexState::of_id(id))],
             next_index: ID_INDEX + 1,
+            parts_since: ID_INDEX,
+            policy,
             next_record: Arc::new(AtomicU64::new(0)),
         }
+    }
+
+    /// Whether the entries of an index have parts of documents.
+    pub(crate) fn has_parts(&self, state: &IndexState) -> bool {
+        state.id >= self.parts_since && state.part.is_some()
+    }
+
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
     }
 
     pub(crate) fn allocate_record(&self) -> RecordId {
@@ -103,6 +142,21 @@ impl Collection {
         Ok((collection, state))
     }
 
+    /// The collection with another definition of one of its indexes.
+    pub(crate) fn with_changed_index(
+        &self,
+        id: u32,
+        change: impl FnOnce(&mut Index),
+    ) -> Result<Collection> {
+        let mut collection = self.copy();
+        if let Some(state) = collection.indexes.iter_mut().find(|state| state.id == id) {
+            let mut index = state.index.clone();
+            change(&mut index);
+            *state = Arc::new(IndexState::new(self.id, id, index)?);
+        }
+        Ok(collection)
+    }
+
     /// The collection without one of its indexes.
     pub(crate) fn without_index(&self, id: u32) -> Collection {
         let mut collection = self.copy();
@@ -115,12 +169,13 @@ impl Collection {
         for state in self.indexes.iter().filter(|state| state.id != ID_INDEX) {
             let mut document = RawDocumentBuf::new();
             append(&mut document, "id", i64::from(state.id));
-            append(&mut document, "spec", state.index.to_document());
+            append(&mut document, "spec", state.index.to_stored());
             indexes.push(document);
         }
         let mut document = RawDocumentBuf::new();
         append(&mut document, "id", i64::from(self.id));
         append(&mut document, "nextIndex", i64::from(self.next_index));
+        append(&mut document, "partsSince", i64::from(self.parts_since));
         append(&mut document, "indexes", indexes);
         document
     }
@@ -130,14 +185,20 @@ impl Collection {
         name: &str,
         bytes: &[u8],
         known: Option<&Arc<Collection>>,
+        policy: Policy,
     ) -> Result<Self> {
         let damaged = |error: bson::error::Error| {
             Error::damaged(format!("the definition of {name} cannot be read: {error}"))
         };
         let document = RawDocument::from_bytes(bytes).map_err(damaged)?;
         let id = read_number(document, "id")?;
-        let mut collection = Collection::new(id, name);
+        let mut collection = Collection::new(id, name, policy);
         collection.next_index = read_number(document, "nextIndex")?;
+        collection.parts_since = match document.get("partsSince").map_err(damaged)? {
+            Some(_) => read_number(document, "partsSince")?,
+            // A definition of version 1.
+            None => collection.next_index,
+        };
         collection.next_record = match known.filter(|known| known.id == id) {
             Some(known) => Arc::clone(&known.next_record),
             None => Arc::new(AtomicU64::new(first_free_record(view, id)?)),
@@ -160,6 +221,8 @@ impl Collection {
             name: self.name.clone(),
             indexes: self.indexes.clone(),
             next_index: self.next_index,
+            parts_since: self.parts_since,
+            policy: self.policy.clone(),
             next_record: Arc::clone(&self.next_record),
         }
     }

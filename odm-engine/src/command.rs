@@ -30,7 +30,12 @@ pub use indexes::DropIndexes;
 pub use insert::{InsertFailure, InsertReport};
 pub use update::{Update, UpdateReport};
 
+use bson::{RawBson, RawDocument};
+
 use crate::catalog::Catalog;
+use crate::error::{Error, Result};
+use crate::plan::{Hint, natural};
+use crate::sort::Sort;
 use crate::store::View;
 
 /// A state of the database, as a read sees it.
@@ -38,4 +43,32 @@ use crate::store::View;
 pub(crate) struct Reading<'a> {
     pub(crate) view: &'a View,
     pub(crate) catalog: &'a Catalog,
+}
+
+/// The order that is asked for, and the way to the documents.
+fn parse_order(
+    sort: Option<&RawDocument>,
+    hint: Option<&RawBson>,
+) -> Result<(Option<Sort>, Option<Hint>)> {
+    let hint = parse_hint(hint)?;
+    let Some(sort) = sort else {
+        return Ok((None, hint));
+    };
+    let Some(direction) = natural(sort, "sort")? else {
+        let sort = Sort::parse(sort)?;
+        return Ok((Some(sort).filter(|sort| !sort.is_empty()), hint));
+    };
+    // The order of insertion is a way to the documents, and leaves room for no other.
+    let natural = Hint::Natural(direction);
+    if hint.is_some_and(|hint| hint != natural) {
+        return Err(Error::bad_value(
+            "a sort by '$natural' allows no other hint",
+        ));
+    }
+    Ok((None, Some(natural)))
+}
+
+fn parse_hint(hint: Option<&RawBson>) -> Result<Option<Hint>> {
+    let parsed = hint.map(|hint| Hint::parse(hint.as_raw_bson_ref()));
+    Ok(parsed.transpose()?.flatten())
 }

@@ -109,6 +109,15 @@ impl Database {
         self.read(|reading| Ok(indexes::list(reading, collection)))
     }
 
+    /// Hides the index with this name from queries, or shows it again. Hidden, it is kept up, stays
+    /// unique and expires documents, so that one can see what queries do without it.
+    ///
+    /// # Errors
+    /// There is no such index, or it is that of `_id`; I/O.
+    pub fn set_index_hidden(&self, collection: &str, name: &str, hidden: bool) -> Result<()> {
+        self.write(|overlay| indexes::set_hidden(overlay, collection, name, hidden))
+    }
+
     /// Drops the index with this name.
     ///
     /// # Errors
@@ -142,6 +151,27 @@ impl Database {
     /// I/O.
     pub fn begin(&self) -> Result<Transaction> {
         Transaction::begin(Arc::clone(self.committer()))
+    }
+
+    /// Sets whether finds, counts, updates and deletes that would read every document of a collection,
+    /// because no index serves them, are refused with MongoDB's code 291. The error names the fields of an
+    /// index that would serve. All handles to the database share the setting; it is not kept in the file.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use odm_engine::{Database, Find};
+    ///
+    /// let database = Database::memory();
+    /// database.insert("people", vec![rawdoc! { "_id": 1, "name": "Ada" }])?.all()?;
+    /// database.set_notablescan(true);
+    /// let error = database.find("people", &Find { filter: rawdoc! { "name": "Ada" }, ..Find::default() }).unwrap_err();
+    /// assert_eq!(error.code(), Some(291));
+    /// assert!(error.message().contains("{ name: 1 }"));
+    /// # Ok::<(), odm_engine::Error>(())
+    /// ```
+    pub fn set_notablescan(&self, forbids: bool) {
+        let state = self.committer().state();
+        state.catalog.policy().set_forbids_scans(forbids);
     }
 
     /// Sets how often a background thread deletes the documents that [expire](Index::expire_after);

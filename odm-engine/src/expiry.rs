@@ -12,6 +12,7 @@ use crate::document::append;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::index::Index;
+use crate::plan::Hint;
 
 /// How often expired documents are looked for, as on MongoDB.
 const PERIOD: Duration = Duration::from_secs(60);
@@ -125,6 +126,8 @@ pub(crate) fn delete_expired(committer: &Committer, now: DateTime) -> Result<u64
             let Some(filter) = expired(&index.index, now) else {
                 continue;
             };
+            // Also by a hidden index, and where scans are forbidden.
+            let hint = Hint::Number(index.id);
             loop {
                 let batch = committer.write(|overlay| {
                     // The collection or the index may be gone by now, and another in its place.
@@ -136,12 +139,8 @@ pub(crate) fn delete_expired(committer: &Committer, now: DateTime) -> Result<u64
                     if !is_there {
                         return Ok(0);
                     }
-                    delete::matching(
-                        overlay,
-                        &collection.name,
-                        Filter::parse(&filter)?,
-                        Some(BATCH),
-                    )
+                    let filter = Filter::parse(&filter)?;
+                    delete::matching(overlay, &collection.name, filter, Some(BATCH), Some(&hint))
                 })?;
                 deleted += batch;
                 if batch < BATCH {

@@ -1,15 +1,19 @@
 //! Indexes: what they are defined by, and the keys that they hold for a document.
 
 mod definition;
+mod given;
 pub(crate) mod keys;
+mod part;
 mod partial;
 mod specification;
+mod unsupported;
 
 use std::time::Duration;
 
 use bson::RawDocumentBuf;
 
 pub(crate) use definition::{ID_INDEX, IndexState};
+use given::Given;
 
 use crate::direction::Direction;
 
@@ -36,6 +40,9 @@ pub struct Index {
     pub partial: Option<RawDocumentBuf>,
     /// How long after the date in the (only) field a document is deleted.
     pub expire_after: Option<Duration>,
+    /// Whether queries do not see the index. It is kept up and unique all the same.
+    pub hidden: bool,
+    pub(crate) given: Given,
 }
 
 impl Index {
@@ -52,6 +59,8 @@ impl Index {
             sparse: false,
             partial: None,
             expire_after: None,
+            hidden: false,
+            given: Given::default(),
         }
     }
 
@@ -82,6 +91,12 @@ impl Index {
     /// Deletes documents some time after the date in the field.
     pub fn expire_after(mut self, duration: Duration) -> Index {
         self.expire_after = Some(duration);
+        self
+    }
+
+    /// Hides the index from queries.
+    pub fn hidden(mut self) -> Index {
+        self.hidden = true;
         self
     }
 }

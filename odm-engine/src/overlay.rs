@@ -4,16 +4,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use bson::RawDocument;
+use bson::{RawDocument, RawDocumentBuf};
 
 use crate::catalog::{Catalog, Collection, check_name};
 use crate::direction::Direction;
 use crate::document;
 use crate::error::{Error, Result, code};
 use crate::index::keys::{Keys, duplicate_error, keys_of};
-use crate::index::{Index, IndexState};
+use crate::index::{ID_INDEX, Index, IndexState};
 use crate::key::{self, RecordId};
 use crate::store::{Changes, KeyRange, Snapshot, View};
+use crate::value;
 
 /// Changes on top of a state of the database, not yet committed.
 ///
@@ -63,7 +64,7 @@ impl Overlay {
         }
         check_name(name)?;
         let id = self.next_collection.fetch_add(1, Ordering::Relaxed);
-        let collection = Arc::new(Collection::new(id, name));
+        let collection = Arc::new(Collection::new(id, name, self.catalog.policy().clone()));
         self.define(&collection);
         Ok(collection)
     }
@@ -83,7 +84,7 @@ impl Overlay {
         for (state, keys) in entries {
             self.mark_multikey(collection, state, &keys)?;
             for key in keys.keys {
-                self.put_entry(state, key, record);
+                self.put_entry(state, key, &keys.beside, record);
             }
         }
         let bytes = document.as_bytes();
@@ -108,7 +109,10 @@ impl Overlay {
         }
         document::check_size(new, code::UPDATE_TOO_LARGE)?;
         let mut entries = Vec::with_capacity(collection.indexes.len());
-        for state in collection.indexes.iter().skip(1) {
+        for state in &collection.indexes {
+            if state.id == ID_INDEX && value::identical(document::id(old)?, document::id(new)?) {
+                continue;
+            }
             let (before, after) = (keys_of(state, old)?, keys_of(state, new)?);
             let added = after.keys.difference(&before.keys);
             self.refuse_duplicates(collection, state, new, added, Some(record))?;
@@ -119,8 +123,11 @@ impl Overlay {
             for key in before.keys.difference(&after.keys) {
                 self.view.remove(entry_key(state, key.clone(), record));
             }
-            for key in after.keys.difference(&before.keys) {
-                self.put_entry(state, key.clone(), record);
+            // The same key may have something else beside it now.
+            let is_stale =
+                |key: &Vec<u8>| after.beside != before.beside || !before.keys.contains(key);
+            for key in after.keys.iter().filter(|key| is_stale(key)) {
+                self.put_entry(state, key.clone(), &after.beside, record);
             }
         }
         let bytes = new.as_bytes();
@@ -148,23 +155,48 @@ impl Overlay {
     /// Adds an index with entries for the documents that are there.
     ///
     /// # Errors
-    /// Duplicate key, parallel arrays.
+    /// Duplicate key: the smallest one, as MongoDB meets the keys in their order. Parallel arrays.
     pub(crate) fn build_index(&mut self, collection: &Collection, index: Index) -> Result<()> {
         let (collection, state) = collection.with_index(index)?;
         let records = KeyRange::prefix(&key::records(collection.id));
+        let mut duplicate: Option<(Vec<u8>, RawDocumentBuf)> = None;
         for entry in self.view.clone().range(records, Direction::Ascending) {
             let (key, value) = entry?;
             let record = key::trailing_record(&key)?;
             let document = RawDocument::from_bytes(&*value)?;
             let keys = keys_of(&state, document)?;
-            let unmet = keys.keys.iter();
-            self.refuse_duplicates(&collection, &state, document, unmet, Some(record))?;
             self.mark_multikey(&collection, &state, &keys)?;
             for key in keys.keys {
-                self.put_entry(&state, key, record);
+                let is_smallest = duplicate
+                    .as_ref()
+                    .is_none_or(|(smallest, _)| key < *smallest);
+                if state.index.unique && self.view.get(&join(&state.prefix, &key))?.is_some() {
+                    if is_smallest {
+                        duplicate = Some((key, document.to_owned()));
+                    }
+                    continue;
+                }
+                self.put_entry(&state, key, &keys.beside, record);
             }
         }
+        if let Some((key, document)) = duplicate {
+            return Err(duplicate_error(&collection.name, &state, &document, &key));
+        }
         self.define(&Arc::new(collection));
+        Ok(())
+    }
+
+    /// Changes something of an index that makes no difference to its entries.
+    ///
+    /// # Errors
+    /// The definition cannot be read.
+    pub(crate) fn redefine_index(
+        &mut self,
+        collection: &Collection,
+        id: u32,
+        change: impl FnOnce(&mut Index),
+    ) -> Result<()> {
+        self.define(&Arc::new(collection.with_changed_index(id, change)?));
         Ok(())
     }
 
@@ -250,12 +282,11 @@ impl Overlay {
         Ok(())
     }
 
-    fn put_entry(&mut self, state: &IndexState, key: Vec<u8>, record: RecordId) {
-        let value: &[u8] = if state.index.unique {
-            &record.to_be_bytes()
-        } else {
-            &[]
-        };
+    fn put_entry(&mut self, state: &IndexState, key: Vec<u8>, beside: &[u8], record: RecordId) {
+        let mut value = beside.to_vec();
+        if state.index.unique {
+            value.extend_from_slice(&record.to_be_bytes());
+        }
         self.view.put(entry_key(state, key, record), value);
     }
 }

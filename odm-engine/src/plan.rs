@@ -7,69 +7,155 @@
 mod access;
 mod bounds;
 mod conditions;
+mod covering;
+mod hint;
+mod merged;
 mod records;
 mod scan;
+mod table_scan;
 
 use std::sync::Arc;
 
 use crate::catalog::Collection;
+use crate::direction::Direction;
 use crate::error::Result;
 use crate::filter::{Expression, Filter};
 use crate::index::IndexState;
 use crate::sort::Sort;
 use crate::store::View;
 
-pub(crate) use access::{Access, IndexAccess, Plan};
+pub(crate) use access::{Access, IndexAccess, Plan, Walk};
 use conditions::Demands;
-pub(crate) use records::{Examined, Records};
+pub(crate) use covering::Reads;
+pub(crate) use hint::{Hint, natural};
+pub(crate) use records::{Content, Examined, Records};
 use scan::Scan;
 
 /// How many branches of an `$or` are planned one by one.
 const MAX_BRANCHES: usize = 100;
 
-/// Chooses how to find the documents that match `filter`, in the order of `sort` if there is one.
+/// What a plan is wanted for.
+#[derive(Clone)]
+pub(crate) struct Question<'q> {
+    pub(crate) filter: &'q Filter,
+    pub(crate) sort: Option<&'q Sort>,
+    pub(crate) hint: Option<&'q Hint>,
+    pub(crate) reads: Reads,
+}
+
+impl<'q> Question<'q> {
+    /// Whole documents that match, in any order.
+    pub(crate) fn new(filter: &'q Filter) -> Question<'q> {
+        Question {
+            filter,
+            sort: None,
+            hint: None,
+            reads: Reads::Document,
+        }
+    }
+}
+
+/// Chooses how to find what is asked for.
+///
+/// # Errors
+/// No index fits the hint; there is no index and scans are [forbidden](crate::Database::set_notablescan).
 pub(crate) fn choose(
     view: &View,
     collection: &Collection,
-    filter: &Filter,
-    sort: Option<&Sort>,
+    question: &Question<'_>,
 ) -> Result<Plan> {
     let planner = Planner {
         view,
         collection,
-        filter,
+        question,
     };
-    let demands = Demands::of(filter.expression())?;
-    let best = planner.best_scan(&demands, sort)?;
-    match best {
-        Some(scan) if scan.is_bounded() => Ok(scan.into_plan()),
-        best => {
-            if let Some(union) = planner.best_union(&demands)? {
-                return Ok(union);
-            }
-            Ok(best.map_or_else(Plan::collection_scan, Scan::into_plan))
-        }
+    let demands = Demands::of(question.filter.expression())?;
+    let plan = match question.hint {
+        Some(hint) => planner.hinted(hint)?,
+        None => planner.best(&demands)?,
+    };
+    if matches!(plan.access, Access::Collection(_)) && collection.policy().forbids_scans() {
+        let expression = question.filter.expression();
+        return Err(table_scan::refused(
+            collection,
+            expression,
+            &demands,
+            question.sort,
+        ));
     }
+    Ok(plan)
 }
 
 struct Planner<'p> {
     view: &'p View,
     collection: &'p Collection,
-    filter: &'p Filter,
+    question: &'p Question<'p>,
 }
 
 impl Planner<'_> {
-    fn best_scan(&self, demands: &Demands<'_>, sort: Option<&Sort>) -> Result<Option<Scan>> {
+    fn hinted(&self, hint: &Hint) -> Result<Plan> {
+        let Some(state) = hint.index(self.collection)? else {
+            let direction = match hint {
+                Hint::Natural(direction) => *direction,
+                _ => Direction::Ascending,
+            };
+            return Ok(Plan::collection_scan(direction));
+        };
+        // As on MongoDB, documents that are not in the index are not found.
+        let mut demands = Demands::of(self.question.filter.expression())?;
+        demands.add_common()?;
+        let scan = Scan::of(self.view, self.collection, state, &demands, self.question)?;
+        Ok(scan.into_plan())
+    }
+
+    fn best(&self, plain: &Demands<'_>) -> Result<Plan> {
+        let mut demands = Demands::of(self.question.filter.expression())?;
+        demands.add_common()?;
+        let (best, rejected) = self.best_scan(&demands, self.question)?;
+        let is_bounded = |scan: &Option<Scan>| scan.as_ref().is_some_and(Scan::is_bounded);
+        // What the branches of an `$or` have in common says less than the branches.
+        let is_best = is_bounded(&best)
+            && (plain.choices.is_empty() || is_bounded(&self.best_scan(plain, self.question)?.0));
+        let union = if is_best {
+            None
+        } else {
+            self.best_union(plain)?
+        };
+        let plan = union.or(best.map(Scan::into_plan));
+        let plan = plan.unwrap_or_else(|| Plan::collection_scan(Direction::Ascending));
+        Ok(Plan { rejected, ..plan })
+    }
+
+    /// The best scan, and the names of the indexes of the others.
+    fn best_scan(
+        &self,
+        demands: &Demands<'_>,
+        question: &Question<'_>,
+    ) -> Result<(Option<Scan>, Vec<String>)> {
         let mut best: Option<Scan> = None;
+        let mut rejected = Vec::new();
         for state in &self.collection.indexes {
-            if !is_relevant(state, demands, sort) || !self.is_complete(state) {
+            let is_usable = !state.index.hidden
+                && is_relevant(state, demands, question.sort)
+                && self.is_complete(state);
+            if !is_usable {
                 continue;
             }
-            let scan = Scan::of(self.view, self.collection, state, demands, sort)?;
-            let is_better = best.as_ref().is_none_or(|best| scan.merit() > best.merit());
-            if scan.is_useful() && is_better {
-                best = Some(scan);
+            let scan = Scan::of(self.view, self.collection, state, demands, question)?;
+            if !scan.is_useful() {
+                continue;
             }
+            let worse = match best.take() {
+                Some(known) if scan.merit() <= known.merit() => {
+                    best = Some(known);
+                    Some(scan)
+                }
+                known => {
+                    best = Some(scan);
+                    known
+                }
+            };
+            rejected.extend(worse.map(|scan| scan.name().to_owned()));
             // Nothing is better than a look-up in the index of `_id`, which comes first.
             if best
                 .as_ref()
@@ -78,7 +164,7 @@ impl Planner<'_> {
                 break;
             }
         }
-        Ok(best)
+        Ok((best, rejected))
     }
 
     /// A scan for each branch of an `$or`, if there is one where every branch has a bounded one.
@@ -88,6 +174,7 @@ impl Planner<'_> {
                 return Ok(Some(Plan {
                     access: Access::Union(accesses),
                     is_sorted: false,
+                    rejected: Vec::new(),
                 }));
             }
         }
@@ -100,9 +187,10 @@ impl Planner<'_> {
         }
         let mut accesses = Vec::with_capacity(branches.len());
         for branch in branches {
-            let mut demands = Demands::of(self.filter.expression())?;
+            let question = Question::new(self.question.filter);
+            let mut demands = Demands::of(question.filter.expression())?;
             demands.add(branch)?;
-            match self.best_scan(&demands, None)? {
+            match self.best_scan(&demands, &question)?.0 {
                 Some(scan) if scan.is_bounded() => accesses.push(scan.into_plan().access),
                 _ => return Ok(None),
             }
@@ -113,9 +201,10 @@ impl Planner<'_> {
     /// Whether the index has every document that matches.
     fn is_complete(&self, state: &Arc<IndexState>) -> bool {
         let is_sparse = state.index.sparse;
-        let covers_partial = |partial| self.filter.implies(partial);
+        let filter = self.question.filter;
+        let covers_partial = |partial| filter.implies(partial);
         state.partial.as_ref().is_none_or(covers_partial)
-            && (!is_sparse || state.paths.iter().any(|path| self.filter.requires(path)))
+            && (!is_sparse || state.paths.iter().any(|path| filter.requires(path)))
     }
 }
 

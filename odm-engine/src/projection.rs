@@ -82,6 +82,18 @@ impl Projection {
         self.positional.is_some()
     }
 
+    /// The paths that a document is read at, if the projection does no more than include paths.
+    pub(crate) fn included(&self) -> Option<Vec<Path>> {
+        if self.mode == Mode::Exclude || self.positional.is_some() {
+            return None;
+        }
+        let mut paths = self.tree.included()?;
+        if self.id {
+            paths.push(Path::new("_id"));
+        }
+        Some(paths)
+    }
+
     /// What is left of a document that `filter` has found.
     ///
     /// # Errors

@@ -28,16 +28,13 @@ impl Sort {
     /// Reads a specification. An empty one leaves everything in its place.
     ///
     /// # Errors
-    /// A direction that is not 1 or −1, a path that is not one, `$meta`.
+    /// A direction that is not 1 or −1, a path that is not one (`$natural` is none), `$meta`.
     pub(crate) fn parse(specification: &RawDocument) -> Result<Sort> {
         let mut sort = Sort {
             paths: Vec::new(),
             directions: Vec::new(),
         };
         for (name, value) in value::fields(specification) {
-            if name == "$natural" {
-                return Err(refuse_natural(specification));
-            }
             check_field_path(name)?;
             let direction = parse_direction(name, value)?;
             // The first mention of a path decides.
@@ -120,13 +117,6 @@ impl SortKey {
     fn values(&self) -> impl Iterator<Item = RawBsonRef<'_>> {
         self.0.iter().map(RawBson::as_raw_bson_ref)
     }
-}
-
-fn refuse_natural(specification: &RawDocument) -> Error {
-    if value::fields(specification).nth(1).is_some() {
-        return Error::bad_value("'$natural' cannot be sorted by together with a field");
-    }
-    Error::not_supported("sorting by '$natural' is not supported; sort by a field")
 }
 
 fn parse_direction(name: &str, value: RawBsonRef<'_>) -> Result<Direction> {

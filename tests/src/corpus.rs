@@ -10,6 +10,7 @@ mod compare;
 mod json;
 mod matrix;
 mod operation;
+mod reindexed;
 mod report;
 mod spec;
 mod steps;
@@ -40,6 +41,9 @@ pub struct Options {
     /// How many failures of each file are printed.
     #[arg(long, value_name = "N", default_value_t = 0)]
     failures: usize,
+    /// Asks what has passed again, with indexes on each path that it touches: the answer must be the same.
+    #[arg(long)]
+    indexes: bool,
     /// Prints what was not offered, and how often.
     #[arg(long)]
     reasons: bool,
@@ -84,7 +88,11 @@ pub fn run(options: &Options) -> Result<bool, String> {
         }
         total.add(&report);
     }
-    println!("{} passed, {} failed", total.passed, total.failed);
+    let (passed, failed) = (total.passed, total.failed);
+    match total.reruns {
+        0 => println!("{passed} passed, {failed} failed"),
+        reruns => println!("{passed} passed, {failed} failed, {reruns} reruns with indexes"),
+    }
     Ok(total.failed == 0)
 }
 
@@ -99,9 +107,13 @@ fn run_file(file: &Path, options: &Options, backend: &mut dyn Backend) -> Result
         if options.scope == Scope::Core && scope != "core" {
             continue;
         }
-        let Some(verdict) = judge(&line, backend, &mut datasets) else {
+        let Some(mut verdict) = judge(&line, backend, &mut datasets) else {
             continue;
         };
+        if options.indexes && matches!(verdict, Ok(None)) {
+            let rerun = || reindexed::judge(&line, backend, &mut report.reruns);
+            verdict = guarded(&line, rerun);
+        }
         if let Ok(Some(failure)) = &verdict
             && report.failed < options.failures
         {
@@ -131,8 +143,13 @@ fn judge(
     } else {
         &mut || case::judge(line, backend)
     };
-    let judged = catch_unwind(AssertUnwindSafe(run));
-    Some(judged.unwrap_or_else(|_| Ok(Some(Failure::new(line, line, "a panic")))))
+    Some(guarded(line, run))
+}
+
+/// A verdict, and a failure if there is none but a panic.
+fn guarded(line: &Document, judge: impl FnOnce() -> Verdict) -> Verdict {
+    let judged = catch_unwind(AssertUnwindSafe(judge));
+    judged.unwrap_or_else(|_| Ok(Some(Failure::new(line, line, "a panic"))))
 }
 
 impl Failure {

@@ -1,14 +1,14 @@
 use std::sync::Arc;
 
-use bson::RawDocumentBuf;
+use bson::{RawBson, RawDocumentBuf};
 
 use super::matches::Matches;
-use super::{Reading, variables};
+use super::{Reading, parse_hint, variables};
 use crate::catalog::Catalog;
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::pipeline::{Documents, Pipeline, Source};
-use crate::plan;
+use crate::plan::{self, Hint, Question};
 use crate::store::View;
 
 /// An aggregation: documents that flow through a pipeline of stages.
@@ -18,6 +18,8 @@ pub struct Aggregate {
     pub pipeline: Vec<RawDocumentBuf>,
     /// The values of the variables that expressions read as `$$name`.
     pub variables: RawDocumentBuf,
+    /// The index to use: its name, its key, or `{ $natural: 1 }` or `-1` for none; chosen if `None`.
+    pub hint: Option<RawBson>,
 }
 
 pub(crate) fn run(reading: Reading<'_>, name: &str, aggregate: &Aggregate) -> Result<Cursor> {
@@ -28,7 +30,8 @@ pub(crate) fn run(reading: Reading<'_>, name: &str, aggregate: &Aggregate) -> Re
         view: reading.view.clone(),
         catalog: reading.catalog.clone(),
     };
-    let documents = state.run(name, pipeline)?;
+    let hint = parse_hint(aggregate.hint.as_ref())?;
+    let documents = state.run_by(name, pipeline, hint.as_ref())?;
     Ok(Cursor::new(documents))
 }
 
@@ -40,13 +43,29 @@ struct State {
 }
 
 impl Source for State {
-    fn run(&self, collection: &str, mut pipeline: Pipeline) -> Result<Documents> {
+    fn run(&self, collection: &str, pipeline: Pipeline) -> Result<Documents> {
+        self.run_by(collection, pipeline, None)
+    }
+}
+
+impl State {
+    fn run_by(
+        &self,
+        collection: &str,
+        mut pipeline: Pipeline,
+        hint: Option<&Hint>,
+    ) -> Result<Documents> {
         let (filter, sort) = pipeline.split();
         let filter = Arc::new(filter);
         let documents: Documents = match self.catalog.get(collection) {
             None => Box::new(std::iter::empty()),
             Some(collection) => {
-                let plan = plan::choose(&self.view, collection, &filter, sort.as_ref())?;
+                let question = Question {
+                    sort: sort.as_ref(),
+                    hint,
+                    ..Question::new(&filter)
+                };
+                let plan = plan::choose(&self.view, collection, &question)?;
                 if let Some(sort) = sort.filter(|_| !plan.is_sorted) {
                     pipeline.sort_first(sort);
                 }

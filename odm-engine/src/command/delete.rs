@@ -1,13 +1,13 @@
 use std::sync::Arc;
 
-use bson::RawDocumentBuf;
+use bson::{RawBson, RawDocumentBuf};
 
 use super::matches::Matches;
-use super::variables;
+use super::{parse_hint, variables};
 use crate::error::Result;
 use crate::filter::Filter;
 use crate::overlay::Overlay;
-use crate::plan;
+use crate::plan::{self, Hint, Question};
 
 /// A deletion.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,6 +18,8 @@ pub struct Delete {
     pub multi: bool,
     /// The values of the variables that expressions read as `$$name`.
     pub variables: RawDocumentBuf,
+    /// The index to use: its name, its key, or `{ $natural: 1 }` or `-1` for none; chosen if `None`.
+    pub hint: Option<RawBson>,
 }
 
 /// What a deletion did.
@@ -31,7 +33,8 @@ pub(crate) fn run(overlay: &mut Overlay, name: &str, delete: &Delete) -> Result<
     let limit = if delete.multi { None } else { Some(1) };
     let environment = variables::environment(&delete.variables)?;
     let filter = Filter::parse_in(&delete.filter, &environment)?;
-    let deleted = matching(overlay, name, filter, limit)?;
+    let hint = parse_hint(delete.hint.as_ref())?;
+    let deleted = matching(overlay, name, filter, limit, hint.as_ref())?;
     Ok(DeleteReport { deleted })
 }
 
@@ -41,6 +44,7 @@ pub(crate) fn matching(
     name: &str,
     filter: Filter,
     limit: Option<u64>,
+    hint: Option<&Hint>,
 ) -> Result<u64> {
     let filter = Arc::new(filter);
     let Some(collection) = overlay.collection(name) else {
@@ -48,8 +52,12 @@ pub(crate) fn matching(
     };
     // The view is frozen: what is deleted here does not disturb the walk.
     let view = overlay.view().clone();
-    let plan = plan::choose(&view, &collection, &filter, None)?;
-    let mut matches = Matches::new(&view, &collection, plan, filter);
+    let question = Question {
+        hint,
+        ..Question::new(&filter)
+    };
+    let plan = plan::choose(&view, &collection, &question)?;
+    let mut matches = Matches::new(&view, &collection, plan, Arc::clone(&filter));
     let mut deleted = 0;
     while limit.is_none_or(|limit| deleted < limit) {
         let Some(found) = matches.next().transpose()? else {

@@ -10,7 +10,7 @@ use crate::error::{Error, Result, code};
 use crate::filter::Filter;
 use crate::key::value::encode;
 use crate::path::Path;
-use crate::plan;
+use crate::plan::{self, Question, Reads};
 
 /// The values at `path` of the documents that match, each once, in ascending order.
 pub(crate) fn run(
@@ -31,9 +31,13 @@ pub(crate) fn run(
         return Ok(Vec::new());
     };
     let path = Path::new(path);
-    let plan = plan::choose(reading.view, collection, &filter, None)?;
+    let question = Question {
+        reads: Reads::Paths(vec![path.clone()]),
+        ..Question::new(&filter)
+    };
+    let plan = plan::choose(reading.view, collection, &question)?;
     let mut values = BTreeMap::new();
-    for found in Matches::new(reading.view, collection, plan, filter) {
+    for found in Matches::new(reading.view, collection, plan, Arc::clone(&filter)) {
         let found = found?;
         let mut encoded = Ok(());
         path.distinct(found.document()?, &mut |value| {

@@ -4,7 +4,7 @@ use super::find::Query;
 use super::matches::Matches;
 use super::{Find, Reading};
 use crate::error::Result;
-use crate::plan::{self, Access};
+use crate::plan::Access;
 
 /// How a query finds its documents, and what that takes.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,8 +14,12 @@ pub struct Explain {
     pub stage: Stage,
     /// The names of the indexes that are used: several for the branches of an `$or`.
     pub indexes: Vec<String>,
-    /// What part of each index is walked, in words, one text for each of its fields.
+    /// What part of each index is walked, one text for each of its fields: `age: [3, 7)`.
     pub bounds: Vec<String>,
+    /// The names of the indexes that would have served as well, and were found to be worse.
+    pub rejected: Vec<String>,
+    /// Whether the index has all that is asked for, so that no document is read.
+    pub covered: bool,
     /// Whether the order comes from the index, or needs none.
     pub sorted_by_index: bool,
     /// How many index entries are read.
@@ -48,6 +52,8 @@ pub(crate) fn run(reading: Reading<'_>, name: &str, find: &Find) -> Result<Expla
         stage: Stage::Nothing,
         indexes: Vec::new(),
         bounds: Vec::new(),
+        rejected: Vec::new(),
+        covered: false,
         sorted_by_index: query.sort.is_none(),
         keys_examined: 0,
         documents_examined: 0,
@@ -56,8 +62,10 @@ pub(crate) fn run(reading: Reading<'_>, name: &str, find: &Find) -> Result<Expla
     let Some(collection) = reading.catalog.get(name) else {
         return Ok(explain);
     };
-    let plan = plan::choose(reading.view, collection, &query.filter, query.sort.as_ref())?;
+    let plan = query.plan(reading, collection)?;
     explain.sorted_by_index |= plan.is_sorted;
+    explain.rejected.clone_from(&plan.rejected);
+    explain.covered = plan.access.is_covered();
     explain.describe(&plan.access);
     let mut matches = Matches::new(reading.view, collection, plan, Arc::clone(&query.filter));
     for found in &mut matches {
@@ -72,10 +80,11 @@ pub(crate) fn run(reading: Reading<'_>, name: &str, find: &Find) -> Result<Expla
 impl Explain {
     fn describe(&mut self, access: &Access) {
         match access {
-            Access::Collection => self.stage = Stage::CollectionScan,
-            Access::Ids(_) => {
+            Access::Collection(_) => self.stage = Stage::CollectionScan,
+            Access::Ids(ids) => {
                 self.stage = Stage::IdLookup;
-                self.indexes.push("_id_".to_owned());
+                self.indexes.push(ids.state.index.name.clone());
+                self.bounds.extend(ids.bounds.iter().cloned());
             }
             Access::Index(index) => {
                 self.stage = Stage::IndexScan;

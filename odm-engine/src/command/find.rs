@@ -1,13 +1,14 @@
 use std::sync::Arc;
 
-use bson::{RawDocument, RawDocumentBuf};
+use bson::{RawBson, RawDocument, RawDocumentBuf};
 
 use super::matches::Matches;
-use super::{Reading, variables};
+use super::{Reading, parse_order, variables};
+use crate::catalog::Collection;
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::filter::Filter;
-use crate::plan;
+use crate::plan::{self, Hint, Plan, Question, Reads};
 use crate::projection::Projection;
 use crate::sort::{Sort, Sorter};
 
@@ -26,6 +27,8 @@ pub struct Find {
     pub limit: Option<u64>,
     /// The values of the variables that expressions read as `$$name`.
     pub variables: RawDocumentBuf,
+    /// The index to use: its name, its key, or `{ $natural: 1 }` or `-1` for none; chosen if `None`.
+    pub hint: Option<RawBson>,
 }
 
 /// A query, parsed.
@@ -35,6 +38,7 @@ pub(super) struct Query {
     projection: Option<Projection>,
     skip: u64,
     limit: Option<u64>,
+    hint: Option<Hint>,
 }
 
 pub(crate) fn run(reading: Reading<'_>, name: &str, find: &Find) -> Result<Cursor> {
@@ -44,7 +48,7 @@ pub(crate) fn run(reading: Reading<'_>, name: &str, find: &Find) -> Result<Curso
 impl Query {
     pub(super) fn parse(find: &Find) -> Result<Query> {
         let environment = variables::environment(&find.variables)?;
-        let sort = find.sort.as_deref().map(Sort::parse).transpose()?;
+        let (sort, hint) = parse_order(find.sort.as_deref(), find.hint.as_ref())?;
         let projection = find
             .projection
             .as_deref()
@@ -52,18 +56,31 @@ impl Query {
             .transpose()?;
         Ok(Query {
             filter: Arc::new(Filter::parse_in(&find.filter, &environment)?),
-            sort: sort.filter(|sort| !sort.is_empty()),
+            sort,
             projection,
             skip: find.skip,
             limit: find.limit,
+            hint,
         })
+    }
+
+    /// How the documents are found.
+    pub(super) fn plan(&self, reading: Reading<'_>, collection: &Collection) -> Result<Plan> {
+        let included = self.projection.as_ref().and_then(Projection::included);
+        let question = Question {
+            filter: &self.filter,
+            sort: self.sort.as_ref(),
+            hint: self.hint.as_ref(),
+            reads: included.map_or(Reads::Document, Reads::Paths),
+        };
+        plan::choose(reading.view, collection, &question)
     }
 
     fn run(self, reading: Reading<'_>, name: &str) -> Result<Cursor> {
         let Some(collection) = reading.catalog.get(name) else {
             return Ok(Cursor::new(std::iter::empty()));
         };
-        let plan = plan::choose(reading.view, collection, &self.filter, self.sort.as_ref())?;
+        let plan = self.plan(reading, collection)?;
         let to_sort = self.sort.as_ref().filter(|_| !plan.is_sorted);
         let mut matches = Matches::new(reading.view, collection, plan, Arc::clone(&self.filter));
         match to_sort {

@@ -3,15 +3,16 @@ use std::sync::Arc;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::matches::{Match, Matches};
-use super::variables;
+use super::{parse_order, variables};
 use crate::catalog::Collection;
 use crate::document;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::overlay::Overlay;
+use crate::plan::{self, Hint, Question};
 use crate::projection::Projection;
 use crate::sort::{Sort, SortKey};
-use crate::{plan, update, value};
+use crate::{update, value};
 
 /// A change to one document, which is returned in the same step.
 ///
@@ -48,6 +49,8 @@ pub struct FindAndModify {
     pub modification: Modification,
     /// The values of the variables that expressions read as `$$name`.
     pub variables: RawDocumentBuf,
+    /// The index to use: its name, its key, or `{ $natural: 1 }` or `-1` for none; chosen if `None`.
+    pub hint: Option<RawBson>,
 }
 
 /// What a [`FindAndModify`] does to the document.
@@ -90,6 +93,7 @@ impl FindAndModify {
             projection: None,
             modification,
             variables: RawDocumentBuf::new(),
+            hint: None,
         }
     }
 }
@@ -103,10 +107,11 @@ pub(crate) fn run(
     // As on MongoDB, where one document needs no order: what is said about it is not even looked at.
     let sort = command.sort.as_deref();
     let sort = sort.filter(|_| !is_one_id(&command.filter));
-    let sort = sort.map(Sort::parse).transpose()?;
+    let (sort, hint) = parse_order(sort, command.hint.as_ref())?;
     let query = Query {
         filter: Arc::new(Filter::parse_in(&command.filter, &environment)?),
-        sort: sort.filter(|sort| !sort.is_empty()),
+        sort,
+        hint,
         projection: command
             .projection
             .as_deref()
@@ -200,6 +205,7 @@ fn insert(
 struct Query {
     filter: Arc<Filter>,
     sort: Option<Sort>,
+    hint: Option<Hint>,
     projection: Option<Projection>,
 }
 
@@ -210,7 +216,12 @@ impl Query {
             return Ok(None);
         };
         let view = overlay.view();
-        let plan = plan::choose(view, &collection, &self.filter, self.sort.as_ref())?;
+        let question = Question {
+            sort: self.sort.as_ref(),
+            hint: self.hint.as_ref(),
+            ..Question::new(&self.filter)
+        };
+        let plan = plan::choose(view, &collection, &question)?;
         let to_sort = self.sort.as_ref().filter(|_| !plan.is_sorted);
         let mut matches = Matches::new(view, &collection, plan, Arc::clone(&self.filter));
         let first = match to_sort {

@@ -46,9 +46,8 @@ impl FindEach {
             filter,
             projection: self.projection.clone(),
             sort: self.sort.clone(),
-            skip: 0,
             limit: self.limit,
-            variables: RawDocumentBuf::new(),
+            ..Find::default()
         }
     }
 }

@@ -113,6 +113,30 @@ pub(crate) fn drop(overlay: &mut Overlay, name: &str, index: &str) -> Result<()>
     overlay.drop_index(&collection, state)
 }
 
+/// Hides an index from queries, or shows it again.
+pub(crate) fn set_hidden(
+    overlay: &mut Overlay,
+    name: &str,
+    index: &str,
+    hidden: bool,
+) -> Result<()> {
+    let collection = overlay
+        .collection(name)
+        .ok_or_else(|| index_not_found(index))?;
+    let state = collection
+        .indexes
+        .iter()
+        .find(|state| state.index.name == index)
+        .ok_or_else(|| index_not_found(index))?;
+    if state.id == ID_INDEX && hidden {
+        return Err(Error::bad_value("the index of _id cannot be hidden"));
+    }
+    if state.index.hidden == hidden {
+        return Ok(());
+    }
+    overlay.redefine_index(&collection, state.id, |index| index.hidden = hidden)
+}
+
 /// Whether this asks for the index that every collection has.
 fn is_id_index(index: &Index) -> Result<bool> {
     let is_on_id = matches!(index.keys.as_slice(), [(path, _)] if path == "_id");
@@ -131,7 +155,7 @@ fn is_id_index(index: &Index) -> Result<bool> {
         let message = "the index of _id is ascending; it can be read in both directions";
         return Err(Error::bad_value(message));
     }
-    if index.unique || index.sparse || index.partial.is_some() {
+    if index.unique || index.sparse || index.hidden || index.partial.is_some() {
         let message = "the index of _id takes no options";
         return Err(Error::server(
             code::INVALID_INDEX_SPECIFICATION_OPTION,
@@ -147,7 +171,7 @@ fn is_id_index(index: &Index) -> Result<bool> {
 /// An index with the same name or the same keys that differs in something else.
 fn exists(collection: &Collection, index: &Index) -> Result<bool> {
     let existing = || collection.indexes.iter().map(|state| &state.index);
-    if let Some(other) = existing().find(|other| is_equivalent(other, index)) {
+    if let Some(other) = existing().find(|other| other.is_equivalent(index)) {
         if other.name == index.name && other.expire_after == index.expire_after {
             return Ok(true);
         }
@@ -169,18 +193,13 @@ fn exists(collection: &Collection, index: &Index) -> Result<bool> {
     Ok(false)
 }
 
-/// Whether both indexes hold the same keys.
-fn is_equivalent(a: &Index, b: &Index) -> bool {
-    a.keys == b.keys && a.unique == b.unique && a.sparse == b.sparse && a.partial == b.partial
-}
-
 /// Refuses a list that has one index twice.
 fn refuse_twins(indexes: &[&Index]) -> Result<()> {
     for (position, index) in indexes.iter().enumerate() {
         if indexes
             .iter()
             .skip(position + 1)
-            .any(|other| other == index)
+            .any(|other| other.is_equivalent(index) && other.name == index.name)
         {
             let message = format!("Identical index already exists: {}", index.name);
             return Err(Error::server(code::INDEX_ALREADY_EXISTS, message));

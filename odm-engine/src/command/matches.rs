@@ -3,11 +3,11 @@ use std::sync::Arc;
 use bson::RawDocument;
 
 use crate::catalog::Collection;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::filter::Filter;
 use crate::key::RecordId;
-use crate::plan::{Examined, Plan, Records};
-use crate::store::{Bytes, View};
+use crate::plan::{Content, Examined, Plan, Records};
+use crate::store::View;
 
 /// The documents that match a filter, by way of a plan.
 pub(super) struct Matches {
@@ -18,7 +18,7 @@ pub(super) struct Matches {
 /// A stored document that matches.
 pub(super) struct Match {
     pub(super) record: RecordId,
-    bytes: Bytes,
+    content: Content,
 }
 
 impl Matches {
@@ -45,11 +45,11 @@ impl Iterator for Matches {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            let (record, bytes) = match self.records.next()? {
+            let (record, content) = match self.records.next()? {
                 Ok(candidate) => candidate,
                 Err(error) => return Some(Err(error)),
             };
-            let candidate = Match { record, bytes };
+            let candidate = Match { record, content };
             let matches = candidate
                 .document()
                 .and_then(|document| self.filter.matches(document));
@@ -63,8 +63,8 @@ impl Iterator for Matches {
 }
 
 impl Match {
+    /// The document; of one that a covering index has found, the part that the query reads.
     pub(super) fn document(&self) -> Result<&RawDocument> {
-        RawDocument::from_bytes(&*self.bytes)
-            .map_err(|error| Error::damaged(format!("a document cannot be read: {error}")))
+        self.content.document()
     }
 }

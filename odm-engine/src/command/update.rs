@@ -3,12 +3,13 @@ use std::sync::Arc;
 use bson::{RawBson, RawDocumentBuf};
 
 use super::matches::Matches;
-use super::variables;
+use super::{parse_hint, variables};
 use crate::document;
 use crate::error::{Error, Result, code};
 use crate::filter::Filter;
 use crate::overlay::Overlay;
-use crate::{plan, update};
+use crate::plan::{self, Question};
+use crate::update;
 
 /// An update.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,6 +29,8 @@ pub struct Update {
     pub upsert: bool,
     /// The values of the variables that expressions read as `$$name`.
     pub variables: RawDocumentBuf,
+    /// The index to use: its name, its key, or `{ $natural: 1 }` or `-1` for none; chosen if `None`.
+    pub hint: Option<RawBson>,
 }
 
 /// What an update did.
@@ -56,11 +59,16 @@ pub(crate) fn run(overlay: &mut Overlay, name: &str, command: &Update) -> Result
         let message = "a replacement is for one document; use update operators for several";
         return Err(Error::server(code::FAILED_TO_PARSE, message));
     }
+    let hint = parse_hint(command.hint.as_ref())?;
     let mut report = UpdateReport::default();
     if let Some(collection) = overlay.collection(name) {
         // The view is frozen: no document is met again after it has changed.
         let view = overlay.view().clone();
-        let plan = plan::choose(&view, &collection, &filter, None)?;
+        let question = Question {
+            hint: hint.as_ref(),
+            ..Question::new(&filter)
+        };
+        let plan = plan::choose(&view, &collection, &question)?;
         for found in Matches::new(&view, &collection, plan, Arc::clone(&filter)) {
             let found = found?;
             let old = found.document()?;

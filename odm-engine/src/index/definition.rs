@@ -1,7 +1,10 @@
+use bson::RawDocumentBuf;
+
+use super::part::{self, Part};
 use super::{Direction, Index};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::filter::Filter;
-use crate::key;
+use crate::key::{self, RecordId};
 use crate::path::Path;
 
 /// The number of the index of `_id`, which every collection has.
@@ -17,15 +20,28 @@ pub(crate) struct IndexState {
     pub(crate) partial: Option<Filter>,
     /// What the keys of its entries begin with.
     pub(crate) prefix: Vec<u8>,
+    /// What its entries have of a document.
+    pub(crate) part: Option<Part>,
+}
+
+/// What an entry of an index says.
+pub(crate) struct Entry<'e> {
+    pub(crate) record: RecordId,
+    /// The encoded values of the fields.
+    pub(crate) key: &'e [u8],
+    /// What stands beside the key.
+    pub(crate) beside: &'e [u8],
 }
 
 impl IndexState {
     pub(crate) fn new(collection: u32, id: u32, index: Index) -> Result<IndexState> {
         let partial = index.partial.as_deref().map(Filter::parse).transpose()?;
+        let paths = paths(&index);
         Ok(IndexState {
             id,
             prefix: key::entries(collection, id, index.unique),
-            paths: paths(&index),
+            part: Part::new(&paths),
+            paths,
             index,
             partial,
         })
@@ -35,13 +51,46 @@ impl IndexState {
     pub(crate) fn of_id(collection: u32) -> IndexState {
         let mut index = Index::new([("_id", Direction::Ascending)]).named("_id_");
         index.unique = true;
+        let paths = paths(&index);
         IndexState {
             id: ID_INDEX,
             prefix: key::entries(collection, ID_INDEX, true),
-            paths: paths(&index),
+            part: Part::new(&paths),
+            paths,
             index,
             partial: None,
         }
+    }
+
+    /// Takes an entry apart.
+    ///
+    /// # Errors
+    /// The entry is damaged.
+    pub(crate) fn entry<'e>(&self, key: &'e [u8], value: &'e [u8]) -> Result<Entry<'e>> {
+        let damaged = || Error::damaged("an entry of an index is too short");
+        let key = key.get(self.prefix.len()..).ok_or_else(damaged)?;
+        // What says the record stands behind the key, or behind its value in a unique index.
+        let with_record = if self.index.unique { value } else { key };
+        let (rest, record) = with_record.split_last_chunk().ok_or_else(damaged)?;
+        let (key, beside) = if self.index.unique {
+            (key, rest)
+        } else {
+            (rest, value)
+        };
+        let record = RecordId::from_be_bytes(*record);
+        Ok(Entry {
+            record,
+            key,
+            beside,
+        })
+    }
+
+    /// The part of a document that stands in its only entry: with this key, and this beside it.
+    ///
+    /// # Errors
+    /// The entry is damaged.
+    pub(crate) fn part_of(&self, key: &[u8], beside: &[u8]) -> Result<RawDocumentBuf> {
+        part::read(&self.index, &self.paths, key, beside)
     }
 
     /// The definition for people and for the catalog.

@@ -21,6 +21,8 @@ pub(crate) struct Keys {
     pub(crate) keys: BTreeSet<Vec<u8>>,
     /// The fields whose paths meet an array, one bit each.
     pub(crate) multikey: u64,
+    /// What stands beside the key, if no field meets an array and there is only one.
+    pub(crate) beside: Vec<u8>,
 }
 
 /// The keys of `document`: none if the index leaves it out.
@@ -36,6 +38,9 @@ pub(crate) fn keys_of(state: &IndexState, document: &RawDocument) -> Result<Keys
         if meets_array(document, path) {
             keys.multikey |= 1 << field;
         }
+    }
+    if let (Some(part), Some(key), 0) = (&state.part, keys.keys.first(), keys.multikey) {
+        keys.beside = part.beside(&state.index, &state.paths, document, key)?;
     }
     Ok(keys)
 }

@@ -2,7 +2,10 @@
 
 use bson::{RawBsonRef, RawDocument};
 
+use crate::direction::Direction;
 use crate::error::{Error, Result, code};
+use crate::filter::Filter;
+use crate::key::value::encode;
 use crate::value;
 
 /// Refuses the operators that MongoDB refuses here: whether a query implies them is hard to tell.
@@ -51,6 +54,82 @@ fn check_supported(filter: &RawDocument) -> Result<()> {
     Ok(())
 }
 
+/// Whether two filters say the same: the order of what is connected by and or by or does not matter,
+/// nor do the types of numbers.
+pub(super) fn is_same(a: &RawDocument, b: &RawDocument) -> bool {
+    match (normalized(a), normalized(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a.as_bytes() == b.as_bytes(),
+    }
+}
+
+/// A condition, as bytes that are equal for equal conditions.
+type Clause = Vec<u8>;
+
+/// The conditions that all hold, each once, in a fixed order.
+fn normalized(filter: &RawDocument) -> Result<Vec<Clause>> {
+    let mut clauses = Vec::new();
+    collect(filter, &mut clauses)?;
+    clauses.sort_unstable();
+    clauses.dedup();
+    Ok(clauses)
+}
+
+fn collect(filter: &RawDocument, clauses: &mut Vec<Clause>) -> Result<()> {
+    for element in filter.iter_elements() {
+        let element = element?;
+        match (element.key().as_str(), element.value()?) {
+            ("$and", RawBsonRef::Array(all)) => {
+                for branch in all {
+                    branch?
+                        .as_document()
+                        .map_or(Ok(()), |branch| collect(branch, clauses))?;
+                }
+            }
+            ("$or", RawBsonRef::Array(any)) => {
+                let mut branches = Vec::new();
+                for branch in any {
+                    let branch = branch?.as_document().map(normalized).transpose()?;
+                    branches.push(branch.unwrap_or_default());
+                }
+                branches.sort_unstable();
+                branches.dedup();
+                match branches.as_mut_slice() {
+                    [only] => clauses.append(only),
+                    branches => {
+                        let branches: Vec<_> =
+                            branches.iter().map(|all| joined("$and", all)).collect();
+                        clauses.push(joined("$or", &branches));
+                    }
+                }
+            }
+            (path, RawBsonRef::Document(conditions)) if Filter::is_on_value(conditions) => {
+                for (operator, operand) in value::fields(conditions) {
+                    clauses.push(clause(path, operator, operand)?);
+                }
+            }
+            (path, value) => clauses.push(clause(path, "$eq", value)?),
+        }
+    }
+    Ok(())
+}
+
+fn clause(path: &str, operator: &str, operand: RawBsonRef<'_>) -> Result<Clause> {
+    let mut encoded = Vec::new();
+    encode(operand, Direction::Ascending, &mut encoded)?;
+    Ok(joined(path, &[joined(operator, &[encoded])]))
+}
+
+/// Texts and lists with their lengths, so that no two joins look alike.
+fn joined(name: &str, parts: &[Vec<u8>]) -> Vec<u8> {
+    let mut joined = Vec::new();
+    for part in std::iter::once(name.as_bytes()).chain(parts.iter().map(Vec::as_slice)) {
+        joined.extend_from_slice(&part.len().to_be_bytes());
+        joined.extend_from_slice(part);
+    }
+    joined
+}
+
 fn check_conditions(conditions: &RawDocument) -> Result<()> {
     for element in conditions.iter_elements() {
         let element = element?;
@@ -91,5 +170,21 @@ mod tests {
         let inner = rawdoc! { "a": { "$ne": 1 }, "$and": [{ "$expr": true }] };
         assert_eq!(code(inner), Some(224));
         assert_eq!(code(rawdoc! { "$where": "true" }), Some(2));
+    }
+
+    #[test]
+    fn the_order_of_conditions_does_not_matter() {
+        let one = rawdoc! { "$and": [{ "a": { "$gt": 1, "$lt": 5 } }, { "b": 1 }] };
+        let same =
+            rawdoc! { "b": { "$eq": 1.0 }, "a": { "$lt": 5 }, "$and": [{ "a": { "$gt": 1 } }] };
+        let other = rawdoc! { "b": 1, "a": { "$gt": 1, "$lt": 6 } };
+        assert!(is_same(&one, &same));
+        assert!(!is_same(&one, &other));
+        let either = |first: i32, second: i32| rawdoc! { "$or": [{ "a": first }, { "a": second }] };
+        assert!(is_same(&either(1, 2), &either(2, 1)));
+        assert!(!is_same(
+            &either(1, 2),
+            &rawdoc! { "a": 1, "$and": [{ "a": 2 }] }
+        ));
     }
 }

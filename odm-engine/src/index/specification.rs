@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::{Direction, Index, partial};
+use super::given::Given;
+use super::{Direction, Index, partial, unsupported};
 use crate::document::append;
 use crate::error::{Error, Result, code};
 use crate::value::{self, Number};
@@ -15,44 +16,29 @@ const MAX_EXPIRE_AFTER: i64 = i32::MAX as i64;
 /// How many fields an index can have.
 const MAX_FIELDS: usize = 32;
 
-/// The index types of MongoDB that are named by a string in the key.
-const OTHER_KINDS: [&str; 6] = [
-    "2d",
-    "2dsphere",
-    "geoHaystack",
-    "hashed",
-    "text",
-    "wildcard",
-];
-
-/// The options of MongoDB that this engine does not have.
-const OTHER_OPTIONS: [&str; 16] = [
-    "2dsphereIndexVersion",
-    "bits",
-    "bucketSize",
-    "clustered",
-    "coarsestIndexedLevel",
-    "collation",
-    "default_language",
-    "finestIndexedLevel",
+/// What a definition may have.
+const OPTIONS: [&str; 10] = [
+    "background",
+    "expireAfterSeconds",
     "hidden",
-    "language_override",
-    "max",
-    "min",
-    "prepareUnique",
-    "storageEngine",
-    "textIndexVersion",
-    "weights",
+    "key",
+    "name",
+    "ns",
+    "partialFilterExpression",
+    "sparse",
+    "unique",
+    "v",
 ];
 
 impl Index {
-    /// The definition as MongoDB's `createIndexes` takes it: `{ key, name, unique, sparse,
-    /// partialFilterExpression, expireAfterSeconds }`.
+    /// The definition as MongoDB's `createIndexes` takes it: `{ key, name, unique, sparse, hidden,
+    /// partialFilterExpression, expireAfterSeconds, background, v }`.
     ///
     /// # Errors
     /// Missing, unknown or badly typed fields under MongoDB's codes, and "not supported" for the
     /// options and kinds of index that this engine does not have.
     pub fn from_document(specification: &RawDocument) -> Result<Index> {
+        refuse_unknown(specification)?;
         let mut index = Index::new::<String>([]);
         let mut name = None;
         let mut has_key = false;
@@ -61,7 +47,10 @@ impl Index {
             let value = element.value()?;
             match element.key().as_str() {
                 "key" => {
-                    index.keys = parse_keys(expect_document("key", value)?)?;
+                    let key = expect_document("key", value)?;
+                    index.keys = parse_keys(key)?;
+                    let is_plain = plain_pattern(&index.keys).as_bytes() == key.as_bytes();
+                    index.given.key = (!is_plain).then(|| key.to_owned());
                     has_key = true;
                 }
                 "name" => {
@@ -71,32 +60,32 @@ impl Index {
                     name = Some(text.to_owned());
                 }
                 "unique" => index.unique = expect_flag("unique", value)?,
-                "sparse" => index.sparse = expect_flag("sparse", value)?,
-                "background" | "v" | "ns" => {}
+                "sparse" => {
+                    index.sparse = expect_flag("sparse", value)?;
+                    index.given.says_sparse = true;
+                }
+                "hidden" => {
+                    let hidden = value.as_bool();
+                    index.hidden =
+                        hidden.ok_or_else(|| type_mismatch("hidden", "a bool", value))?;
+                }
+                "background" => index.given.background = Some(expect_flag("background", value)?),
+                "v" => index.given.version = parse_version(value)?,
+                "ns" => {}
                 "partialFilterExpression" => {
                     let filter = expect_document("partialFilterExpression", value)?;
                     index.partial = Some(filter.to_owned());
                 }
                 "expireAfterSeconds" => index.expire_after = Some(parse_expire_after(value)?),
-                option if OTHER_OPTIONS.contains(&option) => {
-                    let message = format!("the index option {option} is not supported");
-                    return Err(Error::not_supported(message));
-                }
-                option => {
-                    let message = format!(
-                        "The field '{option}' is not valid for an index specification; remove it"
-                    );
-                    return Err(Error::server(
-                        code::INVALID_INDEX_SPECIFICATION_OPTION,
-                        message,
-                    ));
-                }
+                option => unsupported::check_option(option, value)?,
             }
         }
         if !has_key {
             return Err(required("key"));
         }
         index.name = name.ok_or_else(|| required("name"))?;
+        refuse_options_of_id(specification, &index)?;
+        unsupported::refuse(specification, &index)?;
         Ok(index)
     }
 
@@ -105,14 +94,20 @@ impl Index {
         let mut document = RawDocumentBuf::new();
         append(&mut document, "key", self.key_pattern());
         append(&mut document, "name", self.name.as_str());
+        if let Some(background) = self.given.background {
+            append(&mut document, "background", background);
+        }
         if self.unique {
             append(&mut document, "unique", true);
         }
-        if self.sparse {
-            append(&mut document, "sparse", true);
+        if self.hidden {
+            append(&mut document, "hidden", true);
         }
         if let Some(filter) = &self.partial {
             append(&mut document, "partialFilterExpression", filter.as_ref());
+        }
+        if self.sparse || self.given.says_sparse {
+            append(&mut document, "sparse", self.sparse);
         }
         if let Some(duration) = self.expire_after {
             let seconds = i32::try_from(duration.as_secs()).unwrap_or(i32::MAX);
@@ -121,17 +116,48 @@ impl Index {
         document
     }
 
-    /// The fields with `1` or `-1`.
-    pub(crate) fn key_pattern(&self) -> RawDocumentBuf {
-        let mut pattern = RawDocumentBuf::new();
-        for (path, direction) in &self.keys {
-            let sign = match direction {
-                Direction::Ascending => 1,
-                Direction::Descending => -1,
-            };
-            append(&mut pattern, path, sign);
+    /// The definition for the catalog, from which [`from_document`](Index::from_document) reads it
+    /// again.
+    pub(crate) fn to_stored(&self) -> RawDocumentBuf {
+        let mut document = self.to_document();
+        if self.version() != Given::default().version {
+            append(&mut document, "v", self.version());
         }
-        pattern
+        document
+    }
+
+    /// The version that MongoDB's `listIndexes` shows. It makes no difference here.
+    pub fn version(&self) -> i32 {
+        self.given.version
+    }
+
+    /// The fields with their directions: the numbers that the index was created with, or `1` and
+    /// `-1`.
+    pub(crate) fn key_pattern(&self) -> RawDocumentBuf {
+        if let Some(key) = self.given.key_of(&self.keys) {
+            return key.to_owned();
+        }
+        plain_pattern(&self.keys)
+    }
+
+    /// Whether both hold the same keys under the same rules: then there is one of them in a
+    /// collection.
+    pub(crate) fn is_equivalent(&self, other: &Index) -> bool {
+        let (own_key, other_key) = (self.key_pattern(), other.key_pattern());
+        let has_same_key = value::compare(
+            RawBsonRef::Document(&own_key),
+            RawBsonRef::Document(&other_key),
+        )
+        .is_eq();
+        let has_same_filter = match (&self.partial, &other.partial) {
+            (Some(own), Some(other)) => partial::is_same(own, other),
+            (None, None) => true,
+            _ => false,
+        };
+        has_same_key
+            && has_same_filter
+            && self.unique == other.unique
+            && self.sparse == other.sparse
     }
 
     /// Checks what can be checked without the collection.
@@ -178,41 +204,105 @@ impl Index {
     }
 }
 
+/// The fields with `1` or `-1`.
+fn plain_pattern(keys: &[(String, Direction)]) -> RawDocumentBuf {
+    let mut pattern = RawDocumentBuf::new();
+    for (path, direction) in keys {
+        let sign = match direction {
+            Direction::Ascending => 1,
+            Direction::Descending => -1,
+        };
+        append(&mut pattern, path, sign);
+    }
+    pattern
+}
+
+/// The fields of a key. Those whose kind this engine does not have count as ascending:
+/// [`unsupported::refuse`] has the last word on them.
 fn parse_keys(keys: &RawDocument) -> Result<Vec<(String, Direction)>> {
     let mut parsed = Vec::new();
     for element in keys.iter_elements() {
         let element = element?;
         let path = element.key().as_str();
-        let cannot = |message: String| Err(Error::server(code::CANNOT_CREATE_INDEX, message));
-        if path.split('.').any(|part| part == "$**") {
-            return Err(Error::not_supported("a wildcard index is not supported"));
-        }
         let value = element.value()?;
         if let Some(kind) = value.as_str() {
-            if OTHER_KINDS.contains(&kind) {
-                return Err(Error::not_supported(format!(
-                    "a {kind} index is not supported"
-                )));
-            }
-            return cannot(format!("Unknown index plugin '{kind}'"));
+            unsupported::check_kind(kind)?;
+            parsed.push((path.to_owned(), Direction::Ascending));
+            continue;
         }
-        let Some(number) = Number::from_bson(value) else {
-            let name = value::type_name(value);
-            return cannot(format!(
-                "the direction of '{path}' cannot be of type {name}"
-            ));
-        };
-        if number.is_nan() || number.is_zero() {
-            return cannot(format!("the direction of '{path}' must be 1 or -1"));
-        }
-        let direction = if number.compare(Number::Int32(0)).is_gt() {
-            Direction::Ascending
-        } else {
-            Direction::Descending
-        };
-        parsed.push((path.to_owned(), direction));
+        parsed.push((path.to_owned(), parse_direction(path, value)?));
     }
     Ok(parsed)
+}
+
+/// The direction that a number stands for.
+pub(super) fn parse_direction(path: &str, value: RawBsonRef<'_>) -> Result<Direction> {
+    let cannot = |message: String| Err(Error::server(code::CANNOT_CREATE_INDEX, message));
+    let Some(number) = Number::from_bson(value) else {
+        let name = value::type_name(value);
+        return cannot(format!(
+            "the direction of '{path}' cannot be of type {name}"
+        ));
+    };
+    if number.is_nan() || number.is_zero() {
+        return cannot(format!("the direction of '{path}' must be 1 or -1"));
+    }
+    Ok(if number.compare(Number::Int32(0)).is_gt() {
+        Direction::Ascending
+    } else {
+        Direction::Descending
+    })
+}
+
+/// Refuses fields that no index has, before anything else is read, as MongoDB does.
+fn refuse_unknown(specification: &RawDocument) -> Result<()> {
+    for (option, _) in value::fields(specification) {
+        let is_known = OPTIONS.contains(&option) || unsupported::is_option(option);
+        if !is_known {
+            let message =
+                format!("The field '{option}' is not valid for an index specification; remove it");
+            return Err(Error::server(
+                code::INVALID_INDEX_SPECIFICATION_OPTION,
+                message,
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses everything that could be said of the index that each collection has.
+fn refuse_options_of_id(specification: &RawDocument, index: &Index) -> Result<()> {
+    let is_id = matches!(index.keys.as_slice(), [(path, Direction::Ascending)] if path == "_id");
+    let is_fixed = |option: &str| matches!(option, "collation" | "key" | "name" | "ns" | "v");
+    let mut options = value::fields(specification).map(|(option, _)| option);
+    match options.find(|option| is_id && !is_fixed(option)) {
+        Some(option) => {
+            let message = format!("the index of _id takes no options, and not {option}");
+            Err(Error::server(
+                code::INVALID_INDEX_SPECIFICATION_OPTION,
+                message,
+            ))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The version of MongoDB's index format.
+fn parse_version(value: RawBsonRef<'_>) -> Result<i32> {
+    let Some(number) = Number::from_bson(value) else {
+        return Err(type_mismatch("v", "a number", value));
+    };
+    match number.truncated() {
+        Some(whole) if number.compare(Number::Int64(whole)).is_ne() => Err(Error::bad_value(
+            "the version of an index is a whole number",
+        )),
+        Some(1) => Ok(1),
+        Some(2) => Ok(2),
+        _ => {
+            let message = "the version of an index is 1 or 2; leave v out";
+            Err(Error::server(code::CANNOT_CREATE_INDEX, message))
+        }
+    }
 }
 
 fn check_path(path: &str) -> Result<()> {

@@ -1,9 +1,12 @@
 //! The values that a condition admits in an index, as intervals of their encodings.
 
+mod limit;
+
 use std::cmp::Ordering;
-use std::fmt;
 
 use bson::{RawArray, RawBsonRef};
+
+use limit::{Limit, after_text, bracket_limits};
 
 use crate::direction::Direction;
 use crate::error::Result;
@@ -14,17 +17,21 @@ use crate::value::Number;
 
 /// The encodings from `start`, included, to `end`, excluded. A key lies in it by its beginning, so
 /// that what follows in a compound key does not matter.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Interval {
     pub(super) start: Vec<u8>,
     /// `None` is above everything.
     pub(super) end: Option<Vec<u8>>,
     /// Whether one value alone lies in it.
     pub(super) is_point: bool,
+    /// What people are told of `start`; of a point, it says all.
+    low: Option<Limit>,
+    /// What people are told of `end`.
+    high: Option<Limit>,
 }
 
 /// Disjoint intervals in ascending order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Bounds(Vec<Interval>);
 
 impl Bounds {
@@ -34,6 +41,8 @@ impl Bounds {
             start: Vec::new(),
             end: None,
             is_point: false,
+            low: None,
+            high: None,
         }])
     }
 
@@ -50,6 +59,15 @@ impl Bounds {
             Test::ElemMatch(_) | Test::Exists | Test::Other(_) => false,
         };
         Ok(is_bounded.then(|| Bounds::merged(intervals)))
+    }
+
+    /// The values that lie in any of these.
+    pub(super) fn any_of(all: &[&Bounds]) -> Bounds {
+        Bounds::merged(
+            all.iter()
+                .flat_map(|bounds| bounds.0.iter().cloned())
+                .collect(),
+        )
     }
 
     pub(super) fn intervals(&self) -> &[Interval] {
@@ -124,19 +142,27 @@ impl Interval {
             end: after_prefix(&start),
             start,
             is_point: true,
+            low: Some(Limit::included(value)),
+            high: None,
         })
     }
 
-    /// All values that sort with this one's type.
+    /// All values that sort with this one's type, but for NaN.
     fn bracket(value: RawBsonRef<'_>) -> Interval {
         let (first, end) = type_bracket(value);
+        let is_number = Number::from_bson(value).is_some();
+        let (low, high) = bracket_limits(value);
         Interval {
-            start: vec![first],
+            // NaN has the first tag of numbers.
+            start: vec![first + u8::from(is_number)],
             end: Some(vec![end]),
             is_point: false,
+            low,
+            high,
         }
     }
 
+    /// The same values as a descending field encodes them. Nobody is told of it.
     fn complement(&self) -> Interval {
         let complement = |bytes: &[u8]| bytes.iter().map(|byte| !byte).collect::<Vec<_>>();
         // Complementing turns "begins with this, or is above" into "begins with it, or is below".
@@ -148,25 +174,34 @@ impl Interval {
             start,
             end: after_prefix(&complement(&self.start)),
             is_point: self.is_point,
+            low: None,
+            high: None,
         }
     }
 
     fn intersect(&self, other: &Interval) -> Option<Interval> {
-        let start = self.start.clone().max(other.start.clone());
-        let end = match (&self.end, &other.end) {
-            (Some(a), Some(b)) => Some(a.min(b).clone()),
-            (end, None) | (None, end) => end.clone(),
+        let (start, low) = if self.start >= other.start {
+            (&self.start, &self.low)
+        } else {
+            (&other.start, &other.low)
         };
-        let interval = Interval {
+        let (end, high) = match (&self.end, &other.end) {
+            (Some(a), Some(b)) if b < a => (&other.end, other.high()),
+            (None, Some(_)) => (&other.end, other.high()),
+            _ => (&self.end, self.high()),
+        };
+        let is_empty = end.as_ref().is_some_and(|end| end <= start);
+        (!is_empty).then(|| Interval {
             is_point: self.is_point || other.is_point,
-            start,
-            end,
-        };
-        let is_empty = interval
-            .end
-            .as_ref()
-            .is_some_and(|end| *end <= interval.start);
-        (!is_empty).then_some(interval)
+            start: start.clone(),
+            end: end.clone(),
+            low: low.clone(),
+            high: high.clone(),
+        })
+    }
+
+    fn high(&self) -> &Option<Limit> {
+        if self.is_point { &self.low } else { &self.high }
     }
 
     fn overlaps(&self, later: &Interval) -> bool {
@@ -180,22 +215,17 @@ impl Interval {
     }
 
     fn extend_to(&mut self, later: Interval) {
-        self.is_point &= *self == later;
-        if let Some(end) = &self.end {
-            self.end = later.end.map(|later| later.max(end.clone()));
+        let high = self.high().clone();
+        self.is_point &= self.start == later.start && self.end == later.end;
+        if self.is_point {
+            return;
         }
-    }
-}
-
-impl fmt::Display for Bounds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = self.0.len();
-        match self.looseness() {
-            (0, 1) => f.write_str("one value"),
-            (0, _) => write!(f, "{count} values"),
-            (3, _) => f.write_str("all"),
-            (_, 1) => f.write_str("a range"),
-            _ => write!(f, "{count} ranges"),
+        self.high = high;
+        if let Some(end) = &self.end
+            && later.end.as_ref().is_none_or(|later| later > end)
+        {
+            self.high = later.high().clone();
+            self.end = later.end;
         }
     }
 }
@@ -216,16 +246,32 @@ fn add_comparison(comparison: &Comparison, intervals: &mut Vec<Interval>) -> Res
         }
         _ => {}
     }
+    if Number::from_bson(value).is_some_and(Number::is_nan) {
+        // NaN is neither less nor greater than anything, and equal to itself.
+        add_equal(value, intervals)?;
+        return Ok(true);
+    }
     let mut interval = Interval::bracket(value);
-    if !Number::from_bson(value).is_some_and(Number::is_nan) {
-        let key = encoded(value)?;
-        match comparison.operator {
-            CompareOperator::Gt => interval.start = after_prefix(&key).unwrap_or(key),
-            CompareOperator::Gte => interval.start = key,
-            CompareOperator::Lt => interval.end = Some(key),
-            CompareOperator::Lte => interval.end = after_prefix(&key),
-            CompareOperator::Eq => {}
+    let key = encoded(value)?;
+    let (included, excluded) = (Limit::included(value), Limit::excluded(value));
+    match comparison.operator {
+        CompareOperator::Gt => {
+            interval.start = after_prefix(&key).unwrap_or(key);
+            interval.low = Some(excluded);
         }
+        CompareOperator::Gte => {
+            interval.start = key;
+            interval.low = Some(included);
+        }
+        CompareOperator::Lt => {
+            interval.end = Some(key);
+            interval.high = Some(excluded);
+        }
+        CompareOperator::Lte => {
+            interval.end = after_prefix(&key);
+            interval.high = Some(included);
+        }
+        CompareOperator::Eq => {}
     }
     intervals.push(interval);
     Ok(true)
@@ -266,6 +312,8 @@ fn add_regex(regex: &Regex, intervals: &mut Vec<Interval>) {
         strings.start.clear();
         encode_text_prefix(prefix, &mut strings.start);
         strings.end = after_prefix(&strings.start);
+        strings.low = Some(Limit::included(RawBsonRef::String(prefix)));
+        strings.high = after_text(prefix).map(|after| Limit::excluded(RawBsonRef::String(&after)));
     }
     intervals.push(strings);
     let same_type = RawBsonRef::RegularExpression(bson::raw::RawRegexRef {
@@ -361,5 +409,21 @@ mod tests {
         assert_eq!(both.looseness().0, 1);
         let none = bounds(rawdoc! { "a": 9 }).unwrap().intersect(&both);
         assert!(none.intervals().is_empty());
+    }
+
+    #[test]
+    fn people_see_values() {
+        let shown = |filter| bounds(filter).unwrap().to_string();
+        assert_eq!(shown(rawdoc! { "a": 5 }), "[5, 5]");
+        assert_eq!(shown(rawdoc! { "a": { "$gt": 5 } }), "(5, inf]");
+        assert_eq!(
+            shown(rawdoc! { "a": { "$in": ["x", 1] } }),
+            "[1, 1], [\"x\", \"x\"]"
+        );
+        assert_eq!(shown(rawdoc! { "a": { "$lt": "m" } }), "[\"\", \"m\")");
+        let above = bounds(rawdoc! { "a": { "$gte": 3 } }).unwrap();
+        let below = bounds(rawdoc! { "a": { "$lt": 7 } }).unwrap();
+        assert_eq!(above.intersect(&below).to_string(), "[3, 7)");
+        assert_eq!(Bounds::all().to_string(), "[MinKey, MaxKey]");
     }
 }

@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::filter::{ElemMatch, Expression, Predicate, Test};
 use crate::path::Path;
 
+use super::MAX_BRANCHES;
 use super::bounds::Bounds;
 
 /// A condition that every document that matches fulfils.
@@ -47,6 +48,52 @@ impl<'f> Demands<'f> {
         let mut demands = Demands::default();
         demands.add(expression)?;
         Ok(demands)
+    }
+
+    /// Adds what follows from the choices: where every branch bounds the same path, one of those bounds
+    /// holds, as in `{ $or: [{ date: { $gt: d } }, { date: d, _id: { $gt: i } }] }`.
+    pub(super) fn add_common(&mut self) -> Result<()> {
+        for branches in self.choices.clone() {
+            if branches.len() > MAX_BRANCHES {
+                continue;
+            }
+            let branches: Vec<Demands<'_>> =
+                branches.iter().map(Demands::of).collect::<Result<_>>()?;
+            let Some((first, others)) = branches.split_first() else {
+                continue;
+            };
+            let mut paths: Vec<&str> = first
+                .conditions
+                .iter()
+                .map(|condition| condition.path.as_str())
+                .collect();
+            paths.sort_unstable();
+            paths.dedup();
+            for path in paths {
+                let all: Option<Vec<&Bounds>> = std::iter::once(first)
+                    .chain(others)
+                    .map(|branch| branch.best_of(path))
+                    .collect();
+                if let Some(all) = all {
+                    self.conditions.push(Condition {
+                        path: path.to_owned(),
+                        bounds: Bounds::any_of(&all),
+                        element: None,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The narrowest bounds of a path.
+    fn best_of(&self, path: &str) -> Option<&Bounds> {
+        let own = self
+            .conditions
+            .iter()
+            .filter(|condition| condition.path == path);
+        own.map(|condition| &condition.bounds)
+            .min_by_key(|bounds| bounds.looseness())
     }
 
     /// Adds what `expression` demands.

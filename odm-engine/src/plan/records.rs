@@ -1,10 +1,14 @@
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::vec::IntoIter;
 
-use super::{Access, IndexAccess};
+use bson::{RawDocument, RawDocumentBuf};
+
+use super::merged::Merged;
+use super::{Access, IndexAccess, Walk};
 use crate::catalog::Collection;
-use crate::direction::Direction;
 use crate::error::{Error, Result};
+use crate::index::IndexState;
 use crate::key::{self, RecordId};
 use crate::store::{Bytes, Entries, KeyRange, Snapshot, View};
 
@@ -26,29 +30,40 @@ pub(crate) struct Examined {
     pub(crate) documents: u64,
 }
 
+/// What is known of a candidate.
+pub(crate) enum Content {
+    /// All of it.
+    Document(Bytes),
+    /// The fields of an index that covers the query.
+    Part(RawDocumentBuf),
+}
+
 enum Source {
     Collection(Entries),
-    Ids(IntoIter<Vec<u8>>),
+    Ids {
+        state: Arc<IndexState>,
+        keys: IntoIter<Vec<u8>>,
+        is_covered: bool,
+    },
     Index(IndexSource),
 }
 
 struct IndexSource {
-    ranges: IntoIter<KeyRange>,
-    current: Option<Entries>,
-    direction: Direction,
-    unique: bool,
+    state: Arc<IndexState>,
+    walk: Box<dyn Iterator<Item = Result<(Bytes, Bytes)>> + Send>,
+    is_covered: bool,
 }
 
 /// What a source leads to next.
 enum Next {
-    Document(RecordId, Bytes),
+    Found(RecordId, Content),
     Record(RecordId),
 }
 
 impl Records {
     pub(crate) fn new(view: View, collection: &Collection, access: Access) -> Records {
         let repeats = match &access {
-            Access::Collection | Access::Ids(_) => false,
+            Access::Collection(_) | Access::Ids(_) => false,
             Access::Index(index) => index.multikey,
             Access::Union(_) => true,
         };
@@ -64,16 +79,17 @@ impl Records {
         }
     }
 
-    fn advance(&mut self) -> Result<Option<(RecordId, Bytes)>> {
+    fn advance(&mut self) -> Result<Option<(RecordId, Content)>> {
         while let Some(source) = self.sources.last_mut() {
             let Some(next) = source.advance(&self.view, &mut self.examined)? else {
                 self.sources.pop();
                 continue;
             };
             let record = match next {
-                Next::Document(record, bytes) => {
-                    self.examined.documents += 1;
-                    return Ok(Some((record, bytes)));
+                Next::Found(record, content) => {
+                    let is_read = matches!(content, Content::Document(_));
+                    self.examined.documents += u64::from(is_read);
+                    return Ok(Some((record, content)));
                 }
                 Next::Record(record) => record,
             };
@@ -81,7 +97,8 @@ impl Records {
                 self.examined.documents += 1;
                 let document = self.view.get(&key::record(self.collection, record))?;
                 let orphan = || Error::damaged("an index entry leads to no document");
-                return Ok(Some((record, document.ok_or_else(orphan)?)));
+                let document = Content::Document(document.ok_or_else(orphan)?);
+                return Ok(Some((record, document)));
             }
         }
         Ok(None)
@@ -89,21 +106,35 @@ impl Records {
 }
 
 impl Iterator for Records {
-    type Item = Result<(RecordId, Bytes)>;
+    type Item = Result<(RecordId, Content)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.advance().transpose()
     }
 }
 
+impl Content {
+    pub(crate) fn document(&self) -> Result<&RawDocument> {
+        match self {
+            Content::Document(bytes) => RawDocument::from_bytes(&**bytes)
+                .map_err(|error| Error::damaged(format!("a document cannot be read: {error}"))),
+            Content::Part(part) => Ok(part),
+        }
+    }
+}
+
 fn add_sources(view: &View, collection: &Collection, access: Access, sources: &mut Vec<Source>) {
     match access {
-        Access::Collection => {
+        Access::Collection(direction) => {
             let range = KeyRange::prefix(&key::records(collection.id));
-            sources.push(Source::Collection(view.range(range, Direction::Ascending)));
+            sources.push(Source::Collection(view.range(range, direction)));
         }
-        Access::Ids(ids) => sources.push(Source::Ids(ids.into_iter())),
-        Access::Index(index) => sources.push(Source::Index(IndexSource::new(index))),
+        Access::Ids(ids) => sources.push(Source::Ids {
+            state: ids.state,
+            keys: ids.keys.into_iter(),
+            is_covered: ids.is_covered,
+        }),
+        Access::Index(index) => sources.push(Source::Index(IndexSource::new(view, index))),
         Access::Union(branches) => {
             for branch in branches {
                 add_sources(view, collection, branch, sources);
@@ -120,47 +151,58 @@ impl Source {
                     return Ok(None);
                 };
                 let (key, value) = entry?;
-                Ok(Some(Next::Document(key::trailing_record(&key)?, value)))
+                let record = key::trailing_record(&key)?;
+                Ok(Some(Next::Found(record, Content::Document(value))))
             }
-            Source::Ids(ids) => {
-                for id in ids {
+            Source::Ids {
+                state,
+                keys,
+                is_covered,
+            } => {
+                for key in keys {
                     examined.keys += 1;
-                    if let Some(entry) = view.get(&id)? {
-                        return Ok(Some(Next::Record(key::trailing_record(&entry)?)));
+                    if let Some(value) = view.get(&key)? {
+                        return next(state, &key, &value, *is_covered).map(Some);
                     }
                 }
                 Ok(None)
             }
             Source::Index(index) => {
-                let record = index.advance(view)?;
-                examined.keys += u64::from(record.is_some());
-                Ok(record.map(Next::Record))
+                let Some(entry) = index.walk.next() else {
+                    return Ok(None);
+                };
+                examined.keys += 1;
+                let (key, value) = entry?;
+                next(&index.state, &key, &value, index.is_covered).map(Some)
             }
         }
     }
 }
 
-impl IndexSource {
-    fn new(index: IndexAccess) -> IndexSource {
-        IndexSource {
-            ranges: index.ranges.into_iter(),
-            current: None,
-            direction: index.direction,
-            unique: index.state.index.unique,
-        }
+/// What an entry of an index leads to.
+fn next(state: &IndexState, key: &[u8], value: &[u8], is_covered: bool) -> Result<Next> {
+    let entry = state.entry(key, value)?;
+    if !is_covered {
+        return Ok(Next::Record(entry.record));
     }
+    let part = state.part_of(entry.key, entry.beside)?;
+    Ok(Next::Found(entry.record, Content::Part(part)))
+}
 
-    fn advance(&mut self, view: &View) -> Result<Option<RecordId>> {
-        loop {
-            if let Some(entry) = self.current.as_mut().and_then(Iterator::next) {
-                let (key, value) = entry?;
-                let holder = if self.unique { &value } else { &key };
-                return key::trailing_record(holder).map(Some);
+impl IndexSource {
+    fn new(view: &View, index: IndexAccess) -> IndexSource {
+        let (view, direction) = (view.clone(), index.direction);
+        let walk: Box<dyn Iterator<Item = Result<(Bytes, Bytes)>> + Send> = match index.walk {
+            Walk::InTurn(ranges) => {
+                let ranges = ranges.into_iter();
+                Box::new(ranges.flat_map(move |range| view.range(range, direction)))
             }
-            let Some(range) = self.ranges.next() else {
-                return Ok(None);
-            };
-            self.current = Some(view.range(range, self.direction));
+            Walk::Merged(ranges) => Box::new(Merged::new(&view, ranges, direction)),
+        };
+        IndexSource {
+            state: index.state,
+            walk,
+            is_covered: index.is_covered,
         }
     }
 }

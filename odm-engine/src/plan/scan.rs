@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use super::access::{Access, IndexAccess, Plan};
+use super::Question;
+use super::access::{Access, IdAccess, IndexAccess, Plan, Walk};
 use super::bounds::Bounds;
 use super::conditions::{Condition, Demands, Element};
+use super::covering::{covers, is_covered};
 use crate::catalog::Collection;
 use crate::direction::Direction;
 use crate::error::Result;
@@ -17,13 +19,17 @@ use crate::store::{KeyRange, Snapshot, View, after_prefix};
 /// unbounded.
 const MAX_RANGES: usize = 10_000;
 
+/// How many ranges are walked at once, as on MongoDB.
+const MAX_MERGED: usize = 200;
+
 /// A scan of one index.
 pub(super) struct Scan {
     state: Arc<IndexState>,
     fields: Vec<FieldBounds>,
-    direction: Direction,
-    is_sorted: bool,
+    /// In which direction a walk gives the order, and how many leading fields have to be merged for it.
+    order: Option<(Direction, usize)>,
     has_arrays: bool,
+    is_covered: bool,
 }
 
 struct FieldBounds {
@@ -42,6 +48,7 @@ pub(super) struct Merit {
     /// How narrow the range on the next field is.
     range: u8,
     is_sorted: bool,
+    is_covered: bool,
     /// Among equals, the smaller index.
     width: std::cmp::Reverse<usize>,
 }
@@ -53,7 +60,7 @@ impl Scan {
         collection: &Collection,
         state: &Arc<IndexState>,
         demands: &Demands<'_>,
-        sort: Option<&Sort>,
+        question: &Question<'_>,
     ) -> Result<Scan> {
         let arrays = multikey_fields(view, collection, state)?;
         let has_array = |field: usize| arrays.contains(&field);
@@ -83,23 +90,32 @@ impl Scan {
             };
             fields.push(next);
         }
+        let has_parts = arrays.is_empty() && collection.has_parts(state);
         let mut scan = Scan {
             state: Arc::clone(state),
             fields,
-            direction: Direction::Ascending,
-            is_sorted: false,
+            order: None,
             has_arrays: !arrays.is_empty(),
+            is_covered: has_parts
+                && question.reads.are_covered_by(&state.paths)
+                && covers(&state.paths, question.filter.expression()),
         };
-        if let Some(direction) = sort.and_then(|sort| scan.sorts(sort, &arrays)) {
-            scan.direction = direction;
-            scan.is_sorted = true;
+        if let Some(sort) = question.sort {
+            scan.order = scan.order_for(sort, &arrays);
+            let mut sorted_by = sort.fields().map(|(path, _)| path);
+            scan.is_covered &=
+                scan.order.is_some() || sorted_by.all(|path| is_covered(path, &state.paths));
         }
         Ok(scan)
     }
 
+    pub(super) fn name(&self) -> &str {
+        &self.state.index.name
+    }
+
     /// Whether it reads less than all of the index, or gives the order.
     pub(super) fn is_useful(&self) -> bool {
-        self.is_sorted || self.is_bounded()
+        self.order.is_some() || self.is_bounded()
     }
 
     pub(super) fn is_bounded(&self) -> bool {
@@ -118,37 +134,53 @@ impl Scan {
         Merit {
             is_unique_lookup: self.state.index.unique && points == self.fields.len(),
             points,
-            is_bounded_and_sorted: self.is_bounded() && self.is_sorted,
+            is_bounded_and_sorted: self.is_bounded() && self.order.is_some(),
             range: next.map_or(0, |field| 3_u8.saturating_sub(field.bounds.looseness().0)),
-            is_sorted: self.is_sorted,
+            is_sorted: self.order.is_some(),
+            is_covered: self.is_covered,
             width: std::cmp::Reverse(self.fields.len()),
         }
     }
 
     pub(super) fn into_plan(self) -> Plan {
-        let mut ranges = self.ranges();
-        if self.direction == Direction::Descending {
+        let (direction, merged) = self.order.unwrap_or((Direction::Ascending, 0));
+        let mut ranges = self.ranges(merged);
+        if direction == Direction::Descending {
             ranges.reverse();
         }
-        let is_sorted = self.is_sorted;
+        let is_sorted = self.order.is_some();
         let is_id = self.state.id == ID_INDEX;
+        let bounds = self.describe();
+        let rejected = Vec::new();
         if is_id && self.fields.iter().all(|field| field.bounds.are_points()) {
-            let ids = ranges.into_iter().map(|range| range.start).collect();
+            let ids = IdAccess {
+                state: self.state,
+                keys: ranges.into_iter().map(|(range, _)| range.start).collect(),
+                is_covered: self.is_covered,
+                bounds,
+            };
             return Plan {
                 access: Access::Ids(ids),
                 is_sorted,
+                rejected,
             };
         }
-        let bounds = self.describe();
+        let walk = if merged > 0 {
+            Walk::Merged(ranges)
+        } else {
+            Walk::InTurn(ranges.into_iter().map(|(range, _)| range).collect())
+        };
         Plan {
             access: Access::Index(IndexAccess {
                 state: self.state,
-                ranges,
-                direction: self.direction,
+                walk,
+                direction,
                 multikey: self.has_arrays,
+                is_covered: self.is_covered,
                 bounds,
             }),
             is_sorted,
+            rejected,
         }
     }
 
@@ -160,8 +192,33 @@ impl Scan {
             .collect()
     }
 
-    /// The direction in which a walk gives this order, if one does.
-    fn sorts(&self, sort: &Sort, arrays: &[usize]) -> Option<Direction> {
+    /// The direction in which a walk gives this order, if one does, and the number of leading fields whose
+    /// ranges have to be merged for that.
+    fn order_for(&self, sort: &Sort, arrays: &[usize]) -> Option<(Direction, usize)> {
+        if let Some(direction) = self.sorts(sort, arrays, 0) {
+            return Some((direction, 0));
+        }
+        // Below each point the keys are in order, and so they are all together when merged.
+        let bounded = self.fields.iter().filter(|field| !field.bounds.is_all());
+        let counts = bounded.map(|field| field.bounds.intervals().len());
+        if counts.fold(1, usize::saturating_mul) > MAX_MERGED {
+            return None;
+        }
+        for (number, field) in self.fields.iter().enumerate() {
+            if !field.bounds.are_points() {
+                return None;
+            }
+            let merged = number + 1;
+            if let Some(direction) = self.sorts(sort, arrays, merged) {
+                return Some((direction, merged));
+            }
+        }
+        None
+    }
+
+    /// The direction in which a walk gives this order, if one does, where each of the first `merged`
+    /// fields has one value at a time.
+    fn sorts(&self, sort: &Sort, arrays: &[usize], merged: usize) -> Option<Direction> {
         let mut wanted = sort.fields().peekable();
         let mut walk = None;
         let index = self
@@ -176,7 +233,7 @@ impl Scan {
             };
             let is_constant = field.bounds.is_one_point();
             if *next != path {
-                if is_constant {
+                if is_constant || number < merged {
                     continue;
                 }
                 return None;
@@ -192,7 +249,8 @@ impl Scan {
                 } else {
                     Direction::Descending
                 };
-                if walk.is_some_and(|walk| walk != needed) {
+                // What is merged is out of order itself.
+                if number < merged || walk.is_some_and(|walk| walk != needed) {
                     return None;
                 }
                 walk = Some(needed);
@@ -205,10 +263,15 @@ impl Scan {
             .then_some(walk.unwrap_or(Direction::Ascending))
     }
 
-    /// The ranges of keys to walk, in ascending order.
-    fn ranges(&self) -> Vec<KeyRange> {
-        let mut prefixes = vec![self.state.prefix.clone()];
-        for (field, (_, direction)) in self.fields.iter().zip(&self.state.index.keys) {
+    /// The ranges of keys to walk, in ascending order, each with the length of the beginning that the
+    /// first `merged` fields make up.
+    fn ranges(&self, merged: usize) -> Vec<(KeyRange, usize)> {
+        let mut prefixes = vec![Prefix {
+            bytes: self.state.prefix.clone(),
+            merged: self.state.prefix.len(),
+        }];
+        let fields = self.fields.iter().zip(&self.state.index.keys);
+        for (number, (field, (_, direction))) in fields.enumerate() {
             let bounds = field.bounds.in_direction(*direction);
             let count = bounds.intervals().len().saturating_mul(prefixes.len());
             let is_too_many = prefixes.len() > 1 && count > MAX_RANGES;
@@ -220,18 +283,32 @@ impl Scan {
             }
             prefixes = join(&prefixes, &bounds)
                 .into_iter()
-                .map(|range| range.start)
+                .map(|(range, length)| Prefix {
+                    merged: if number < merged {
+                        range.start.len()
+                    } else {
+                        length
+                    },
+                    bytes: range.start,
+                })
                 .collect();
         }
         prefixes
             .iter()
-            .map(|prefix| KeyRange::prefix(prefix))
+            .map(|prefix| (KeyRange::prefix(&prefix.bytes), prefix.merged))
             .collect()
     }
 }
 
+/// What the keys of some ranges begin with.
+struct Prefix {
+    bytes: Vec<u8>,
+    /// How many of the bytes are those of merged fields and what stands before them.
+    merged: usize,
+}
+
 /// Each interval below each prefix.
-fn join(prefixes: &[Vec<u8>], bounds: &Bounds) -> Vec<KeyRange> {
+fn join(prefixes: &[Prefix], bounds: &Bounds) -> Vec<(KeyRange, usize)> {
     let pairs = prefixes.iter().flat_map(|prefix| {
         bounds
             .intervals()
@@ -239,12 +316,15 @@ fn join(prefixes: &[Vec<u8>], bounds: &Bounds) -> Vec<KeyRange> {
             .map(move |interval| (prefix, interval))
     });
     pairs
-        .map(|(prefix, interval)| KeyRange {
-            start: [prefix.as_slice(), &interval.start].concat(),
-            end: match &interval.end {
-                Some(end) => Some([prefix.as_slice(), end].concat()),
-                None => after_prefix(prefix),
-            },
+        .map(|(prefix, interval)| {
+            let range = KeyRange {
+                start: [prefix.bytes.as_slice(), &interval.start].concat(),
+                end: match &interval.end {
+                    Some(end) => Some([prefix.bytes.as_slice(), end].concat()),
+                    None => after_prefix(&prefix.bytes),
+                },
+            };
+            (range, prefix.merged)
         })
         .collect()
 }

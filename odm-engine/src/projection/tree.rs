@@ -7,7 +7,7 @@ use super::Mode;
 use super::slice::Slice;
 use crate::expression::Computation;
 use crate::filter::ElemMatch;
-use crate::path::Part;
+use crate::path::{Part, Path};
 use crate::{Error, Result, value};
 
 /// Fields by name, in the order in which the projection names them.
@@ -94,6 +94,24 @@ impl Tree {
             Some((_, Branch::Inner(inner))) => inner.has_leaf(rest),
             None => false,
         }
+    }
+
+    /// The paths, if they are all plainly named.
+    pub(super) fn included(&self) -> Option<Vec<Path>> {
+        let mut paths = Vec::new();
+        for (name, branch) in &self.fields {
+            match branch {
+                Branch::Leaf(Leaf::Named) => paths.push(Path::new(name.as_str())),
+                Branch::Leaf(_) => return None,
+                Branch::Inner(inner) => {
+                    let inner = inner.included()?;
+                    let below =
+                        |path: &Path| Path::new(&format!("{}.{}", name.as_str(), path.as_str()));
+                    paths.extend(inner.iter().map(below));
+                }
+            }
+        }
+        Some(paths)
     }
 
     /// What the projection leaves of a whole document, and adds to it.

@@ -70,6 +70,7 @@ fn documents_come_back_in_order_of_insertion() {
             filter,
             skip,
             limit,
+            ..Count::default()
         };
         database.count("c", &count).unwrap()
     };
@@ -209,7 +210,7 @@ fn the_first_match_alone_is_deleted() {
         .unwrap();
     let one = Delete {
         filter: rawdoc! { "a": true },
-        multi: false,
+        ..Delete::default()
     };
     assert_eq!(database.delete("c", &one).unwrap().deleted, 1);
     let left = find(&database, "c", rawdoc! {});

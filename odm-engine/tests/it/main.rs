@@ -1,13 +1,17 @@
 //! What the engine promises, seen from outside.
 
 mod collections;
+mod covered;
 mod crud;
 mod durability;
 mod expiry;
 mod find_and_modify;
+mod format;
+mod hints;
 mod indexes;
 mod model;
 mod planner;
+mod scenarios;
 mod transactions;
 
 use bson::{RawDocumentBuf, rawdoc};

@@ -158,6 +158,82 @@ fn conditions_on_one_array_do_not_narrow_each_other() {
     assert_eq!(find(&database, "c", rawdoc! { "a": [5] }).len(), 1);
 }
 
+#[test]
+fn equal_documents_come_as_their_entries_lie() {
+    let documents = || (0..9).map(|n| rawdoc! { "_id": n, "a": n % 3 });
+    let ids = |database: &Database, query: &Find| -> Vec<i32> {
+        let found = database.find("c", query).unwrap();
+        found
+            .map(|document| document.unwrap().get_i32("_id").unwrap())
+            .collect()
+    };
+    let (plain, other) = (
+        indexed(&[], documents()),
+        indexed(&[index(&[("a", 1)])], documents()),
+    );
+    let up = sorted(rawdoc! {}, rawdoc! { "a": 1 });
+    let down = sorted(rawdoc! {}, rawdoc! { "a": -1 });
+    assert_eq!(ids(&plain, &up), [0, 3, 6, 1, 4, 7, 2, 5, 8]);
+    assert_eq!(ids(&other, &up), [0, 3, 6, 1, 4, 7, 2, 5, 8]);
+    assert_eq!(ids(&plain, &down), [2, 5, 8, 1, 4, 7, 0, 3, 6]);
+    // Backwards, the index also gives equal keys backwards.
+    assert_eq!(ids(&other, &down), [8, 5, 2, 7, 4, 1, 6, 3, 0]);
+}
+
+#[test]
+fn several_values_and_an_order_are_merged() {
+    let documents = (0..60).map(|n| rawdoc! { "_id": n, "a": n % 6, "b": (n * 7) % 10, "c": [n] });
+    let indexes = [
+        index(&[("a", 1), ("b", 1), ("_id", 1)]),
+        index(&[("c", 1), ("b", 1)]),
+    ];
+    let database = indexed(&indexes, documents);
+    for (sort, step) in [
+        (rawdoc! { "b": 1, "_id": 1 }, 1),
+        (rawdoc! { "b": -1, "_id": -1 }, -1),
+    ] {
+        let query = Find {
+            limit: Some(7),
+            ..sorted(rawdoc! { "a": { "$in": [1, 2, 5] } }, sort)
+        };
+        let explain = database.explain("c", &query).unwrap();
+        assert_eq!(
+            (explain.indexes[0].as_str(), explain.sorted_by_index),
+            ("a_1_b_1__id_1", true)
+        );
+        assert_eq!(explain.bounds[0], "a: [1, 1], [2, 2], [5, 5]");
+        let mut expected: Vec<_> = (0..60).filter(|n| [1, 2, 5].contains(&(n % 6))).collect();
+        expected.sort_by_key(|n| (step * ((n * 7) % 10), step * n));
+        expected.truncate(7);
+        let found = database.find("c", &query).unwrap();
+        let found: Vec<_> = found
+            .map(|document| document.unwrap().get_i32("_id").unwrap())
+            .collect();
+        assert_eq!(found, expected);
+    }
+    // Elements of one array: the document comes once.
+    let arrays = sorted(rawdoc! { "c": { "$in": [1, 2, 3] } }, rawdoc! { "b": 1 });
+    assert!(database.explain("c", &arrays).unwrap().sorted_by_index);
+    assert_eq!(database.find("c", &arrays).unwrap().count(), 3);
+}
+
+#[test]
+fn explain_tells_what_was_chosen_and_what_not() {
+    let documents = (0..100).map(|n| rawdoc! { "_id": n, "age": n % 10, "name": format!("{n}") });
+    let indexes = [index(&[("age", 1)]), index(&[("age", -1), ("name", 1)])];
+    let database = indexed(&indexes, documents);
+    let query = Find {
+        filter: rawdoc! { "age": { "$gte": 3, "$lt": 7 }, "name": { "$gt": "5" } },
+        ..Find::default()
+    };
+    let explain = database.explain("c", &query).unwrap();
+    assert_eq!(explain.stage, Stage::IndexScan);
+    assert_eq!(explain.rejected.len(), 1);
+    assert_eq!(explain.bounds[0], "age: [3, 7)");
+    assert_eq!(explain.keys_examined, 40);
+    assert!(!explain.covered);
+}
+
 /// Values that are few enough to meet often.
 fn value() -> BoxedStrategy<Bson> {
     let number = (0..5_i32).prop_map(Bson::from).boxed();
@@ -286,6 +362,19 @@ fn query() -> impl Strategy<Value = (Document, Option<Document>)> {
     prop_oneof![4 => (filter(), prop::option::of(sort())), 1 => sorted_range]
 }
 
+/// One or more of the paths, with or without the `_id`.
+fn projection() -> impl Strategy<Value = Document> {
+    let paths = prop::sample::subsequence(vec!["a", "b", "c.x", "c.y"], 1..4);
+    (paths, any::<bool>()).prop_map(|(paths, id)| {
+        let included = paths
+            .into_iter()
+            .map(|path| (path.to_owned(), Bson::from(1)));
+        included
+            .chain([("_id".to_owned(), Bson::from(i32::from(id)))])
+            .collect()
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
@@ -293,7 +382,7 @@ proptest! {
     fn indexes_change_no_answer(
         documents in prop::collection::vec(document(), 5..20),
         indexes in prop::collection::vec(any_index(), 1..4),
-        filters in prop::collection::vec(query(), 10..20),
+        filters in prop::collection::vec((query(), prop::option::of(projection())), 10..20),
     ) {
         let plain = Database::memory();
         let other = Database::memory();
@@ -311,23 +400,33 @@ proptest! {
                 plain.insert("c", vec![document]).unwrap().all().unwrap();
             }
         }
-        for (filter, sort) in filters {
+        for ((filter, sort), projection) in filters {
+            let raw = |document: &Document| RawDocumentBuf::try_from(document).unwrap();
             let query = Find {
-                filter: RawDocumentBuf::try_from(&filter).unwrap(),
-                sort: sort.as_ref().map(|sort| RawDocumentBuf::try_from(sort).unwrap()),
+                filter: raw(&filter),
+                sort: sort.as_ref().map(raw),
+                // Some of these are covered by some of the indexes.
+                projection: projection.as_ref().map(raw),
                 ..Find::default()
             };
-            let ids = |database: &Database| -> Result<Vec<i32>, String> {
-                let found = database.find("c", &query).map_err(|error| error.to_string())?;
-                Ok(found.map(|document| document.unwrap().get_i32("_id").unwrap()).collect())
+            let found = |database: &Database, query: &Find| -> Result<Vec<Vec<u8>>, String> {
+                let found = database.find("c", query).map_err(|error| error.to_string())?;
+                let mut found: Vec<_> = found.map(|document| document.unwrap().into_bytes()).collect();
+                if sort.is_none() {
+                    found.sort_unstable();
+                }
+                Ok(found)
             };
             // Parallel arrays cannot be sorted by in memory; an index may know that there are none.
-            let (Ok(mut expected), Ok(mut found)) = (ids(&plain), ids(&other)) else { continue };
-            if sort.is_none() {
-                expected.sort_unstable();
-                found.sort_unstable();
+            let Ok(expected) = found(&plain, &query) else { continue };
+            let complete = created.iter().filter(|index| !index.sparse && index.partial.is_none());
+            let hints = complete.map(|index| Some(index.name.as_str().into()));
+            for hint in [None].into_iter().chain(hints) {
+                let query = Find { hint, ..query.clone() };
+                if let Ok(found) = found(&other, &query) {
+                    prop_assert_eq!(found, expected.clone(), "{:?} {:?} {:?}", query, created, other.explain("c", &query));
+                }
             }
-            prop_assert_eq!(found, expected, "{:?} {:?} {:?}", query, created, other.explain("c", &query));
         }
     }
 }

@@ -13,7 +13,7 @@ fn two() -> Database {
 fn delete(id: i32) -> Delete {
     Delete {
         filter: rawdoc! { "_id": id },
-        multi: false,
+        ..Delete::default()
     }
 }
 

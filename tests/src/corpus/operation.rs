@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use bson::{Bson, Document, RawDocumentBuf};
+use bson::{Bson, Document, RawBson, RawDocumentBuf};
 
 /// An operation on a collection, in the words of the corpus.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +39,15 @@ impl<'a> Operation<'a> {
             None => Ok(()),
             Some(other) => Err(self.not_offered(other, "")),
         }
+    }
+
+    /// A value of any type.
+    pub(super) fn value(&self, name: &str) -> Result<Option<RawBson>, NotOffered> {
+        let raw = |value: &Bson| {
+            RawBson::try_from(value.clone())
+                .map_err(|error| NotOffered::new(format!("what the driver cannot write: {error}")))
+        };
+        self.args.get(name).map(raw).transpose()
     }
 
     pub(super) fn document(&self, name: &str) -> Result<Option<RawDocumentBuf>, NotOffered> {

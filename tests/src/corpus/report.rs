@@ -10,6 +10,8 @@ use super::operation::NotOffered;
 pub(super) struct Report {
     pub(super) passed: usize,
     pub(super) failed: usize,
+    /// How often a case was asked again.
+    pub(super) reruns: usize,
     not_offered: BTreeMap<NotOffered, usize>,
 }
 
@@ -25,6 +27,7 @@ impl Report {
     pub(super) fn add(&mut self, other: &Report) {
         self.passed += other.passed;
         self.failed += other.failed;
+        self.reruns += other.reruns;
     }
 
     /// What was not offered, a line for each.

@@ -6,6 +6,8 @@
 //! that is no double is an integer or a decimal of at most 34 digits, and within one gap between doubles
 //! those two order them. The bytes after the tag are complemented for negative numbers.
 
+use bson::RawBson;
+
 use crate::value::{Decimal, Number};
 
 /// The first integer with 35 digits.
@@ -45,6 +47,56 @@ pub(super) fn encode(number: Number, tag: u8, out: &mut Vec<u8>) {
             *byte = !*byte;
         }
     }
+}
+
+/// The number whose encoding begins with the byte `class`, 0 to 3, and goes on with `rest`, and the
+/// length of what it takes of `rest`. Of the numbers that are equal, it is the one in the smallest
+/// type among int32, int64 and double; there is none for what only a Decimal128 can hold.
+pub(super) fn decode(class: u8, rest: &[u8]) -> Option<(RawBson, usize)> {
+    let negative = match class {
+        0 => return Some((RawBson::Double(f64::NAN), 0)),
+        1 => true,
+        2 => return Some((RawBson::Int32(0), 0)),
+        3 => false,
+        _ => return None,
+    };
+    let bytes = |from: usize, length: usize| -> Option<Vec<u8>> {
+        let bytes = rest.get(from..from.checked_add(length)?)?.iter();
+        Some(
+            bytes
+                .map(|byte| if negative { !byte } else { *byte })
+                .collect(),
+        )
+    };
+    let double = u64::from_be_bytes(bytes(0, 8)?.try_into().ok()?);
+    let double = f64::from_bits(double);
+    if bytes(8, 1)? == [0] {
+        let value = if negative { -double } else { double };
+        return Some((smallest(value), 9));
+    }
+    let exponent = u16::from_be_bytes(bytes(9, 2)?.try_into().ok()?);
+    let mut digits = [0; 16];
+    digits.get_mut(1..)?.copy_from_slice(&bytes(11, 15)?);
+    // Only integers are neither doubles nor decimals.
+    let exponent = u32::try_from(EXPONENT_BIAS - i32::from(exponent)).ok()?;
+    let divisor = 10_u128.checked_pow(exponent)?;
+    let digits = u128::from_be_bytes(digits);
+    if digits.checked_rem(divisor)? != 0 {
+        return None;
+    }
+    let magnitude = i128::try_from(digits / divisor).ok()?;
+    let integer = i64::try_from(if negative { -magnitude } else { magnitude }).ok()?;
+    Some((RawBson::Int64(integer), 26))
+}
+
+/// A double as an integer, if it is one that a double tells from its neighbours.
+fn smallest(value: f64) -> RawBson {
+    const EXACT: f64 = (1_i64 << 53) as f64;
+    if value.fract() != 0.0 || value.abs() > EXACT {
+        return RawBson::Double(value);
+    }
+    let integer = value as i64;
+    i32::try_from(integer).map_or(RawBson::Int64(integer), RawBson::Int32)
 }
 
 struct Magnitude {

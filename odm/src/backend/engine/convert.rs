@@ -35,8 +35,8 @@ pub(super) fn find_each(find: FindEach) -> engine::FindEach {
 pub(super) fn count(count: Count) -> engine::Count {
     engine::Count {
         filter: count.filter,
-        skip: 0,
         limit: count.limit,
+        ..engine::Count::default()
     }
 }
 

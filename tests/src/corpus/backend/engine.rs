@@ -77,7 +77,15 @@ impl Engine {
     }
 
     fn find(&self, operation: &Operation<'_>) -> Answer {
-        operation.only(&["filter", "projection", "sort", "skip", "limit", "let"])?;
+        operation.only(&[
+            "filter",
+            "projection",
+            "sort",
+            "skip",
+            "limit",
+            "let",
+            "hint",
+        ])?;
         let find = Find {
             filter: operation.document("filter")?.unwrap_or_default(),
             projection: operation.document("projection")?,
@@ -86,6 +94,7 @@ impl Engine {
             // MongoDB's 0 is no limit.
             limit: operation.count("limit")?.filter(|limit| *limit > 0),
             variables: operation.document("let")?.unwrap_or_default(),
+            hint: operation.value("hint")?,
         };
         documents(self.session(operation).find(operation.collection, &find)?)
     }
@@ -101,11 +110,12 @@ impl Engine {
     }
 
     fn count(&self, operation: &Operation<'_>) -> Answer {
-        operation.only(&["filter", "skip", "limit"])?;
+        operation.only(&["filter", "skip", "limit", "hint"])?;
         let count = Count {
             filter: operation.document("filter")?.unwrap_or_default(),
             skip: operation.count("skip")?.unwrap_or(0),
             limit: operation.count("limit")?.filter(|limit| *limit > 0),
+            hint: operation.value("hint")?,
         };
         let count = self
             .session(operation)
@@ -151,7 +161,7 @@ impl Engine {
     }
 
     fn update(&self, operation: &Operation<'_>, change: &str, multi: bool) -> Answer {
-        operation.only(&["filter", change, "upsert", "arrayFilters", "let"])?;
+        operation.only(&["filter", change, "upsert", "arrayFilters", "let", "hint"])?;
         let (changes, pipeline) = changes(operation, change)?;
         let update = Update {
             filter: operation.document("filter")?.unwrap_or_default(),
@@ -161,6 +171,7 @@ impl Engine {
             multi,
             upsert: operation.flag("upsert")?,
             variables: operation.document("let")?.unwrap_or_default(),
+            hint: operation.value("hint")?,
         };
         let report = self
             .session(operation)
@@ -177,11 +188,12 @@ impl Engine {
     }
 
     fn delete(&self, operation: &Operation<'_>, multi: bool) -> Answer {
-        operation.only(&["filter", "let"])?;
+        operation.only(&["filter", "let", "hint"])?;
         let delete = Delete {
             filter: operation.document("filter")?.unwrap_or_default(),
             multi,
             variables: operation.document("let")?.unwrap_or_default(),
+            hint: operation.value("hint")?,
         };
         let report = self
             .session(operation)
@@ -269,7 +281,7 @@ impl Engine {
 
     fn list_indexes(&self, operation: &Operation<'_>) -> Answer {
         let versioned = |index: &Index| {
-            let mut listed = doc! { "v": 2 };
+            let mut listed = doc! { "v": index.version() };
             listed.extend(Document::try_from(index.to_document()).map_err(unreadable)?);
             Ok(listed)
         };

@@ -1,0 +1,102 @@
+//! Files of other versions of the format.
+
+use std::path::Path;
+
+use bson::rawdoc;
+use odm_engine::{Database, Find, Stage};
+
+use crate::find;
+
+const TABLE: redb::TableDefinition<'static, &[u8], &[u8]> =
+    redb::TableDefinition::new("odm-engine");
+
+/// What an engine of version 1 wrote: each line a key and a value, as hexadecimal digits.
+const VERSION_1: &str = include_str!("fixtures/format-1.txt");
+
+fn write(path: &Path, lines: &str) {
+    let file = redb::Database::create(path).unwrap();
+    let transaction = file.begin_write().unwrap();
+    {
+        let mut table = transaction.open_table(TABLE).unwrap();
+        for line in lines.lines() {
+            let (key, value) = line.split_once(' ').unwrap();
+            let bytes = |digits: &str| -> Vec<u8> {
+                let pairs = digits.as_bytes().chunks(2);
+                pairs
+                    .map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap())
+                    .collect()
+            };
+            table
+                .insert(bytes(key).as_slice(), bytes(value).as_slice())
+                .unwrap();
+        }
+    }
+    transaction.commit().unwrap();
+}
+
+#[test]
+fn a_file_of_version_1_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("old.odm");
+    write(&path, VERSION_1);
+    let query = Find {
+        filter: rawdoc! { "age": { "$gt": 10 } },
+        projection: Some(rawdoc! { "age": 1, "_id": 0 }),
+        ..Find::default()
+    };
+    for _ in 0..2 {
+        let database = Database::open(&path).unwrap();
+        let names: Vec<_> = database
+            .list_indexes("people")
+            .unwrap()
+            .into_iter()
+            .map(|index| index.name)
+            .collect();
+        assert_eq!(
+            names,
+            ["_id_", "name_1", "age_-1_name_1", "tags_1", "nick_1"]
+        );
+        assert_eq!(
+            find(&database, "people", rawdoc! { "tags": "poetry" }).len(),
+            1
+        );
+        assert_eq!(find(&database, "people", rawdoc! { "nick": "b" }).len(), 1);
+        let twin = database
+            .insert("people", vec![rawdoc! { "name": "Ada" }])
+            .unwrap();
+        assert!(twin.failures[0].error.is_duplicate_key());
+        // Its entries do not say that the age is a double: they cover nothing.
+        let explain = database.explain("people", &query).unwrap();
+        assert_eq!((explain.stage, explain.covered), (Stage::IndexScan, false));
+        let ages: Vec<_> = database
+            .find("people", &query)
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
+        assert_eq!(ages, [rawdoc! { "age": 36.0 }]);
+    }
+    // An index made anew does.
+    let database = Database::open(&path).unwrap();
+    let index = database.list_indexes("people").unwrap().remove(2);
+    database.drop_index("people", &index.name).unwrap();
+    database.create_indexes("people", &[index]).unwrap();
+    drop(database);
+    let database = Database::open(&path).unwrap();
+    assert!(database.explain("people", &query).unwrap().covered);
+    let ages: Vec<_> = database
+        .find("people", &query)
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(ages, [rawdoc! { "age": 36.0 }]);
+}
+
+#[test]
+fn a_file_of_a_newer_version_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("new.odm");
+    write(&path, "00666f726d6174 00000003");
+    let refused = Database::open(&path).unwrap_err();
+    assert!(refused.is_newer_format());
+    assert!(refused.message().contains("upgrade"), "{refused}");
+}

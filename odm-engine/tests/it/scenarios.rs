@@ -1,0 +1,261 @@
+//! The ways in which applications lay out their documents, with the indexes that they declare: no query
+//! reads more documents than it returns where an index decides.
+
+use bson::oid::ObjectId;
+use bson::{DateTime, RawArrayBuf, RawDocumentBuf, rawdoc};
+use odm_engine::{Database, Direction, Explain, Find, Index, Stage};
+
+fn index(keys: &[(&str, i32)]) -> Index {
+    Index::new(keys.iter().map(|(path, sign)| {
+        let direction = if *sign > 0 {
+            Direction::Ascending
+        } else {
+            Direction::Descending
+        };
+        (*path, direction)
+    }))
+}
+
+fn date(second: i64) -> DateTime {
+    DateTime::from_millis(1_700_000_000_000 + second * 1_000)
+}
+
+fn insert(
+    database: &Database,
+    collection: &str,
+    documents: impl IntoIterator<Item = RawDocumentBuf>,
+) {
+    let documents = documents.into_iter().collect();
+    database
+        .insert(collection, documents)
+        .unwrap()
+        .all()
+        .unwrap();
+}
+
+/// Asserts that the query reads no more than it returns.
+#[track_caller]
+fn assert_direct(database: &Database, collection: &str, find: &Find, returned: u64) -> Explain {
+    let explain = database.explain(collection, find).unwrap();
+    assert_ne!(explain.stage, Stage::CollectionScan, "{explain:?}");
+    assert_eq!(explain.returned, returned, "{explain:?}");
+    if !explain.covered {
+        assert_eq!(explain.documents_examined, returned, "{explain:?}");
+    }
+    explain
+}
+
+fn by(filter: RawDocumentBuf) -> Find {
+    Find {
+        filter,
+        ..Find::default()
+    }
+}
+
+#[test]
+fn one_to_many_products_and_their_parts() {
+    let database = Database::memory();
+    database
+        .create_indexes(
+            "products",
+            &[index(&[("catalog_number", 1)]), index(&[("parts", 1)])],
+        )
+        .unwrap();
+    database
+        .create_indexes("parts", &[index(&[("partno", 1)])])
+        .unwrap();
+    let ids: Vec<_> = (0..200).map(|_| ObjectId::new()).collect();
+    let part = |(n, id): (usize, &ObjectId)| {
+        rawdoc! { "_id": *id, "partno": format!("{n:03}-aff"), "name": "grommet", "qty": 94, "cost": 0.94, "price": 3.99 }
+    };
+    insert(&database, "parts", ids.iter().enumerate().map(part));
+    let product = |n: usize| {
+        let parts: RawArrayBuf = ids.iter().skip(n * 4).take(4).copied().collect();
+        rawdoc! { "_id": n as i32, "name": format!("barrow {n}"), "catalog_number": n as i32, "parts": parts }
+    };
+    insert(&database, "products", (0..50).map(product));
+
+    assert_direct(
+        &database,
+        "products",
+        &by(rawdoc! { "catalog_number": 7 }),
+        1,
+    );
+    let wanted: RawArrayBuf = ids.iter().skip(28).take(4).copied().collect();
+    let joined = by(rawdoc! { "_id": { "$in": wanted } });
+    assert_eq!(
+        assert_direct(&database, "parts", &joined, 4).stage,
+        Stage::IdLookup
+    );
+    assert_direct(&database, "parts", &by(rawdoc! { "partno": "123-aff" }), 1);
+    // From the part to the products that have it.
+    assert_direct(&database, "products", &by(rawdoc! { "parts": ids[30] }), 1);
+}
+
+#[test]
+fn one_to_squillions_a_host_and_its_log() {
+    let database = Database::memory();
+    database
+        .create_indexes("hosts", &[index(&[("ipaddr", 1)]).unique()])
+        .unwrap();
+    database
+        .create_indexes("logmsgs", &[index(&[("host", 1), ("time", -1)])])
+        .unwrap();
+    let host = |n: i32| rawdoc! { "_id": n, "name": format!("h{n}.example.com"), "ipaddr": format!("127.66.66.{n}") };
+    insert(&database, "hosts", (0..10).map(host));
+    let line = |n: i64| rawdoc! { "_id": ObjectId::new(), "time": date(n), "message": "cpu is on fire", "host": (n % 10) as i32 };
+    insert(&database, "logmsgs", (0..2_000).map(line));
+
+    // Only the host's id is fetched.
+    let id = Find {
+        projection: Some(rawdoc! { "_id": 1 }),
+        ..by(rawdoc! { "ipaddr": "127.66.66.6" })
+    };
+    assert_direct(&database, "hosts", &id, 1);
+    let latest = Find {
+        sort: Some(rawdoc! { "time": -1 }),
+        limit: Some(50),
+        ..by(rawdoc! { "host": 6 })
+    };
+    let explain = assert_direct(&database, "logmsgs", &latest, 200);
+    assert!(explain.sorted_by_index);
+    let since = Find {
+        sort: Some(rawdoc! { "time": -1 }),
+        ..by(rawdoc! { "host": 6, "time": { "$gte": date(1_000) } })
+    };
+    let explain = assert_direct(&database, "logmsgs", &since, 100);
+    assert!(explain.sorted_by_index);
+    assert_eq!(explain.bounds.len(), 2);
+    // Several hosts at once, their logs merged.
+    let several = Find {
+        sort: Some(rawdoc! { "time": -1 }),
+        limit: Some(5),
+        ..by(rawdoc! { "host": { "$in": [1, 4, 6] } })
+    };
+    let explain = assert_direct(&database, "logmsgs", &several, 600);
+    assert!(explain.sorted_by_index);
+    let times: Vec<_> = database
+        .find("logmsgs", &several)
+        .unwrap()
+        .map(|line| line.unwrap().get_datetime("time").unwrap())
+        .collect();
+    assert_eq!(times, [1_996, 1_994, 1_991, 1_986, 1_984].map(date));
+}
+
+#[test]
+fn content_site_posts_tags_and_comments() {
+    let database = Database::memory();
+    let indexes = [
+        index(&[("when", -1)]),
+        index(&[("author", 1), ("when", -1)]),
+        index(&[("tags", 1)]),
+        index(&[("comments.who", 1)]),
+    ];
+    database.create_indexes("posts", &indexes).unwrap();
+    let user = |name: &str| rawdoc! { "_id": name, "name": { "first": name, "last": "Smith" }, "karma": 1.0 };
+    insert(&database, "users", ["alex", "jane", "calvin"].map(user));
+    let post = |n: i64| {
+        let author = ["alex", "jane", "calvin"][(n % 3) as usize];
+        rawdoc! {
+            "_id": n, "when": date(n), "author": author, "title": format!("post {n}"), "text": "…",
+            "tags": [format!("tag{}", n % 10), "all"], "votes": 2, "voters": ["jane", "joe"],
+            "comments": [
+                { "who": format!("reader{}", n % 20), "when": date(n + 1), "comment": "I agree." },
+                { "who": "bob", "when": date(n + 2), "comment": "No." },
+            ],
+        }
+    };
+    insert(&database, "posts", (0..300).map(post));
+
+    let newest = Find {
+        sort: Some(rawdoc! { "when": -1 }),
+        projection: Some(rawdoc! { "title": 1, "author": 1, "slug": 1 }),
+        limit: Some(10),
+        ..Find::default()
+    };
+    let explain = assert_direct(&database, "posts", &newest, 300);
+    assert!(explain.sorted_by_index);
+    let by_author = Find {
+        sort: Some(rawdoc! { "when": -1 }),
+        ..by(rawdoc! { "author": "jane" })
+    };
+    assert!(assert_direct(&database, "posts", &by_author, 100).sorted_by_index);
+    assert_direct(&database, "posts", &by(rawdoc! { "tags": "tag7" }), 30);
+    assert_direct(
+        &database,
+        "posts",
+        &by(rawdoc! { "comments.who": "reader3" }),
+        15,
+    );
+    assert_direct(
+        &database,
+        "posts",
+        &by(rawdoc! { "when": { "$gte": date(290), "$lt": date(295) } }),
+        5,
+    );
+    assert_direct(
+        &database,
+        "users",
+        &by(rawdoc! { "_id": { "$in": ["alex", "jane"] } }),
+        2,
+    );
+}
+
+#[test]
+fn paging_by_the_last_key_seen() {
+    let database = Database::memory();
+    let indexes = [
+        index(&[("threadId", 1), ("date", 1)]),
+        index(&[("threadId", 1), ("date", 1), ("_id", 1)]),
+    ];
+    for declared in 1..=2 {
+        database
+            .create_indexes("posts", &indexes[..declared])
+            .unwrap();
+        let collection = if declared == 1 {
+            // Two posts in each second, so that the id has to break ties.
+            let post = |n: i64| rawdoc! { "_id": n, "threadId": (n % 4) as i32, "date": date(n / 8), "text": "…" };
+            insert(&database, "posts", (0..800).map(post));
+            "posts"
+        } else {
+            "posts"
+        };
+        let mut last: Option<(DateTime, i64)> = None;
+        let mut seen = Vec::new();
+        loop {
+            let after = match last {
+                None => rawdoc! { "threadId": 2 },
+                Some((when, id)) => rawdoc! {
+                    "threadId": 2,
+                    "$or": [{ "date": { "$gt": when } }, { "date": when, "_id": { "$gt": id } }],
+                },
+            };
+            let page = Find {
+                sort: Some(rawdoc! { "date": 1, "_id": 1 }),
+                limit: Some(20),
+                ..by(after)
+            };
+            let explain = database.explain(collection, &page).unwrap();
+            assert_eq!(explain.stage, Stage::IndexScan);
+            // What lies before the page is not read, but for the posts of the second that it begins in.
+            assert!(
+                explain.documents_examined <= explain.returned + 2,
+                "{explain:?}"
+            );
+            assert_eq!(explain.sorted_by_index, declared == 2);
+            let found: Vec<_> = database
+                .find(collection, &page)
+                .unwrap()
+                .map(Result::unwrap)
+                .collect();
+            let Some(end) = found.last() else { break };
+            last = Some((
+                end.get_datetime("date").unwrap(),
+                end.get_i64("_id").unwrap(),
+            ));
+            seen.extend(found.iter().map(|post| post.get_i64("_id").unwrap()));
+        }
+        let expected: Vec<_> = (0..800).filter(|n| n % 4 == 2).collect();
+        assert_eq!(seen, expected);
+    }
+}
