@@ -8,7 +8,7 @@ use crate::command::{
     Delete, DeleteReport, Explain, Find, FindEach, InsertReport, Reading, Update, UpdateReport,
     count, delete, distinct, explain, find, find_each, indexes, insert, update,
 };
-use crate::commit::{Committer, State};
+use crate::commit::{ChangeLog, Committer, State};
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::expiry::{self, Expiry};
@@ -17,6 +17,7 @@ use crate::store::Store;
 use crate::store::memory::MemoryStore;
 use crate::store::redb::RedbStore;
 use crate::transaction::Transaction;
+use crate::watch::{ChangeStream, Watch};
 
 /// A database: collections of documents in one file, or in memory.
 ///
@@ -201,6 +202,36 @@ impl Database {
         Transaction::begin(Arc::clone(&self.shared.committer))
     }
 
+    /// Watches what is committed.
+    ///
+    /// What can be watched is what is in the database's [change log](Database::set_change_log). A database that keeps
+    /// none begins to with the first call of this, with the settings of [`ChangeLog::default`], and goes on from then
+    /// on, also after it was closed: so a stream can be resumed.
+    ///
+    /// # Errors
+    /// A filter that is not valid or not supported; a resume token that is none; history lost, if events behind the
+    /// place to start at are not in the log; I/O.
+    pub fn watch(&self, watch: &Watch) -> Result<ChangeStream> {
+        ChangeStream::open(&self.shared.committer, watch)
+    }
+
+    /// How much of the past this database keeps for those who watch it; `None` if it keeps no log.
+    pub fn change_log(&self) -> Option<ChangeLog> {
+        self.shared.committer.state().log.settings()
+    }
+
+    /// Switches the change log on, changes what it keeps, or with `None` switches it off, which forgets all events.
+    ///
+    /// Without a log writes cost less. Streams that are open when it is switched off fail with [history
+    /// lost](crate::Error::is_history_lost), and a transaction that is open when it is switched on or off with a write
+    /// conflict, so that it is run again and logged whole.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn set_change_log(&self, keep: Option<ChangeLog>) -> Result<()> {
+        self.shared.committer.configure_log(keep)
+    }
+
     /// Sets how often a background thread deletes the documents that [expire](Index::expire_after);
     /// without that, every 60 seconds.
     pub fn set_expiry_period(&self, period: Duration) {
@@ -229,7 +260,7 @@ impl Database {
 }
 
 impl State {
-    fn reading(&self) -> Reading<'_> {
+    pub(crate) fn reading(&self) -> Reading<'_> {
         Reading {
             view: &self.view,
             catalog: &self.catalog,

@@ -24,6 +24,7 @@
 mod database;
 mod expiry;
 mod transaction;
+mod watch;
 
 mod command;
 mod cursor;
@@ -40,8 +41,10 @@ mod value;
 
 mod catalog;
 mod commit;
-mod document;
 mod overlay;
+
+mod change;
+mod document;
 
 mod index;
 mod key;
@@ -52,9 +55,11 @@ mod error;
 pub use command::{
     Delete, DeleteReport, Explain, Find, FindEach, InsertReport, Stage, Update, UpdateReport,
 };
+pub use commit::ChangeLog;
 pub use cursor::Cursor;
 pub use database::Database;
 pub use direction::Direction;
 pub use error::{DuplicateKey, Error, ErrorKind, Result};
 pub use index::Index;
 pub use transaction::Transaction;
+pub use watch::{ChangeStream, FullDocument, Watch, WatchFrom};

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use bson::RawDocument;
 
 use crate::catalog::{Catalog, Collection, check_name};
+use crate::change::{Event, Modified};
 use crate::direction::Direction;
 use crate::document;
 use crate::error::{Error, Result, code};
@@ -23,6 +24,8 @@ pub(crate) struct Overlay {
     catalog: Catalog,
     next_collection: Arc<AtomicU32>,
     written: BTreeSet<String>,
+    /// None where no log is kept.
+    events: Option<Vec<Event>>,
 }
 
 /// What an overlay leaves behind.
@@ -30,15 +33,23 @@ pub(crate) struct Outcome {
     pub(crate) changes: Changes,
     /// The collections whose definitions the changes rely on.
     pub(crate) written: BTreeSet<String>,
+    /// What happened, in order, if a log is kept.
+    pub(crate) events: Vec<Event>,
 }
 
 impl Overlay {
-    pub(crate) fn new(base: &View, catalog: Catalog, next_collection: Arc<AtomicU32>) -> Overlay {
+    pub(crate) fn new(
+        base: &View,
+        catalog: Catalog,
+        next_collection: Arc<AtomicU32>,
+        is_logged: bool,
+    ) -> Overlay {
         Overlay {
             view: base.layer(),
             catalog,
             next_collection,
             written: BTreeSet::new(),
+            events: is_logged.then(Vec::new),
         }
     }
 
@@ -46,6 +57,7 @@ impl Overlay {
         Outcome {
             changes: self.view.changes().clone(),
             written: self.written,
+            events: self.events.unwrap_or_default(),
         }
     }
 
@@ -89,10 +101,10 @@ impl Overlay {
         let bytes = document.as_bytes();
         self.view.put(key::record(collection.id, record), bytes);
         self.touch(collection);
-        Ok(())
+        self.log(|| Event::insert(&collection.name, document))
     }
 
-    /// Replaces a document by one with the same `_id`.
+    /// Puts a document in the place of one with the same `_id`.
     ///
     /// # Errors
     /// Duplicate key; too large a document; what [`keys_of`] refuses.
@@ -101,10 +113,13 @@ impl Overlay {
         collection: &Collection,
         record: RecordId,
         old: &RawDocument,
-        new: &RawDocument,
+        modified: &Modified,
     ) -> Result<()> {
+        let new = &*modified.document;
+        let event = || Event::modify(&collection.name, old, modified);
         if old.as_bytes() == new.as_bytes() {
-            return Ok(());
+            // As on MongoDB, what counts as modified is told, be it the same.
+            return self.log(event);
         }
         document::check_size(new, code::UPDATE_TOO_LARGE)?;
         let mut entries = Vec::with_capacity(collection.indexes.len());
@@ -126,7 +141,7 @@ impl Overlay {
         let bytes = new.as_bytes();
         self.view.put(key::record(collection.id, record), bytes);
         self.touch(collection);
-        Ok(())
+        self.log(event)
     }
 
     pub(crate) fn remove(
@@ -142,7 +157,7 @@ impl Overlay {
         }
         self.view.remove(key::record(collection.id, record));
         self.touch(collection);
-        Ok(())
+        self.log(|| Event::delete(&collection.name, document))
     }
 
     /// Adds an index with entries for the documents that are there.
@@ -187,6 +202,13 @@ impl Overlay {
             .put(key::catalog(&collection.name), definition.as_bytes());
         self.catalog.insert(Arc::clone(collection));
         self.touch(collection);
+    }
+
+    fn log(&mut self, event: impl FnOnce() -> Result<Event>) -> Result<()> {
+        if let Some(events) = &mut self.events {
+            events.push(event()?);
+        }
+        Ok(())
     }
 
     fn touch(&mut self, collection: &Collection) {

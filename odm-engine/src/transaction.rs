@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bson::{RawBson, RawDocument, RawDocumentBuf};
 
 use crate::catalog::Catalog;
+use crate::change::Event;
 use crate::command::{
     Delete, DeleteReport, Find, FindEach, InsertReport, Reading, Update, UpdateReport, count,
     delete, distinct, find, find_each, insert, update,
@@ -53,6 +54,7 @@ struct Open {
     view: View,
     catalog: Catalog,
     written: BTreeSet<String>,
+    events: Vec<Event>,
 }
 
 impl Transaction {
@@ -63,6 +65,7 @@ impl Transaction {
             catalog: begun.state.catalog.clone(),
             begun,
             written: BTreeSet::new(),
+            events: Vec::new(),
         };
         Ok(Transaction {
             committer,
@@ -164,6 +167,7 @@ impl Transaction {
         let outcome = Outcome {
             changes: open.view.changes().clone(),
             written: open.written,
+            events: open.events,
         };
         self.committer.commit(&open.begun, outcome)?;
         *self.state() = State::Committed;
@@ -220,13 +224,15 @@ impl Open {
         committer: &Committer,
         write: impl FnOnce(&mut Overlay) -> Result<T>,
     ) -> Result<T> {
-        let mut overlay = committer.overlay(&self.view, self.catalog.clone());
+        let log = &self.begun.state.log;
+        let mut overlay = committer.overlay(&self.view, self.catalog.clone(), log);
         let result = write(&mut overlay)?;
         let outcome = overlay.finish();
         committer.claim(&self.begun, &outcome.changes)?;
         self.view.apply(&outcome.changes);
         self.catalog.apply(&self.view, &outcome.changes)?;
         self.written.extend(outcome.written);
+        self.events.extend(outcome.events);
         Ok(result)
     }
 }

@@ -1,5 +1,6 @@
 //! What the engine promises, seen from outside.
 
+mod changes;
 mod crud;
 mod durability;
 mod expiry;

@@ -9,6 +9,7 @@ mod convert;
 mod cursor;
 mod error;
 mod transaction;
+mod watch;
 mod work;
 
 use std::{path::PathBuf, sync::Arc};
@@ -16,12 +17,15 @@ use std::{path::PathBuf, sync::Arc};
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use odm_engine::{Database, InsertReport};
 
-use super::operation::{Count, Delete, Deleted, Find, FindEach, Index, Insert, Update, Updated};
-use super::{Backend, BoxFuture, Capabilities, Cursor, Executor, Transaction};
+use super::operation::{
+    Count, Delete, Deleted, Find, FindEach, Index, Insert, Update, Updated, Watch,
+};
+use super::{Backend, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Transaction};
 use crate::{Error, ErrorKind, Result};
 use commands::Commands;
 use cursor::{EngineCursor, Fetched};
 use transaction::Open;
+use watch::EngineChanges;
 
 /// A database in a file of this process or in its memory.
 ///
@@ -149,7 +153,7 @@ impl<T: Commands> Executor for Engine<T> {
 
 impl Backend for Engine {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(true)
+        Capabilities::new(true).with_change_streams(true)
     }
 
     fn list_indexes<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Vec<Index>>> {
@@ -196,6 +200,16 @@ impl Backend for Engine {
             let begun = self.target.begin().map_err(error::from_engine)?;
             Ok(Open::shared(begun))
         })
+    }
+
+    /// The first watch of a database makes it keep a log, from then on, which costs every later write something; see
+    /// [`odm_engine::Database::set_change_log`].
+    fn watch(&self, watch: Watch) -> BoxFuture<'_, Result<Box<dyn ChangeCursor>>> {
+        let database = Arc::clone(&self.target);
+        Box::pin(work::blocking(move || {
+            let changes = database.watch(&convert::watch(watch));
+            Ok(EngineChanges::boxed(changes.map_err(error::from_engine)?))
+        }))
     }
 }
 

@@ -15,14 +15,17 @@ mod insert;
 mod task;
 mod transaction;
 mod update;
+mod watch;
 
 use std::{fmt, sync::Arc};
 
 use ::mongodb::{Client, ClientSession, Database, bson::Document};
 use bson::{RawDocument, RawDocumentBuf};
 
-use super::operation::{Count, Delete, Deleted, Find, FindEach, Index, Insert, Update, Updated};
-use super::{Backend, BoxFuture, Capabilities, Cursor, Executor, Transaction};
+use super::operation::{
+    Count, Delete, Deleted, Find, FindEach, Index, Insert, Update, Updated, Watch,
+};
+use super::{Backend, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Transaction};
 use crate::{Error, ErrorKind, Result};
 
 /// A database on a MongoDB server, replica set or sharded cluster.
@@ -165,6 +168,19 @@ impl Backend for MongoDb {
             }
             let (client, database) = (self.client().clone(), self.database.clone());
             task::finish(async move { transaction::begin(&client, database).await }).await
+        })
+    }
+
+    fn watch(&self, watch: Watch) -> BoxFuture<'_, Result<Box<dyn ChangeCursor>>> {
+        Box::pin(async move {
+            if !self.capabilities.change_streams {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    "a standalone MongoDB server has no change streams: run it as a replica set, if only of one member",
+                ));
+            }
+            let database = self.database.clone();
+            task::finish(async move { watch::watch(&database, watch).await }).await
         })
     }
 }

@@ -3,9 +3,9 @@
 use std::{fmt, sync::Arc};
 
 use super::operation::{
-    Count, Delete, Deleted, Find, FindEach, Index, Insert, Operation, Update, Updated,
+    Count, Delete, Deleted, Find, FindEach, Index, Insert, Operation, Update, Updated, Watch,
 };
-use super::{Backend, BoxFuture, Capabilities, Cursor, Executor, Transaction};
+use super::{Backend, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Transaction};
 use crate::Result;
 
 /// A backend, or a transaction, around another one, that every operation goes through.
@@ -90,6 +90,11 @@ impl<W: Wrapper<Inner = dyn Backend>> Backend for W {
             let transaction = self.perform(Operation::Begin, self.inner().begin()).await?;
             Ok(self.around(transaction))
         })
+    }
+
+    fn watch(&self, watch: Watch) -> BoxFuture<'_, Result<Box<dyn ChangeCursor>>> {
+        let operation = Operation::Watch(watch.clone());
+        self.perform(operation, self.inner().watch(watch))
     }
 }
 

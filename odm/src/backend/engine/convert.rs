@@ -4,7 +4,10 @@ use odm_engine as engine;
 
 use crate::{
     Result,
-    backend::operation::{Delete, Deleted, Direction, Find, FindEach, Index, Update, Updated},
+    backend::operation::{
+        Delete, Deleted, Direction, Find, FindEach, FullDocument, Index, Update, Updated, Watch,
+        WatchFrom,
+    },
 };
 
 pub(super) fn find(find: Find) -> engine::Find {
@@ -58,6 +61,22 @@ pub(super) fn delete(delete: Delete) -> engine::Delete {
 pub(super) fn deleted(report: engine::DeleteReport) -> Deleted {
     Deleted {
         deleted: report.deleted,
+    }
+}
+
+pub(super) fn watch(watch: Watch) -> engine::Watch {
+    engine::Watch {
+        collection: watch.collection.map(Into::into),
+        filter: watch.filter,
+        from: match watch.from {
+            WatchFrom::Now => engine::WatchFrom::Now,
+            WatchFrom::After(token) => engine::WatchFrom::After(token),
+            WatchFrom::At(time) => engine::WatchFrom::At(time),
+        },
+        full_document: match watch.full_document {
+            FullDocument::Default => engine::FullDocument::Default,
+            FullDocument::UpdateLookup => engine::FullDocument::UpdateLookup,
+        },
     }
 }
 

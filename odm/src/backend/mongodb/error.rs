@@ -165,6 +165,8 @@ fn kind(code: i32, message: &str) -> ErrorKind {
         112 => ErrorKind::Conflict,
         // NamespaceNotFound, IndexNotFound
         26 | 27 => ErrorKind::NotFound,
+        // ChangeStreamFatalError, ChangeStreamHistoryLost
+        280 | 286 => ErrorKind::HistoryLost,
         // HostUnreachable, HostNotFound, NetworkTimeout, ShutdownInProgress, PrimarySteppedDown, ExceededTimeLimit,
         // SocketException, NotWritablePrimary, InterruptedAtShutdown, InterruptedDueToReplStateChange,
         // NotPrimaryNoSecondaryOk, NotPrimaryOrSecondary
@@ -178,9 +180,9 @@ fn kind(code: i32, message: &str) -> ErrorKind {
         // BadValue, FailedToParse, TypeMismatch, Overflow, InvalidLength, PathNotViable, ConflictingUpdateOperators,
         // DollarPrefixedFieldName, EmptyFieldName, DottedFieldName, ImmutableField, CannotCreateIndex,
         // IndexOptionsConflict, IndexKeySpecsConflict, BSONObjectTooLarge, the same of an update, a malformed regular
-        // expression (before and since 6.1)
+        // expression (before and since 6.1), a resume token without data, one without a type
         2 | 9 | 14 | 15 | 16 | 28 | 40 | 52 | 56 | 57 | 66 | 67 | 85 | 86 | 10334 | 17419
-        | 17420 | 51091 | 51108 => ErrorKind::Invalid,
+        | 17420 | 40647 | 40649 | 50811 | 51091 | 51108 => ErrorKind::Invalid,
         _ => ErrorKind::Backend,
     }
 }
