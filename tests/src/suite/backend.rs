@@ -1,5 +1,6 @@
 //! The contract of [`odm::backend`], line by line.
 
+pub mod changes;
 pub mod count;
 pub mod delete;
 pub mod find;
