@@ -222,7 +222,9 @@ impl Database {
 
     /// Switches the change log on, changes what it keeps, or with `None` switches it off, which forgets all events.
     ///
-    /// Without a log writes cost less. Streams that are open when it is switched off fail with [history
+    /// Without a log writes cost less: in a build without optimisation a durable commit of one document took as long
+    /// (0.9 to 1.2 times) with a log as without, one of 500 documents 1.5 times, and 1.8 to 2.4 times once the log was
+    /// full and dropped as many old events as it took new ones. Streams that are open when it is switched off fail with [history
     /// lost](crate::Error::is_history_lost), and a transaction that is open when it is switched on or off with a write
     /// conflict, so that it is run again and logged whole.
     ///

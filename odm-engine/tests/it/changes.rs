@@ -394,6 +394,25 @@ fn updates_are_described_as_on_mongodb() {
 }
 
 #[test]
+fn upserts_insert_and_expired_documents_are_deleted() {
+    let database = Database::memory();
+    let expiring = Index::new([("at", Direction::Ascending)]).expire_after(Duration::ZERO);
+    database.create_indexes("c", &[expiring]).unwrap();
+    let mut changes = database.watch(&Watch::default()).unwrap();
+    let long_ago = bson::DateTime::from_millis(0);
+    let upsert = Update {
+        upsert: true,
+        ..update(rawdoc! { "_id": 1 }, rawdoc! { "$set": { "at": long_ago } })
+    };
+    assert!(database.update("c", &upsert).unwrap().upserted_id.is_some());
+    assert_eq!(database.delete_expired().unwrap(), 1);
+    let events = rest(&mut changes);
+    assert_eq!(told(&events), [("insert", 1), ("delete", 1)]);
+    let full = events[0].get_document("fullDocument").unwrap();
+    assert_eq!(full, &*rawdoc! { "_id": 1, "at": long_ago });
+}
+
+#[test]
 fn what_changes_nothing_is_no_event_and_a_replacement_always_is() {
     let database = Database::memory();
     let mut changes = database.watch(&Watch::default()).unwrap();
