@@ -23,12 +23,17 @@
 
 mod database;
 mod expiry;
+mod session;
 mod transaction;
 mod watch;
 
 mod command;
 mod cursor;
 
+mod accumulator;
+mod pipeline;
+
+mod expression;
 mod filter;
 mod plan;
 mod projection;
@@ -53,7 +58,8 @@ mod store;
 mod error;
 
 pub use command::{
-    Delete, DeleteReport, Explain, Find, FindEach, InsertReport, Stage, Update, UpdateReport,
+    Aggregate, Count, Delete, DeleteReport, Explain, Find, FindAndModify, FindAndModifyReport,
+    FindEach, InsertFailure, InsertReport, Modification, Stage, Update, UpdateReport,
 };
 pub use commit::ChangeLog;
 pub use cursor::Cursor;
@@ -61,5 +67,6 @@ pub use database::Database;
 pub use direction::Direction;
 pub use error::{DuplicateKey, Error, ErrorKind, Result};
 pub use index::Index;
+pub use session::Session;
 pub use transaction::Transaction;
 pub use watch::{ChangeStream, FullDocument, Watch, WatchFrom};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bson::{RawBson, RawDocumentBuf, Timestamp, rawdoc};
 
 use crate::catalog::check_name;
-use crate::change::{Event, Token};
+use crate::change::{Event, Moment, Token};
 use crate::command::{Find, find};
 use crate::commit::{Committer, State};
 use crate::error::Result;
@@ -51,10 +51,14 @@ pub enum FullDocument {
 
 /// What is committed to a database, event by event.
 ///
-/// An event is a document of MongoDB's form: `_id` (its token), `operationType` (`insert`, `update`, `replace` or
-/// `delete`), `clusterTime`, `wallTime`, `ns: { coll }`, `documentKey: { _id }`, of inserts and replacements
+/// An event is a document of MongoDB's form: `_id` (its token), `operationType` (`insert`, `update`, `replace`,
+/// `delete`, and for a collection that ends `drop`), `clusterTime`, `wallTime`, `ns: { coll }`, `documentKey: { _id }`, of inserts and replacements
 /// `fullDocument`, of updates `updateDescription: { updatedFields, removedFields, truncatedArrays }`. Events come in the
 /// order of the commits, those of one transaction next to each other and with one `clusterTime`.
+///
+/// A stream of one collection that is dropped gives `drop`, then `invalidate`, and is [over](ChangeStream::is_over). The
+/// token leads on behind both, to what becomes of another collection with that name. An update by a pipeline is told as
+/// `replace`; MongoDB tells it as `update` where that takes less room.
 ///
 /// A stream reads the log of the database at its own pace. It holds one event in memory and holds up nobody; if it is so
 /// slow that the log does not have its next event any more, it fails with [history
@@ -93,6 +97,17 @@ pub struct ChangeStream {
     not_before: Option<Timestamp>,
     /// Behind the last event that was looked at.
     place: Token,
+    end: End,
+}
+
+/// Whether there is more to come.
+enum End {
+    /// There may be.
+    Open,
+    /// The collection has been dropped, at this moment, which is still to be told.
+    Dropped(Moment),
+    /// There is not.
+    Over,
 }
 
 impl ChangeStream {
@@ -122,6 +137,7 @@ impl ChangeStream {
             full_document: watch.full_document,
             not_before,
             place,
+            end: End::Open,
         })
     }
 
@@ -135,6 +151,9 @@ impl ChangeStream {
         loop {
             if let Some(event) = self.try_next()? {
                 return Ok(Some(event));
+            }
+            if self.is_over() {
+                return Ok(None);
             }
             while self
                 .poll_committed(&mut Context::from_waker(&waker))
@@ -156,6 +175,15 @@ impl ChangeStream {
     /// comes again, and no event is lost by it.
     pub fn try_next(&mut self) -> Result<Option<RawDocumentBuf>> {
         loop {
+            match self.end {
+                End::Open => {}
+                End::Dropped(moment) => {
+                    self.end = End::Over;
+                    let shown = Event::invalidate().show(&self.place, moment, None)?;
+                    return Ok(self.filter.matches(&shown)?.then_some(shown));
+                }
+                End::Over => return Ok(None),
+            }
             let state = self.committer.state();
             let after = state.log.after(&state.view, &self.place)?;
             let Some((event, moment, place)) = after else {
@@ -170,8 +198,12 @@ impl ChangeStream {
             if is_asked_for {
                 let looked_up = self.look_up(&state, &event)?;
                 let shown = event.show(&place, moment, looked_up.as_ref())?;
-                if self.filter.matches(&shown) {
-                    self.place = place;
+                let is_wanted = self.filter.matches(&shown)?;
+                self.place = place;
+                if self.collection.is_some() && event.is_drop()? {
+                    self.end = End::Dropped(moment);
+                }
+                if is_wanted {
                     return Ok(Some(shown));
                 }
             }
@@ -188,11 +220,17 @@ impl ChangeStream {
         // Before looking, so that no commit falls in between.
         watchers.wait(self.waiting_as, context.waker());
         let state = self.committer.state();
-        if state.log.goes_on(&self.place) || self.committer.failure().is_some() {
+        let is_open = matches!(self.end, End::Open);
+        if !is_open || state.log.goes_on(&self.place) || self.committer.failure().is_some() {
             watchers.leave(self.waiting_as);
             return Poll::Ready(());
         }
         Poll::Pending
+    }
+
+    /// Whether there is nothing more to come, because the collection has been dropped and that has been told.
+    pub fn is_over(&self) -> bool {
+        matches!(self.end, End::Over)
     }
 
     /// Where this is in the history of the database: behind the last event that it has given, and behind those after it

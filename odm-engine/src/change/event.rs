@@ -43,6 +43,21 @@ impl Event {
         Event::new("delete", collection, document, None, None)
     }
 
+    /// The end of a collection, whose documents are not told.
+    pub(crate) fn drop(collection: &str) -> Result<Event> {
+        let mut body = RawDocumentBuf::new();
+        append(&mut body, "operationType", "drop");
+        append(&mut body, "ns", rawdoc! { "coll": collection });
+        Ok(Event { body })
+    }
+
+    /// What a stream of one collection ends with, once that has been dropped.
+    pub(crate) fn invalidate() -> Event {
+        let mut body = RawDocumentBuf::new();
+        append(&mut body, "operationType", "invalidate");
+        Event { body }
+    }
+
     fn new(
         operation: &str,
         collection: &str,
@@ -81,6 +96,11 @@ impl Event {
     pub(crate) fn collection(&self) -> Result<&str> {
         let namespace = self.body.get_document("ns").map_err(unreadable)?;
         namespace.get_str("coll").map_err(unreadable)
+    }
+
+    pub(crate) fn is_drop(&self) -> Result<bool> {
+        let operation = self.body.get_str("operationType").map_err(unreadable)?;
+        Ok(operation == "drop")
     }
 
     /// The `_id` of the document of an update, which alone does not hold that document.

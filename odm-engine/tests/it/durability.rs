@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
 use bson::{RawDocumentBuf, rawdoc};
-use odm_engine::{ChangeLog, ChangeStream, Database, Direction, Index, Watch, WatchFrom};
+use odm_engine::{ChangeLog, ChangeStream, Count, Database, Direction, Index, Watch, WatchFrom};
 use redb::ReadableDatabase;
 
 use crate::all;
@@ -31,7 +31,7 @@ fn what_was_acknowledged_is_there_after_reopening() {
     let refused = database
         .insert("c", vec![rawdoc! { "_id": 3, "a": 1 }])
         .unwrap();
-    assert!(refused.failure.unwrap().is_duplicate_key());
+    assert!(refused.all().unwrap_err().is_duplicate_key());
     database
         .insert("c", vec![rawdoc! { "_id": 0 }])
         .unwrap()
@@ -436,5 +436,5 @@ fn many_threads_share_commits_and_lose_nothing() {
     });
     drop(database);
     let database = Database::open(&path).unwrap();
-    assert_eq!(database.count("c", &rawdoc! {}, None).unwrap(), 200);
+    assert_eq!(database.count("c", &Count::default()).unwrap(), 200);
 }

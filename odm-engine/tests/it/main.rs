@@ -1,9 +1,11 @@
 //! What the engine promises, seen from outside.
 
 mod changes;
+mod collections;
 mod crud;
 mod durability;
 mod expiry;
+mod find_and_modify;
 mod indexes;
 mod model;
 mod planner;

@@ -1,9 +1,12 @@
 //! The contract of [`odm::backend`], line by line.
 
 pub mod changes;
+pub mod collection;
 pub mod count;
 pub mod delete;
+pub mod distinct;
 pub mod find;
+pub mod find_and_modify;
 pub mod find_each;
 pub mod index;
 pub mod insert;
@@ -14,7 +17,7 @@ pub mod wrapper;
 use bson::{Document, RawDocumentBuf, rawdoc};
 use odm::backend::{
     Executor, drain,
-    operation::{Count, Delete, Find, Index, Insert, Update},
+    operation::{Change, Count, Delete, Find, Index, Insert, Update},
 };
 
 /// The collection of most tests.
@@ -42,6 +45,7 @@ fn insert(documents: impl IntoIterator<Item = RawDocumentBuf>) -> Insert {
     Insert {
         collection: THINGS.into(),
         documents: documents.into_iter().collect(),
+        ordered: true,
     }
 }
 
@@ -49,9 +53,9 @@ fn update(filter: RawDocumentBuf, update: RawDocumentBuf) -> Update {
     Update {
         collection: THINGS.into(),
         filter,
-        update,
-        array_filters: Vec::new(),
+        change: Change::operators(update),
         multi: false,
+        upsert: false,
     }
 }
 

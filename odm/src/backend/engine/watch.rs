@@ -83,6 +83,9 @@ impl Cursor for EngineChanges {
                         let Some(changes) = &mut self.changes else {
                             return Err(lost());
                         };
+                        if changes.is_over() {
+                            return Ok(Vec::new());
+                        }
                         poll_fn(|context| changes.poll_committed(context)).await;
                         let Some(changes) = self.changes.take() else {
                             return Err(lost());

@@ -6,7 +6,7 @@ use odm::{
     Error, ErrorKind,
     backend::{
         Backend, ChangeCursor, Executor, Fault, Faults, Recorder,
-        operation::{FullDocument, Operation, Update, Watch, WatchFrom},
+        operation::{Change, FullDocument, Operation, Update, Watch, WatchFrom},
     },
 };
 
@@ -270,6 +270,28 @@ pub async fn a_transaction_is_told_when_it_commits(db: Fixture) {
     assert_eq!(told(events), expected);
 }
 
+pub async fn dropping_a_collection_ends_its_watch(db: Fixture) {
+    let db = db.backend();
+    db.insert(things_with_ids([1])).await.unwrap();
+    let Some(mut one) = watch(&*db, things()).await else {
+        return;
+    };
+    let mut all = watch(&*db, Watch::database()).await.unwrap();
+    db.drop_collection(THINGS).await.unwrap();
+    db.insert(things_with_ids([2])).await.unwrap();
+    let dropped = doc! { "operationType": "drop", "ns": { "coll": THINGS } };
+    let events = next(&mut *one, 2).await;
+    let invalidated = token(&events[1]);
+    let invalidate = doc! { "operationType": "invalidate" };
+    assert_eq!(told(events), [dropped.clone(), invalidate]);
+    for _ in 0..2 {
+        assert!(one.next_batch().await.unwrap().is_empty());
+    }
+    assert_eq!(told(next(&mut *all, 2).await), [dropped, inserted(2)]);
+    let mut again = watch(&*db, after(invalidated)).await.unwrap();
+    assert_eq!(told(next(&mut *again, 1).await), [inserted(2)]);
+}
+
 pub async fn dropping_a_wait_loses_nothing(db: Fixture) {
     let db = db.backend();
     let Some(mut changes) = watch(&*db, things()).await else {
@@ -402,8 +424,11 @@ pub async fn every_write_is_told(db: Fixture) {
         ),
     ] {
         let command = Update {
-            array_filters: array_filters.to_vec(),
-            ..update(filter, operators)
+            change: Change::Operators {
+                update: operators,
+                array_filters: array_filters.to_vec(),
+            },
+            ..update(filter, rawdoc! {})
         };
         assert_eq!(db.update(command).await.unwrap().modified, 1);
         let mut event = updated(1, fields);
@@ -416,6 +441,20 @@ pub async fn every_write_is_told(db: Fixture) {
     assert_eq!(db.update(same).await.unwrap().modified, 0);
     db.insert(things_with_ids([2])).await.unwrap();
     expected.push(inserted(2));
+    let replace = Update {
+        change: Change::Replacement(rawdoc! { "n": 3 }),
+        ..update(rawdoc! { "_id": 1 }, rawdoc! {})
+    };
+    // A replacement is told even if it is what was there.
+    for _ in 0..2 {
+        assert_eq!(db.update(replace.clone()).await.unwrap().modified, 1);
+        expected.push(doc! {
+            "operationType": "replace",
+            "ns": { "coll": THINGS },
+            "documentKey": { "_id": 1 },
+            "fullDocument": { "_id": 1, "n": 3 },
+        });
+    }
     let all = update(rawdoc! {}, rawdoc! { "$inc": { "n": 1 } });
     db.update(Update { multi: true, ..all }).await.unwrap();
     expected.extend([updated(1, doc! { "n": 4 }), updated(2, doc! { "n": 1 })]);

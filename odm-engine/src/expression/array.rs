@@ -1,0 +1,7 @@
+//! Arrays.
+
+mod map;
+
+use super::categories::Registry;
+
+pub(super) const OPERATORS: Registry = &[("$map", map::parse)];
