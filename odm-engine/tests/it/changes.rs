@@ -413,6 +413,31 @@ fn upserts_insert_and_expired_documents_are_deleted() {
 }
 
 #[test]
+fn a_dropped_collection_ends_its_stream() {
+    let database = Database::memory();
+    insert(&database, [1]);
+    let mut changes = database.watch(&watching("c")).unwrap();
+    database.drop_collection("c").unwrap();
+    insert(&database, [2]);
+    let operations: Vec<_> = rest(&mut changes)
+        .iter()
+        .map(|event| event.get_str("operationType").unwrap().to_owned())
+        .collect();
+    assert_eq!(operations, ["drop", "invalidate"]);
+    assert!(changes.is_over());
+    // There is nothing to wait for.
+    assert_eq!(changes.next(Duration::MAX).unwrap(), None);
+    let watch = Watch {
+        from: WatchFrom::After(changes.resume_token()),
+        ..watching("c")
+    };
+    assert_eq!(
+        told(&rest(&mut database.watch(&watch).unwrap())),
+        [("insert", 2)]
+    );
+}
+
+#[test]
 fn what_changes_nothing_is_no_event_and_a_replacement_always_is() {
     let database = Database::memory();
     let mut changes = database.watch(&Watch::default()).unwrap();
@@ -507,6 +532,7 @@ fn filters_see_the_whole_event() {
             &Delete {
                 filter: rawdoc! { "_id": 1 },
                 multi: false,
+                ..Delete::default()
             },
         )
         .unwrap();
@@ -546,6 +572,7 @@ fn a_lookup_finds_the_document_as_it_is_now() {
             &Delete {
                 filter: rawdoc! { "_id": 2 },
                 multi: false,
+                ..Delete::default()
             },
         )
         .unwrap();
@@ -593,7 +620,7 @@ fn a_token_leads_on_exactly_behind_its_event_in_another_process_too() {
     assert_eq!(resumed(&second), [3, 4]);
     assert_eq!(resumed(&end), [4]);
     let mut now = database.watch(&Watch::default()).unwrap();
-    assert_eq!(resumed(&now.resume_token()), []);
+    assert_eq!(resumed(&now.resume_token()), Vec::<i32>::new());
     insert(&database, [5]);
     assert_eq!(told(&rest(&mut now)), [("insert", 5)]);
 }
