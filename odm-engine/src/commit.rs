@@ -29,9 +29,9 @@ pub(crate) use log::Log;
 /// The version of the layout of the store that this engine writes.
 const FORMAT_VERSION: u32 = 2;
 
-/// The version before there was a change log. A store of that version is one of this version without a log; it keeps its
-/// version until it gets one, so that an older engine can open it until then.
-const FORMAT_WITHOUT_LOG: u32 = 1;
+/// The oldest version of the layout that this engine reads. It takes such a file over as it is: what
+/// the old layout does not have, it does not use there.
+const OLDEST_VERSION: u32 = 1;
 
 /// The one place where a database changes.
 pub(crate) struct Committer {
@@ -245,17 +245,20 @@ impl Committer {
 }
 
 fn check_format(store: &dyn Store) -> Result<()> {
-    let view = View::new(store.snapshot()?, Changes::new());
-    let Some(version) = view.get(&key::format())? else {
-        let mut view = view;
+    let mut view = View::new(store.snapshot()?, Changes::new());
+    let mut write_version = || {
         view.put(key::format(), FORMAT_VERSION.to_be_bytes());
-        return store.commit(view.changes());
+        store.commit(view.changes())
+    };
+    let Some(version) = store.snapshot()?.get(&key::format())? else {
+        return write_version();
     };
     let version = version
         .first_chunk()
         .map(|bytes| u32::from_be_bytes(*bytes));
     match version {
-        Some(FORMAT_VERSION | FORMAT_WITHOUT_LOG) => Ok(()),
+        Some(FORMAT_VERSION) => Ok(()),
+        Some(OLDEST_VERSION..FORMAT_VERSION) => write_version(),
         Some(newer) if newer > FORMAT_VERSION => {
             let message = format!(
                 "the database has format {newer} and this version of the engine knows formats up \

@@ -1,11 +1,10 @@
 use std::sync::Arc;
 
 use super::conflicts::{Conflicts, TransactionId};
-use super::{ChangeLog, FORMAT_VERSION, Log};
+use super::{ChangeLog, Log};
 use crate::catalog::Catalog;
 use crate::change::Event;
 use crate::error::{Error, Result};
-use crate::key;
 use crate::store::{Changes, Snapshot, View};
 
 /// The state that the next write starts from: durable or on its way there.
@@ -82,9 +81,7 @@ impl Stage {
             return Ok(self.added);
         };
         let mut log = self.log.clone();
-        let mut changes = log.configure(&self.view, keep)?;
-        let version: Arc<[u8]> = Arc::from(FORMAT_VERSION.to_be_bytes());
-        changes.insert(key::format().into(), Some(version));
+        let changes = log.configure(&self.view, keep)?;
         self.add_logged(changes, log)
     }
 
