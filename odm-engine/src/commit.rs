@@ -21,7 +21,7 @@ use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key;
 use crate::overlay::{Outcome, Overlay};
-use crate::store::{Changes, Snapshot, Store, View};
+use crate::store::{Changes, Store, View};
 
 pub use log::ChangeLog;
 pub(crate) use log::Log;

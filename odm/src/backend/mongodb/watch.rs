@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
+use ::mongodb::action::Action;
 use ::mongodb::{
     Database,
-    action::Action,
     bson::{Bson, Document, doc},
     change_stream::{ChangeStream, event::ResumeToken},
     options::FullDocumentType,
