@@ -6,19 +6,25 @@
 //! the others find their write done. One write that fails alone leaves no trace.
 
 mod conflicts;
+mod log;
 mod stage;
+mod watchers;
 
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use conflicts::TransactionId;
 use stage::Stage;
+use watchers::Watchers;
 
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key;
 use crate::overlay::{Outcome, Overlay};
 use crate::store::{Changes, Store, View};
+
+pub use log::ChangeLog;
+pub(crate) use log::Log;
 
 /// The version of the layout of the store that this engine writes.
 const FORMAT_VERSION: u32 = 2;
@@ -35,12 +41,16 @@ pub(crate) struct Committer {
     /// Held by the thread that commits to the store.
     leader: Mutex<()>,
     next_collection: Arc<AtomicU32>,
+    watchers: Watchers,
+    /// Set once the store has failed, for those who watch.
+    failure: OnceLock<Error>,
 }
 
 /// A durable state of the database.
 pub(crate) struct State {
     pub(crate) view: View,
     pub(crate) catalog: Catalog,
+    pub(crate) log: Log,
 }
 
 /// The state that a transaction reads, and its place among the others.
@@ -58,18 +68,22 @@ impl Committer {
         check_format(store.as_ref())?;
         let view = View::new(store.snapshot()?, Changes::new());
         let catalog = Catalog::load(&view)?;
+        let log = Log::load(&view)?;
         let last_collection = catalog.collections().map(|collection| collection.id).max();
         let next_collection = last_collection.map_or(0, |id| id.saturating_add(1));
         let state = Arc::new(State {
             view: view.clone(),
             catalog: catalog.clone(),
+            log: log.clone(),
         });
         Ok(Committer {
             store,
             published: RwLock::new(state),
-            stage: Mutex::new(Stage::new(view, catalog)),
+            stage: Mutex::new(Stage::new(view, catalog, log)),
             leader: Mutex::new(()),
             next_collection: Arc::new(AtomicU32::new(next_collection)),
+            watchers: Watchers::default(),
+            failure: OnceLock::new(),
         })
     }
 
@@ -83,17 +97,58 @@ impl Committer {
     pub(crate) fn write<T>(&self, operation: impl FnOnce(&mut Overlay) -> Result<T>) -> Result<T> {
         let (result, ticket) = {
             let mut stage = self.stage()?;
-            let mut overlay = self.overlay(stage.view(), stage.catalog().clone());
+            let catalog = stage.catalog().clone();
+            let mut overlay = self.overlay(stage.view(), catalog, stage.log());
             let result = operation(&mut overlay)?;
-            (result, stage.add(overlay.finish().changes)?)
+            let outcome = overlay.finish();
+            (result, stage.add(outcome.changes, &outcome.events)?)
         };
         self.make_durable(ticket)?;
         Ok(result)
     }
 
-    /// Changes on top of some state.
-    pub(crate) fn overlay(&self, base: &View, catalog: Catalog) -> Overlay {
-        Overlay::new(base, catalog, Arc::clone(&self.next_collection))
+    /// Changes on top of some state, with events if that keeps a log.
+    pub(crate) fn overlay(&self, base: &View, catalog: Catalog, log: &Log) -> Overlay {
+        let next_collection = Arc::clone(&self.next_collection);
+        Overlay::new(base, catalog, next_collection, log.settings().is_some())
+    }
+
+    /// Switches the change log on, changes what it keeps, or switches it off.
+    pub(crate) fn configure_log(&self, keep: Option<ChangeLog>) -> Result<()> {
+        self.change_log(|_| Some(keep))
+    }
+
+    /// Switches the change log on unless it is, and returns the last durable state.
+    pub(crate) fn with_log(&self) -> Result<Arc<State>> {
+        let state = self.state();
+        if state.log.settings().is_some() {
+            return Ok(state);
+        }
+        self.change_log(|kept| kept.is_none().then(|| Some(ChangeLog::default())))?;
+        Ok(self.state())
+    }
+
+    /// Gives the log the settings that `choose` makes of those it has, and returns once they are durable.
+    fn change_log(
+        &self,
+        choose: impl FnOnce(Option<ChangeLog>) -> Option<Option<ChangeLog>>,
+    ) -> Result<()> {
+        let ticket = {
+            let mut stage = self.stage()?;
+            let chosen = choose(stage.log().settings());
+            stage.configure_log(chosen)?
+        };
+        self.make_durable(ticket)
+    }
+
+    /// Those who wait for a commit.
+    pub(crate) fn watchers(&self) -> &Watchers {
+        &self.watchers
+    }
+
+    /// Why nothing will be committed any more, if that is so.
+    pub(crate) fn failure(&self) -> Option<&Error> {
+        self.failure.get()
     }
 
     /// Begins a transaction on the last durable state.
@@ -130,13 +185,20 @@ impl Committer {
             stage.conflicts().end(begun.id);
             checked?;
             stage.require_sound()?;
-            stage.add(outcome.changes)?
+            stage.add(outcome.changes, &outcome.events)?
         };
         self.make_durable(ticket)
     }
 
     /// Returns once everything up to `ticket` is durable, and leads if nobody else does.
     fn make_durable(&self, ticket: u64) -> Result<()> {
+        let result = self.lead(ticket);
+        // Without any lock, as this runs what others have written.
+        self.watchers.wake_all();
+        result
+    }
+
+    fn lead(&self, ticket: u64) -> Result<()> {
         let _leader = self.leader.lock().unwrap_or_else(PoisonError::into_inner);
         let batch = {
             let mut stage = self.stage()?;
@@ -152,6 +214,7 @@ impl Committer {
                 let state = State {
                     view: View::new(Arc::clone(&snapshot), Changes::new()),
                     catalog: batch.catalog,
+                    log: batch.log,
                 };
                 *self
                     .published
@@ -162,6 +225,8 @@ impl Committer {
             }
             Err(error) => {
                 stage.fail(error.clone());
+                // Nobody else sets it: a store that has failed is not committed to again.
+                let _set = self.failure.set(error.clone());
                 Err(error)
             }
         }

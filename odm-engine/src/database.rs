@@ -6,7 +6,7 @@ use std::time::Duration;
 use bson::DateTime;
 
 use crate::command::{DropIndexes, Explain, Find, collections, explain, indexes};
-use crate::commit::Committer;
+use crate::commit::{ChangeLog, Committer};
 use crate::error::Result;
 use crate::expiry::{self, Expiry};
 use crate::index::Index;
@@ -15,6 +15,7 @@ use crate::store::Store;
 use crate::store::memory::MemoryStore;
 use crate::store::redb::RedbStore;
 use crate::transaction::Transaction;
+use crate::watch::{ChangeStream, Watch};
 
 /// A database: collections of documents in one file, or in memory; reading and writing is that of a
 /// [`Session`].
@@ -172,6 +173,38 @@ impl Database {
     pub fn set_notablescan(&self, forbids: bool) {
         let state = self.committer().state();
         state.catalog.policy().set_forbids_scans(forbids);
+    }
+
+    /// Watches what is committed.
+    ///
+    /// What can be watched is what is in the database's [change log](Database::set_change_log). A database that keeps
+    /// none begins to with the first call of this, with the settings of [`ChangeLog::default`], and goes on from then
+    /// on, also after it was closed: so a stream can be resumed.
+    ///
+    /// # Errors
+    /// A filter that is not valid or not supported; a resume token that is none; history lost, if events behind the
+    /// place to start at are not in the log; I/O.
+    pub fn watch(&self, watch: &Watch) -> Result<ChangeStream> {
+        ChangeStream::open(self.committer(), watch)
+    }
+
+    /// How much of the past this database keeps for those who watch it; `None` if it keeps no log.
+    pub fn change_log(&self) -> Option<ChangeLog> {
+        self.committer().state().log.settings()
+    }
+
+    /// Switches the change log on, changes what it keeps, or with `None` switches it off, which forgets all events.
+    ///
+    /// Without a log writes cost less: in a build without optimisation a durable commit of one document took as long
+    /// (0.9 to 1.2 times) with a log as without, one of 500 documents 1.5 times, and 1.8 to 2.4 times once the log was
+    /// full and dropped as many old events as it took new ones. Streams that are open when it is switched off fail with [history
+    /// lost](crate::Error::is_history_lost), and a transaction that is open when it is switched on or off with a write
+    /// conflict, so that it is run again and logged whole.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn set_change_log(&self, keep: Option<ChangeLog>) -> Result<()> {
+        self.committer().configure_log(keep)
     }
 
     /// Sets how often a background thread deletes the documents that [expire](Index::expire_after);

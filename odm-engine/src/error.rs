@@ -33,6 +33,8 @@ pub enum ErrorKind {
     NotSupported,
     /// The input is not valid; the message says what is.
     BadValue,
+    /// The change log does not have what comes behind a resume token: read the documents again, and watch from then on.
+    HistoryLost,
     /// The file is open elsewhere: close it there, or share that `Database`.
     InUse,
     /// The file was not made by this engine: give another path.
@@ -99,6 +101,11 @@ impl Error {
     /// Whether the input was refused.
     pub fn is_bad_value(&self) -> bool {
         self.kind() == ErrorKind::BadValue
+    }
+
+    /// Whether the change log does not have what comes behind a resume token.
+    pub fn is_history_lost(&self) -> bool {
+        self.kind() == ErrorKind::HistoryLost
     }
 
     /// Whether the file is open elsewhere.
@@ -186,6 +193,30 @@ impl Error {
     pub(crate) fn transaction_over(code: i32, how: &str) -> Error {
         let message = format!("the transaction has been {how}; begin another one");
         Error::new(ErrorKind::TransactionOver, Some(code), message)
+    }
+
+    /// Events behind a place have been dropped, or all of them with the log.
+    pub(crate) fn history_lost(is_kept: bool) -> Error {
+        let why = if is_kept {
+            "it is older than what the log keeps (`Database::set_change_log` lets it keep more)"
+        } else {
+            "the log has been switched off since"
+        };
+        let code = code::CHANGE_STREAM_HISTORY_LOST;
+        Error::no_history(code, why)
+    }
+
+    /// A place is of no history of this database.
+    pub(crate) fn history_unknown(why: &str) -> Error {
+        Error::no_history(code::CHANGE_STREAM_FATAL_ERROR, why)
+    }
+
+    fn no_history(code: i32, why: &str) -> Error {
+        let message = format!(
+            "the change log does not go back to the place to resume at: {why}; read the documents \
+             again and watch from then on"
+        );
+        Error::new(ErrorKind::HistoryLost, Some(code), message)
     }
 
     pub(crate) fn damaged(what: impl fmt::Display) -> Error {

@@ -8,6 +8,8 @@
 //! | `03` | collection 4, index 4, key, record 8 | nothing: an entry of an index |
 //! | `04` | collection 4, index 4, key | record 8: an entry of a unique index |
 //! | `05` | collection 4, index 4, field 1 | nothing: the index has array elements in that field |
+//! | `06` | `changes` | what the change log keeps, BSON |
+//! | `07` | event 8 | its place and time, 24 bytes; the event, BSON |
 //!
 //! Numbers are unsigned and big-endian. A record is a document's number in order of insertion; the
 //! index of `_id` is the unique index 0. The `key` of an entry is one [encoded](value) value per field
@@ -25,6 +27,8 @@ const RECORD: u8 = 0x02;
 const ENTRY: u8 = 0x03;
 const UNIQUE_ENTRY: u8 = 0x04;
 const MULTIKEY: u8 = 0x05;
+const CHANGE_LOG: u8 = 0x06;
+const EVENT: u8 = 0x07;
 
 /// The number of a document within its collection, in order of insertion.
 pub(crate) type RecordId = u64;
@@ -103,12 +107,38 @@ pub(crate) fn trailing_record(key: &[u8]) -> Result<RecordId> {
         .ok_or_else(|| Error::damaged("a key is too short"))
 }
 
+/// The key of what the change log keeps.
+pub(crate) fn change_log() -> Vec<u8> {
+    let mut key = vec![CHANGE_LOG];
+    key.extend_from_slice(b"changes");
+    key
+}
+
+/// The key of an event of the change log.
+pub(crate) fn event(number: u64) -> Vec<u8> {
+    let mut key = events();
+    key.extend_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// What the keys of all events begin with.
+pub(crate) fn events() -> Vec<u8> {
+    vec![EVENT]
+}
+
+/// The number in the key of an event.
+pub(crate) fn event_number(key: &[u8]) -> Result<u64> {
+    key.last_chunk()
+        .map(|bytes| u64::from_be_bytes(*bytes))
+        .ok_or_else(|| Error::damaged("a key is too short"))
+}
+
 /// Whether two writers of this key exclude each other.
 ///
-/// The entries of indexes that are not unique follow from the documents, and a multikey mark is the
-/// same whoever sets it.
+/// The entries of indexes that are not unique follow from the documents, a multikey mark is the same
+/// whoever sets it, and events are numbered when they are committed.
 pub(crate) fn is_contended(key: &[u8]) -> bool {
-    !matches!(key.first(), Some(&ENTRY | &MULTIKEY))
+    !matches!(key.first(), Some(&ENTRY | &MULTIKEY | &EVENT))
 }
 
 fn index_prefix(kind: u8, collection: u32, index: u32) -> Vec<u8> {

@@ -24,6 +24,7 @@
 mod database;
 mod expiry;
 mod transaction;
+mod watch;
 
 mod session;
 
@@ -46,8 +47,10 @@ mod value;
 
 mod catalog;
 mod commit;
-mod document;
 mod overlay;
+
+mod change;
+mod document;
 
 mod index;
 mod key;
@@ -60,6 +63,7 @@ pub use command::{
     FindAndModifyReport, FindEach, InsertFailure, InsertReport, Modification, Stage, Update,
     UpdateReport,
 };
+pub use commit::ChangeLog;
 pub use cursor::Cursor;
 pub use database::Database;
 pub use direction::Direction;
@@ -67,3 +71,4 @@ pub use error::{DuplicateKey, Error, ErrorKind, Result};
 pub use index::Index;
 pub use session::Session;
 pub use transaction::Transaction;
+pub use watch::{ChangeStream, FullDocument, Watch, WatchFrom};

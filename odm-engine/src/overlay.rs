@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use bson::{RawDocument, RawDocumentBuf};
 
 use crate::catalog::{Catalog, Collection, check_name};
+use crate::change::{Event, Modified};
 use crate::direction::Direction;
 use crate::document;
 use crate::error::{Error, Result, code};
@@ -24,6 +25,8 @@ pub(crate) struct Overlay {
     catalog: Catalog,
     next_collection: Arc<AtomicU32>,
     written: BTreeSet<String>,
+    /// None where no log is kept.
+    events: Option<Vec<Event>>,
 }
 
 /// What an overlay leaves behind.
@@ -31,15 +34,23 @@ pub(crate) struct Outcome {
     pub(crate) changes: Changes,
     /// The collections whose definitions the changes rely on.
     pub(crate) written: BTreeSet<String>,
+    /// What happened, in order, if a log is kept.
+    pub(crate) events: Vec<Event>,
 }
 
 impl Overlay {
-    pub(crate) fn new(base: &View, catalog: Catalog, next_collection: Arc<AtomicU32>) -> Overlay {
+    pub(crate) fn new(
+        base: &View,
+        catalog: Catalog,
+        next_collection: Arc<AtomicU32>,
+        is_logged: bool,
+    ) -> Overlay {
         Overlay {
             view: base.layer(),
             catalog,
             next_collection,
             written: BTreeSet::new(),
+            events: is_logged.then(Vec::new),
         }
     }
 
@@ -47,6 +58,7 @@ impl Overlay {
         Outcome {
             changes: self.view.changes().clone(),
             written: self.written,
+            events: self.events.unwrap_or_default(),
         }
     }
 
@@ -90,10 +102,10 @@ impl Overlay {
         let bytes = document.as_bytes();
         self.view.put(key::record(collection.id, record), bytes);
         self.touch(collection);
-        Ok(())
+        self.log(|| Event::insert(&collection.name, document))
     }
 
-    /// Replaces a document by one with the same `_id`.
+    /// Puts a document in the place of one with the same `_id`.
     ///
     /// # Errors
     /// Duplicate key; too large a document; what [`keys_of`] refuses.
@@ -102,10 +114,13 @@ impl Overlay {
         collection: &Collection,
         record: RecordId,
         old: &RawDocument,
-        new: &RawDocument,
+        modified: &Modified,
     ) -> Result<()> {
+        let new = &*modified.document;
+        let event = || Event::modify(&collection.name, old, modified);
         if old.as_bytes() == new.as_bytes() {
-            return Ok(());
+            // As on MongoDB, what counts as modified is told, be it the same.
+            return self.log(event);
         }
         document::check_size(new, code::UPDATE_TOO_LARGE)?;
         let mut entries = Vec::with_capacity(collection.indexes.len());
@@ -133,7 +148,7 @@ impl Overlay {
         let bytes = new.as_bytes();
         self.view.put(key::record(collection.id, record), bytes);
         self.touch(collection);
-        Ok(())
+        self.log(event)
     }
 
     pub(crate) fn remove(
@@ -149,7 +164,7 @@ impl Overlay {
         }
         self.view.remove(key::record(collection.id, record));
         self.touch(collection);
-        Ok(())
+        self.log(|| Event::delete(&collection.name, document))
     }
 
     /// Adds an index with entries for the documents that are there.
@@ -217,7 +232,7 @@ impl Overlay {
         self.view.remove(key::catalog(&collection.name));
         self.catalog.remove(&collection.name);
         self.touch(collection);
-        Ok(())
+        self.log(|| Event::drop(&collection.name))
     }
 
     fn define(&mut self, collection: &Arc<Collection>) {
@@ -226,6 +241,13 @@ impl Overlay {
             .put(key::catalog(&collection.name), definition.as_bytes());
         self.catalog.insert(Arc::clone(collection));
         self.touch(collection);
+    }
+
+    fn log(&mut self, event: impl FnOnce() -> Result<Event>) -> Result<()> {
+        if let Some(events) = &mut self.events {
+            events.push(event()?);
+        }
+        Ok(())
     }
 
     /// Removes every key that begins with `prefix`.

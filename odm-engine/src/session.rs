@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bson::{RawBson, RawDocument, RawDocumentBuf};
 
 use crate::catalog::Catalog;
+use crate::change::Event;
 use crate::command::{
     Aggregate, Count, Delete, DeleteReport, Find, FindAndModify, FindAndModifyReport, FindEach,
     InsertReport, Reading, Update, UpdateReport, aggregate, collections, count, delete, distinct,
@@ -66,6 +67,7 @@ struct Open {
     view: View,
     catalog: Catalog,
     written: BTreeSet<String>,
+    events: Vec<Event>,
 }
 
 impl Session {
@@ -225,6 +227,7 @@ impl Session {
             catalog: begun.state.catalog.clone(),
             begun,
             written: BTreeSet::new(),
+            events: Vec::new(),
         };
         Ok(Session {
             committer,
@@ -284,6 +287,7 @@ impl Session {
         let outcome = Outcome {
             changes: open.view.changes().clone(),
             written: open.written,
+            events: open.events,
         };
         self.committer.commit(&open.begun, outcome)?;
         if let Some(mut standing) = self.standing() {
@@ -324,13 +328,15 @@ impl Open {
         committer: &Committer,
         write: impl FnOnce(&mut Overlay) -> Result<T>,
     ) -> Result<T> {
-        let mut overlay = committer.overlay(&self.view, self.catalog.clone());
+        let log = &self.begun.state.log;
+        let mut overlay = committer.overlay(&self.view, self.catalog.clone(), log);
         let result = write(&mut overlay)?;
         let outcome = overlay.finish();
         committer.claim(&self.begun, &outcome.changes)?;
         self.view.apply(&outcome.changes);
         self.catalog.apply(&self.view, &outcome.changes)?;
         self.written.extend(outcome.written);
+        self.events.extend(outcome.events);
         Ok(result)
     }
 }
@@ -353,7 +359,7 @@ impl Standing {
 }
 
 impl State {
-    fn reading(&self) -> Reading<'_> {
+    pub(crate) fn reading(&self) -> Reading<'_> {
         Reading {
             view: &self.view,
             catalog: &self.catalog,

@@ -9,6 +9,7 @@ mod add_to_set;
 mod arithmetic;
 mod array_filter;
 mod bit;
+mod changed;
 mod current_date;
 mod min_max;
 mod node;
@@ -32,6 +33,7 @@ use bson::oid::ObjectId;
 use bson::raw::cstr;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
+use crate::change::{How, Modified};
 use crate::expression::Environment;
 use crate::filter::Filter;
 use crate::{Error, Result, value};
@@ -108,21 +110,28 @@ impl Update {
         &self,
         document: &RawDocument,
         filter: &Filter,
-    ) -> Result<Option<RawDocumentBuf>> {
-        let changed = match &self.0 {
+    ) -> Result<Option<Modified>> {
+        let modified = match &self.0 {
             Kind::Operators(operations) => {
                 let mut root = Node::document(document);
-                if !operations.apply(document, filter, &mut root, false)? {
+                let places = operations.apply(document, filter, &mut root, false)?;
+                if places.is_empty() {
                     return Ok(None);
                 }
                 let changed = root.into_document();
                 check_id_untouched(document, &changed)?;
-                changed
+                Modified {
+                    document: changed,
+                    how: How::Update(places),
+                }
             }
             Kind::Replacement(replacement) => {
                 let changed = replacement.apply(document)?;
                 check_id_unchanged(document, &changed)?;
-                changed
+                Modified {
+                    document: changed,
+                    how: How::Replacement,
+                }
             }
             Kind::Pipeline(transforms) => {
                 let changed = transforms.apply(document)?;
@@ -131,11 +140,15 @@ impl Update {
                 }
                 let changed = with_id_of(&changed, document);
                 check_id_unchanged(document, &changed)?;
-                changed
+                // MongoDB tells such a change by its fields where that takes less room.
+                Modified {
+                    document: changed,
+                    how: How::Replacement,
+                }
             }
         };
-        value::check(&changed)?;
-        Ok(Some(changed))
+        value::check(&modified.document)?;
+        Ok(Some(modified))
     }
 
     /// The document to insert where `filter` has found none: the filter's equalities, changed by
@@ -259,14 +272,19 @@ pub(super) mod tests {
     ) -> Result<RawDocumentBuf> {
         let filter = Filter::parse(&RawDocumentBuf::new())?;
         let changed = Update::parse(&update, &[])?.apply(&document, &filter)?;
-        Ok(changed.unwrap_or(document))
+        Ok(changed.map_or(document, |modified| modified.document))
     }
 
     #[test]
     fn what_changes_nothing_says_so() {
         let filter = Filter::parse(&rawdoc! {}).unwrap();
         let update = Update::parse(&rawdoc! { "$set": { "a": 1 } }, &[]).unwrap();
-        assert_eq!(update.apply(&rawdoc! { "a": 1 }, &filter).unwrap(), None);
+        assert!(
+            update
+                .apply(&rawdoc! { "a": 1 }, &filter)
+                .unwrap()
+                .is_none()
+        );
         assert!(
             update
                 .apply(&rawdoc! { "a": 2 }, &filter)
@@ -327,6 +345,7 @@ pub(super) mod tests {
                 .apply(&document, &filter)
                 .unwrap()
                 .unwrap()
+                .document
         };
         assert_eq!(
             run(rawdoc! { "$set": { "a.$": 0 } }, &[]),

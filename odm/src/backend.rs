@@ -34,8 +34,16 @@
 //! In a transaction every error ends the transaction, and nothing of it is kept; after one of kind
 //! [`Conflict`](ErrorKind::Conflict) it may be tried again from its beginning.
 //!
+//! **Changes.** A [watch](Backend::watch) gives every write that was committed from its start on, once and in the order of
+//! the commits; the writes of one transaction next to each other. What it gives is durable. Events have MongoDB's form:
+//! `_id` (a resume token), `operationType`, `clusterTime`, `wallTime`, `ns.coll`, `documentKey`, and depending on the
+//! operation `fullDocument` and `updateDescription`; further fields differ between backends. A watch that starts behind a
+//! token misses nothing and repeats nothing, also in another process; if the backend has forgotten what was behind the
+//! token, that is an error of kind [`HistoryLost`](ErrorKind::HistoryLost), from the watch or from its first batch.
+//!
 //! **Dropped futures.** Dropping the future of a write leaves it either undone or done, never half of one document; the
-//! write may still happen after the drop. Dropping a [`Transaction`] aborts it.
+//! write may still happen after the drop. Dropping a [`Transaction`] aborts it. Dropping the wait for a batch of a cursor
+//! loses nothing: the next call goes on.
 
 #[cfg(feature = "engine")]
 mod engine;
@@ -62,7 +70,7 @@ use bson::{RawBson, RawDocumentBuf};
 use crate::{Error, ErrorKind, Result};
 use operation::{
     Aggregate, Count, Delete, Deleted, Distinct, Find, FindAndModify, FindEach, Index, Insert,
-    Update, Updated,
+    Update, Updated, Watch,
 };
 
 /// A boxed future that can be sent to another thread: what makes the traits here object-safe.
@@ -146,6 +154,37 @@ pub trait Backend: Executor {
     /// Begins a transaction, or fails with kind [`Unsupported`](ErrorKind::Unsupported) where
     /// [`Capabilities::transactions`] is false.
     fn begin(&self) -> BoxFuture<'_, Result<Arc<dyn Transaction>>>;
+
+    /// Follows what is committed, or fails with kind [`Unsupported`](ErrorKind::Unsupported) where
+    /// [`Capabilities::change_streams`] is false.
+    ///
+    /// The order of two calls counts: a write that begins when this has returned is in what it gives.
+    ///
+    /// ```
+    /// use odm::backend::{Backend, operation::{Watch, WatchFrom}};
+    /// # async fn example(
+    /// #     backend: &dyn Backend,
+    /// #     saved: bson::RawDocumentBuf,
+    /// #     handle: impl Fn(&bson::RawDocument),
+    /// #     save: impl Fn(bson::RawDocumentBuf),
+    /// # ) -> odm::Result<()> {
+    /// let mut changes = backend
+    ///     .watch(Watch { from: WatchFrom::After(saved), ..Watch::collection("orders") })
+    ///     .await?;
+    /// loop {
+    ///     let events = changes.next_batch().await?;
+    ///     if events.is_empty() {
+    ///         break; // What was watched has been dropped.
+    ///     }
+    ///     for event in &events {
+    ///         handle(event);
+    ///     }
+    ///     save(changes.resume_token());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn watch(&self, watch: Watch) -> BoxFuture<'_, Result<Box<dyn ChangeCursor>>>;
 }
 
 /// Reads and writes that take effect together, on a snapshot of the database, when committed.
@@ -167,6 +206,19 @@ pub trait Cursor: Send {
     fn next_batch(&mut self) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>>;
 }
 
+/// What has been committed since the start of a watch, in batches of events.
+///
+/// [`next_batch`](Cursor::next_batch) waits until there is an event. The end comes behind an event `invalidate`, when the
+/// collection or database that is watched has been dropped.
+pub trait ChangeCursor: Cursor {
+    /// Where this is in the history of the database, for [`WatchFrom::After`](operation::WatchFrom::After): behind the last
+    /// event that it has given, and behind later ones that the filter did not want.
+    ///
+    /// A watch without any events to give comes forward only while it is waited for. Tokens are of one backend, and may be
+    /// kept for as long as that remembers their events.
+    fn resume_token(&self) -> RawDocumentBuf;
+}
+
 /// What a backend can do beyond the operations that every backend has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -174,13 +226,27 @@ pub struct Capabilities {
     /// Whether several documents can be written atomically: the engine and MongoDB replica sets can, a standalone
     /// MongoDB server cannot.
     pub transactions: bool,
+    /// Whether what is committed can be watched: again the engine and MongoDB replica sets can.
+    pub change_streams: bool,
 }
 
 impl Capabilities {
-    /// With transactions or without.
+    /// With transactions or without, and without anything else.
     #[must_use]
     pub fn new(transactions: bool) -> Self {
-        Self { transactions }
+        Self {
+            transactions,
+            change_streams: false,
+        }
+    }
+
+    /// With change streams or without.
+    #[must_use]
+    pub fn with_change_streams(self, change_streams: bool) -> Self {
+        Self {
+            change_streams,
+            ..self
+        }
     }
 }
 

@@ -66,6 +66,8 @@ pub enum ErrorKind {
     InUse,
     /// The files are not a database of this engine, are damaged, or are of a newer version.
     Damaged,
+    /// The changes behind a resume token are not known any more: read the documents again, and watch from then on.
+    HistoryLost,
     /// The transaction was committed or aborted before.
     TransactionOver,
     /// Reading or writing files failed.
@@ -140,6 +142,12 @@ impl Error {
     #[must_use]
     pub fn is_unsupported(&self) -> bool {
         self.kind() == ErrorKind::Unsupported
+    }
+
+    /// Whether the changes behind a resume token are not known any more: read the documents again, and watch from then on.
+    #[must_use]
+    pub fn is_history_lost(&self) -> bool {
+        self.kind() == ErrorKind::HistoryLost
     }
 
     /// The model that the operation was about.

@@ -13,6 +13,21 @@ macro_rules! for_every_test {
     ($run:ident $($context:tt)*) => {
         $run! { $($context)*
             backend {
+                changes: [
+                    a_collection_or_the_whole_database,
+                    a_dropped_watch_disturbs_nobody,
+                    a_filter_chooses_events,
+                    a_lookup_gives_the_document_of_now,
+                    a_time_leads_to_its_events,
+                    a_token_leads_on_behind_its_event,
+                    a_transaction_is_told_when_it_commits,
+                    dropping_a_collection_ends_its_watch,
+                    dropping_a_wait_loses_nothing,
+                    every_write_is_told,
+                    many_watchers_see_the_same,
+                    what_is_no_token_is_refused,
+                    wrappers_pass_it_on,
+                ]
                 collection: [
                     a_name_that_is_none_is_refused,
                     a_snapshot_outlives_the_collection,

@@ -177,7 +177,10 @@ fn change(
     if let Some(new) = &new {
         overlay.replace(&collection, found.record, old, new)?;
     }
-    let shown = new.as_deref().filter(|_| return_new).unwrap_or(old);
+    let shown = match &new {
+        Some(new) if return_new => &*new.document,
+        _ => old,
+    };
     Ok(Some(FindAndModifyReport {
         document: Some(query.project(shown)?),
         matched: true,

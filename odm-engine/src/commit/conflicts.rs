@@ -71,7 +71,8 @@ impl Conflicts {
         Ok(())
     }
 
-    /// Checks that nobody has changed what a transaction changes, nor the collections it wrote to.
+    /// Checks that nobody has changed what a transaction changes, nor the collections it wrote to, nor
+    /// whether there is a log of what it does.
     pub(super) fn check(&self, id: TransactionId, outcome: &Outcome) -> Result<()> {
         let Some(open) = self.open.get(&id) else {
             return Err(Error::write_conflict());
@@ -81,7 +82,8 @@ impl Conflicts {
                 .get(key)
                 .is_some_and(|write| *write > open.sees)
         };
-        let mut definitions = outcome.written.iter().map(|name| key::catalog(name));
+        let definitions = outcome.written.iter().map(|name| key::catalog(name));
+        let mut definitions = definitions.chain([key::change_log()]);
         let mut keys = outcome.changes.keys();
         if keys.any(|key| changed_since(key)) || definitions.any(|key| changed_since(&key)) {
             return Err(Error::write_conflict());

@@ -1,7 +1,9 @@
 use std::sync::Arc;
 
 use super::conflicts::{Conflicts, TransactionId};
+use super::{ChangeLog, Log};
 use crate::catalog::Catalog;
+use crate::change::Event;
 use crate::error::{Error, Result};
 use crate::store::{Changes, Snapshot, View};
 
@@ -10,6 +12,7 @@ pub(super) struct Stage {
     /// The last durable snapshot, with everything since on top.
     view: View,
     catalog: Catalog,
+    log: Log,
     /// What no leader has taken yet.
     gathered: Changes,
     conflicts: Conflicts,
@@ -24,14 +27,16 @@ pub(super) struct Stage {
 pub(super) struct Batch {
     pub(super) changes: Changes,
     pub(super) catalog: Catalog,
+    pub(super) log: Log,
     pub(super) ticket: u64,
 }
 
 impl Stage {
-    pub(super) fn new(view: View, catalog: Catalog) -> Stage {
+    pub(super) fn new(view: View, catalog: Catalog, log: Log) -> Stage {
         Stage {
             view,
             catalog,
+            log,
             gathered: Changes::new(),
             conflicts: Conflicts::default(),
             added: 0,
@@ -48,6 +53,10 @@ impl Stage {
         &self.catalog
     }
 
+    pub(super) fn log(&self) -> &Log {
+        &self.log
+    }
+
     pub(super) fn conflicts(&mut self) -> &mut Conflicts {
         &mut self.conflicts
     }
@@ -59,8 +68,24 @@ impl Stage {
             .begin(self.durable, self.added, self.view.changes())
     }
 
-    /// Adds the changes of one write; the result is what to wait for.
-    pub(super) fn add(&mut self, changes: Changes) -> Result<u64> {
+    /// Adds the changes of one write, with its events; the result is what to wait for.
+    pub(super) fn add(&mut self, mut changes: Changes, events: &[Event]) -> Result<u64> {
+        let mut log = self.log.clone();
+        log.add(&self.view, &mut changes, events)?;
+        self.add_logged(changes, log)
+    }
+
+    /// Gives the log other settings, if they are chosen; the result is what to wait for.
+    pub(super) fn configure_log(&mut self, chosen: Option<Option<ChangeLog>>) -> Result<u64> {
+        let Some(keep) = chosen else {
+            return Ok(self.added);
+        };
+        let mut log = self.log.clone();
+        let changes = log.configure(&self.view, keep)?;
+        self.add_logged(changes, log)
+    }
+
+    fn add_logged(&mut self, changes: Changes, log: Log) -> Result<u64> {
         if changes.is_empty() {
             return Ok(self.added);
         }
@@ -68,6 +93,7 @@ impl Stage {
         view.apply(&changes);
         self.catalog.apply(&view, &changes)?;
         self.view = view;
+        self.log = log;
         self.added += 1;
         self.conflicts.record(&changes, self.added);
         if self.gathered.is_empty() {
@@ -87,6 +113,7 @@ impl Stage {
         Batch {
             changes: std::mem::take(&mut self.gathered),
             catalog: self.catalog.clone(),
+            log: self.log.clone(),
             ticket: self.added,
         }
     }

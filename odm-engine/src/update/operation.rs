@@ -5,10 +5,12 @@ use std::fmt;
 use bson::{RawBson, RawDocument};
 
 use super::array_filter::ArrayFilters;
+use super::changed::{Changed, Fans, places};
 use super::node::{Edit, Node, Outcome};
 use super::rename;
 use super::set::Set;
-use super::target::{Name, Target, dotted};
+use super::target::{Name, Target, dotted, length_at};
+use crate::change::Place;
 use crate::filter::Filter;
 use crate::path::Path;
 use crate::{Error, Result, value};
@@ -48,6 +50,11 @@ pub(super) trait Operator: fmt::Debug + Send + Sync {
 
     /// The value to start with where there is none. `None` leaves it missing.
     fn missing(&self) -> Result<Option<RawBson>>;
+
+    /// Whether all that this does to an array of that length is to add elements at its end.
+    fn appends_to(&self, _length: &dyn Fn() -> usize) -> bool {
+        false
+    }
 
     /// Whether it can do no more than take elements out of an array.
     fn only_removes(&self) -> bool {
@@ -119,15 +126,16 @@ impl Operations {
     }
 
     /// Runs the operations on a document that `filter` has found, whose tree is `root`. Returns
-    /// whether anything counts as modified.
+    /// the places that count as modified.
     pub(super) fn apply(
         &self,
         document: &RawDocument,
         filter: &Filter,
         root: &mut Node<'_>,
         inserting: bool,
-    ) -> Result<bool> {
+    ) -> Result<Vec<Place>> {
         let mut position = None;
+        let mut fans = Fans::default();
         let mut matched = || match position {
             Some(known) => Ok(known),
             None => Ok(*position.insert(filter.position(document)?)),
@@ -138,9 +146,10 @@ impl Operations {
             .iter()
             .filter(|operation| inserting || !operation.on_insert)
         {
-            let paths = operation
-                .target
-                .resolve(document, &mut matched, &self.array_filters)?;
+            let paths =
+                operation
+                    .target
+                    .resolve(document, &mut matched, &self.array_filters, &mut fans)?;
             resolved.extend(paths.into_iter().map(|path| (path, &operation.action)));
         }
         resolved.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -152,16 +161,18 @@ impl Operations {
                 return Err(Error::server(40, message));
             }
         }
-        let mut modified = false;
-        for (path, action) in &resolved {
-            let changed = action.run(path, document, root)?;
-            // As on MongoDB, an upsert may insert what an update may not.
-            if changed && !inserting {
-                action.refuse_dollar(path, document)?;
+        let mut changed = Vec::with_capacity(resolved.len());
+        for (path, action) in resolved {
+            if action.run(&path, document, root)? {
+                // As on MongoDB, an upsert may insert what an update may not.
+                if !inserting {
+                    action.refuse_dollar(&path, document)?;
+                }
+                let appended = action.appends(&path, document);
+                changed.push(Changed { path, appended });
             }
-            modified |= changed;
         }
-        Ok(modified)
+        Ok(places(&changed, &fans))
     }
 
     fn push(&mut self, path: &str, action: Action, on_insert: bool) -> Result<()> {
@@ -225,6 +236,14 @@ impl Action {
                 Some(_) => root.edit(path, &Remove),
                 None => Ok(false),
             },
+        }
+    }
+
+    /// Whether all that this does is to add elements to the array that `before` has there.
+    fn appends(&self, path: &[Name], before: &RawDocument) -> bool {
+        match self {
+            Action::Change(operator) => operator.appends_to(&|| length_at(before, path)),
+            Action::Remove | Action::MoveFrom(_) | Action::MoveAway(_) => false,
         }
     }
 }

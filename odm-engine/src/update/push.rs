@@ -128,6 +128,20 @@ impl Operator for Push {
             .for_each(|item| item.with(|item| array.push(item)));
         Ok(Some(RawBson::Array(array)))
     }
+
+    fn appends_to(&self, length: &dyn Fn() -> usize) -> bool {
+        if self.sort.is_some() {
+            return false;
+        }
+        let length = length();
+        // MongoDB calls neither the first elements of an array appended, nor those at a position that exists.
+        let is_behind = |position| usize::try_from(position).is_ok_and(|at| at > length);
+        let uncut = |keep: i64| {
+            usize::try_from(keep.unsigned_abs())
+                .is_ok_and(|keep| keep >= length + self.values.len())
+        };
+        length > 0 && self.position.is_none_or(is_behind) && self.slice.is_none_or(uncut)
+    }
 }
 
 impl Order {

@@ -6,6 +6,7 @@ use bson::raw::CString;
 use bson::{RawBsonRef, RawDocument};
 
 use super::array_filter::ArrayFilters;
+use super::changed::Fans;
 use crate::{Error, Result, value};
 
 /// A path as an update writes it.
@@ -90,7 +91,7 @@ impl Target {
 
     /// The paths that this one stands for in a document.
     ///
-    /// `matched` is the position that `$` stands for.
+    /// `matched` is the position that `$` stands for; `fans` learns what `$[]` and `$[name]` do.
     ///
     /// # Errors
     /// `$` without a position, and `$[]` or `$[name]` on what is not an array (code 2).
@@ -99,6 +100,7 @@ impl Target {
         document: &RawDocument,
         matched: &mut dyn FnMut() -> Result<Option<usize>>,
         filters: &ArrayFilters,
+        fans: &mut Fans,
     ) -> Result<Vec<Vec<Name>>> {
         // Each path found so far, with the value it leads to.
         let mut paths = vec![(Vec::new(), Some(RawBsonRef::Document(document)))];
@@ -131,6 +133,7 @@ impl Target {
                                 _ => true,
                             };
                             if chosen {
+                                fans.add(&path, index);
                                 push(Name::position(index), Some(item));
                             }
                         }
@@ -236,6 +239,14 @@ impl PartialOrd for Name {
 /// Writes a resolved path with its dots.
 pub(super) fn dotted(path: &[Name]) -> String {
     path.iter().map(Name::as_str).collect::<Vec<_>>().join(".")
+}
+
+/// How many elements the array at a path has; none if there is no array.
+pub(super) fn length_at(document: &RawDocument, path: &[Name]) -> usize {
+    let start = RawBsonRef::Document(document);
+    let value = path.iter().try_fold(start, child);
+    let array = value.and_then(|value| value.as_array());
+    array.map_or(0, |array| value::items(array).count())
 }
 
 fn child<'d>(value: RawBsonRef<'d>, name: &Name) -> Option<RawBsonRef<'d>> {

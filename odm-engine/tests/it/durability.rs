@@ -1,9 +1,12 @@
+use std::collections::BTreeSet;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
-use bson::rawdoc;
-use odm_engine::{Count, Database, Direction, Index};
+use bson::{RawDocumentBuf, rawdoc};
+use odm_engine::{ChangeLog, ChangeStream, Count, Database, Direction, Index, Watch, WatchFrom};
+use redb::ReadableDatabase;
 
 use crate::all;
 
@@ -96,6 +99,219 @@ fn what_was_acknowledged_survives_the_death_of_the_process() {
     assert!(!died.success());
     let database = Database::open(&path).unwrap();
     assert_eq!(all(&database, "c"), [rawdoc! { "_id": 1 }]);
+}
+
+/// Does nothing by itself; see [`events_and_documents_survive_together`].
+#[test]
+fn child_is_watched_and_killed() {
+    let Some(path) = std::env::var_os(CHILD) else {
+        return;
+    };
+    let database = Database::open(path).unwrap();
+    std::thread::scope(|scope| {
+        for writer in 0..4 {
+            let database = &database;
+            scope.spawn(move || {
+                for n in 0.. {
+                    let id = writer * 1_000_000 + n;
+                    let transaction = database.begin().unwrap();
+                    for collection in ["c", "d"] {
+                        let documents = vec![rawdoc! { "_id": id }];
+                        let report = transaction.insert(collection, documents).unwrap();
+                        report.all().unwrap();
+                    }
+                    transaction.commit().unwrap();
+                    println!("acknowledged {id}");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn events_and_documents_survive_together() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data.odm");
+    let mut from = {
+        let database = Database::open(&path).unwrap();
+        database.insert("c", vec![]).unwrap().all().unwrap();
+        database.insert("d", vec![]).unwrap().all().unwrap();
+        database.watch(&Watch::default()).unwrap().resume_token()
+    };
+    let mut told: BTreeSet<(String, i32)> = BTreeSet::new();
+    for round in 1..=3 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "durability::child_is_watched_and_killed"])
+            .arg("--nocapture")
+            .env(CHILD, &path)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let id = |line: String| {
+            let (_, id) = line.split_once("acknowledged ")?;
+            id.parse::<i32>().ok()
+        };
+        let mut acknowledged = Vec::new();
+        while acknowledged.len() < 20 * round {
+            acknowledged.extend(lines.next().unwrap().map(id).unwrap());
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        acknowledged.extend(lines.filter_map(|line| id(line.ok()?)));
+
+        let database = Database::open(&path).unwrap();
+        let watch = Watch {
+            from: WatchFrom::After(from),
+            ..Watch::default()
+        };
+        let mut changes = database.watch(&watch).unwrap();
+        for event in events(&mut changes) {
+            assert_eq!(event.get_str("operationType").unwrap(), "insert");
+            let collection = event.get_document("ns").unwrap().get_str("coll").unwrap();
+            let id = event.get_document("documentKey").unwrap();
+            let is_new = told.insert((collection.to_owned(), id.get_i32("_id").unwrap()));
+            assert!(is_new, "{event:?}");
+        }
+        let mut stored = BTreeSet::new();
+        for collection in ["c", "d"] {
+            let ids = all(&database, collection);
+            let ids = ids.iter().map(|document| document.get_i32("_id").unwrap());
+            stored.extend(ids.map(|id| (collection.to_owned(), id)));
+        }
+        assert_eq!(told, stored);
+        for id in acknowledged {
+            assert!(told.contains(&("c".to_owned(), id)), "{id}");
+        }
+        // The next round begins with other ids.
+        for collection in ["c", "d"] {
+            let delete = odm_engine::Delete {
+                multi: true,
+                ..odm_engine::Delete::default()
+            };
+            database.delete(collection, &delete).unwrap();
+        }
+        let deletes = events(&mut changes);
+        assert_eq!(deletes.len(), stored.len());
+        from = changes.resume_token();
+        told.clear();
+    }
+}
+
+fn events(changes: &mut ChangeStream) -> Vec<RawDocumentBuf> {
+    std::iter::from_fn(|| changes.try_next().unwrap()).collect()
+}
+
+/// The engine's table and the key of its version, as the format's description has them.
+const TABLE: redb::TableDefinition<'_, &[u8], &[u8]> = redb::TableDefinition::new("odm-engine");
+const FORMAT: &[u8] = b"\x00format";
+
+fn format(path: &Path) -> Vec<u8> {
+    let file = redb::Database::open(path).unwrap();
+    let table = file.begin_read().unwrap().open_table(TABLE).unwrap();
+    let version = table.get(FORMAT).unwrap().unwrap();
+    version.value().to_vec()
+}
+
+fn set_format(path: &Path, version: u32) {
+    let file = redb::Database::open(path).unwrap();
+    let write = file.begin_write().unwrap();
+    let mut table = write.open_table(TABLE).unwrap();
+    table
+        .insert(FORMAT, version.to_be_bytes().as_slice())
+        .unwrap();
+    drop(table);
+    write.commit().unwrap();
+}
+
+/// Version 1 is version 2 without a change log.
+#[test]
+fn a_file_of_the_version_before_is_taken_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data.odm");
+    let one = || vec![rawdoc! { "_id": 1 }];
+    let database = Database::open(&path).unwrap();
+    database.insert("c", one()).unwrap().all().unwrap();
+    drop(database);
+    set_format(&path, 1);
+
+    let database = Database::open(&path).unwrap();
+    assert_eq!(database.change_log(), None);
+    let mut changes = database.watch(&Watch::default()).unwrap();
+    database.insert("d", one()).unwrap().all().unwrap();
+    assert_eq!(events(&mut changes).len(), 1);
+    drop((changes, database));
+    assert_eq!(format(&path), [0, 0, 0, 2]);
+    let database = Database::open(&path).unwrap();
+    assert_eq!(database.change_log(), Some(ChangeLog::default()));
+    for collection in ["c", "d"] {
+        assert_eq!(all(&database, collection), one());
+    }
+}
+
+#[test]
+fn a_file_of_a_newer_version_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data.odm");
+    drop(Database::open(&path).unwrap());
+    set_format(&path, 3);
+    let error = Database::open(&path).unwrap_err();
+    assert!(error.is_newer_format());
+    assert!(error.message().contains("upgrade"), "{error}");
+}
+
+/// Every value of the log, and what it says of itself, is read without a panic whatever is in it.
+#[test]
+fn a_damaged_log_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data.odm");
+    let database = Database::open(&path).unwrap();
+    let start = database.watch(&Watch::default()).unwrap().resume_token();
+    let documents = (0..3).map(|id| rawdoc! { "_id": id }).collect();
+    database.insert("c", documents).unwrap().all().unwrap();
+    drop(database);
+    let event = |number: u64| [&[7], number.to_be_bytes().as_slice()].concat();
+    let damages: [(Vec<u8>, Option<&[u8]>); 8] = [
+        (event(2), None),
+        (event(2), Some(b"")),
+        (event(2), Some(&[0xFF; 24])),
+        (event(2), Some(&[0xFF; 64])),
+        (event(u64::MAX), Some(&[0xFF; 64])),
+        (b"\x06changes".to_vec(), Some(b"")),
+        (b"\x06changes".to_vec(), Some(&[0xFF; 40])),
+        (vec![7], Some(b"")),
+    ];
+    for (key, value) in damages {
+        let copy = directory.path().join("copy.odm");
+        fs::copy(&path, &copy).unwrap();
+        {
+            let file = redb::Database::open(&copy).unwrap();
+            let write = file.begin_write().unwrap();
+            let mut table = write.open_table(TABLE).unwrap();
+            match value {
+                Some(value) => drop(table.insert(key.as_slice(), value).unwrap()),
+                None => drop(table.remove(key.as_slice()).unwrap()),
+            }
+            drop(table);
+            write.commit().unwrap();
+        }
+        let read = || {
+            let database = Database::open(&copy)?;
+            let watch = Watch {
+                from: WatchFrom::After(start.clone()),
+                ..Watch::default()
+            };
+            let mut changes = database.watch(&watch)?;
+            while changes.try_next()?.is_some() {}
+            database.insert("c", vec![rawdoc! { "_id": 9 }])?.all()
+        };
+        let error = read().unwrap_err();
+        assert!(
+            error.is_damaged() || error.is_history_lost(),
+            "{key:?} {value:?}: {error:?}"
+        );
+    }
 }
 
 /// Does nothing by itself; see [`another_process_is_kept_out`].

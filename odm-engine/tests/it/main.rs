@@ -1,5 +1,6 @@
 //! What the engine promises, seen from outside.
 
+mod changes;
 mod collections;
 mod covered;
 mod crud;

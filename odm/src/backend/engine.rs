@@ -9,6 +9,7 @@ mod cursor;
 mod error;
 mod insert;
 mod transaction;
+mod watch;
 mod work;
 
 use std::{fmt, ops::Deref, path::PathBuf, sync::Arc};
@@ -18,12 +19,13 @@ use odm_engine::{Database, Session};
 
 use super::operation::{
     Aggregate, Collection, Count, Delete, Deleted, Distinct, Find, FindAndModify, FindEach, Index,
-    Insert, Update, Updated,
+    Insert, Update, Updated, Watch,
 };
-use super::{Backend, BoxFuture, Capabilities, Cursor, Executor, Transaction};
+use super::{Backend, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Transaction};
 use crate::{Error, ErrorKind, Result};
 use cursor::{EngineCursor, Fetched};
 use transaction::Open;
+use watch::EngineChanges;
 
 /// A database in a file of this process or in its memory.
 ///
@@ -190,7 +192,7 @@ impl<T: Target> Executor for Engine<T> {
 
 impl Backend for Engine {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(true)
+        Capabilities::new(true).with_change_streams(true)
     }
 
     fn list_collections(&self) -> BoxFuture<'_, Result<Vec<String>>> {
@@ -253,6 +255,16 @@ impl Backend for Engine {
             let begun = self.target.begin().map_err(error::from_engine)?;
             Ok(Open::shared(begun))
         })
+    }
+
+    /// The first watch of a database makes it keep a log, from then on, which costs every later write something; see
+    /// [`odm_engine::Database::set_change_log`].
+    fn watch(&self, watch: Watch) -> BoxFuture<'_, Result<Box<dyn ChangeCursor>>> {
+        let database = Arc::clone(&self.target);
+        Box::pin(work::blocking(move || {
+            let changes = database.watch(&convert::watch(watch));
+            Ok(EngineChanges::boxed(changes.map_err(error::from_engine)?))
+        }))
     }
 }
 

@@ -19,6 +19,7 @@ mod insert;
 mod task;
 mod transaction;
 mod update;
+mod watch;
 
 use std::{fmt, sync::Arc};
 
@@ -27,9 +28,9 @@ use bson::{RawBson, RawDocument, RawDocumentBuf};
 
 use super::operation::{
     Aggregate, Count, Delete, Deleted, Distinct, Find, FindAndModify, FindEach, Index, Insert,
-    Update, Updated,
+    Update, Updated, Watch,
 };
-use super::{Backend, BoxFuture, Capabilities, Cursor, Executor, Transaction};
+use super::{Backend, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Transaction};
 use crate::{Error, ErrorKind, Result};
 
 /// A database on a MongoDB server, replica set or sharded cluster.
@@ -219,6 +220,19 @@ impl Backend for MongoDb {
             }
             let (client, database) = (self.client().clone(), self.database.clone());
             task::finish(async move { transaction::begin(&client, database).await }).await
+        })
+    }
+
+    fn watch(&self, watch: Watch) -> BoxFuture<'_, Result<Box<dyn ChangeCursor>>> {
+        Box::pin(async move {
+            if !self.capabilities.change_streams {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    "a standalone MongoDB server has no change streams: run it as a replica set, if only of one member",
+                ));
+            }
+            let database = self.database.clone();
+            task::finish(async move { watch::watch(&database, watch).await }).await
         })
     }
 }

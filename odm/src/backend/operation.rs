@@ -5,7 +5,7 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use bson::{RawBson, RawDocumentBuf};
+use bson::{RawBson, RawDocumentBuf, Timestamp};
 
 #[cfg(any(feature = "engine", feature = "mongodb"))]
 use crate::{Error, ErrorKind, Result};
@@ -196,6 +196,67 @@ pub struct Delete {
     pub multi: bool,
 }
 
+/// Follows what is committed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Watch {
+    /// Where to look; the whole database if none.
+    pub collection: Option<Collection>,
+    /// Which events, as a condition on the events themselves; an empty one matches all.
+    pub filter: RawDocumentBuf,
+    /// Where to start.
+    pub from: WatchFrom,
+    /// What the events of updates hold beside the changed fields.
+    pub full_document: FullDocument,
+}
+
+impl Watch {
+    /// All changes of a collection from now on.
+    #[must_use]
+    pub fn collection(name: impl Into<Collection>) -> Self {
+        Self {
+            collection: Some(name.into()),
+            ..Self::database()
+        }
+    }
+
+    /// All changes of the database from now on.
+    #[must_use]
+    pub fn database() -> Self {
+        Self {
+            collection: None,
+            filter: RawDocumentBuf::new(),
+            from: WatchFrom::Now,
+            full_document: FullDocument::Default,
+        }
+    }
+}
+
+/// Where in the history of a database a watch starts.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum WatchFrom {
+    /// With what is committed from now on.
+    #[default]
+    Now,
+    /// Behind the event that has this token as its `_id`, or where a
+    /// [cursor](super::ChangeCursor::resume_token) was.
+    After(RawDocumentBuf),
+    /// With the first event whose `clusterTime` is this or later.
+    At(Timestamp),
+}
+
+/// What the events of updates hold beside the changed fields.
+///
+/// MongoDB's images of documents before and after each change have no equal on the engine and cannot be asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FullDocument {
+    /// Nothing.
+    #[default]
+    Default,
+    /// `fullDocument`: the document as it is when the event is read, which may be later than the update; null if it is
+    /// gone by then.
+    UpdateLookup,
+}
+
 /// What an update did.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Updated {
@@ -320,6 +381,8 @@ pub enum Operation {
     CreateIndexes(Collection, Vec<Index>),
     /// The end of an index, by name.
     DropIndex(Collection, String),
+    /// A watch.
+    Watch(Watch),
     /// The beginning of a transaction.
     Begin,
     /// The commit of a transaction.

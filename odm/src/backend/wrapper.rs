@@ -6,9 +6,9 @@ use bson::{RawBson, RawDocumentBuf};
 
 use super::operation::{
     Aggregate, Count, Delete, Deleted, Distinct, Find, FindAndModify, FindEach, Index, Insert,
-    Operation, Update, Updated,
+    Operation, Update, Updated, Watch,
 };
-use super::{Backend, BoxFuture, Capabilities, Cursor, Executor, Transaction};
+use super::{Backend, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Transaction};
 use crate::Result;
 
 /// A backend, or a transaction, around another one, that every operation goes through.
@@ -125,6 +125,11 @@ impl<W: Wrapper<Inner = dyn Backend>> Backend for W {
             let transaction = self.perform(Operation::Begin, self.inner().begin()).await?;
             Ok(self.around(transaction))
         })
+    }
+
+    fn watch(&self, watch: Watch) -> BoxFuture<'_, Result<Box<dyn ChangeCursor>>> {
+        let operation = Operation::Watch(watch.clone());
+        self.perform(operation, self.inner().watch(watch))
     }
 }
 

@@ -39,20 +39,14 @@ fn count() -> Count {
 
 #[tokio::test]
 async fn capabilities_tell_the_kinds_apart() {
-    assert!(
-        !Fixture::mongodb_standalone()
-            .await
-            .backend()
-            .capabilities()
-            .transactions
-    );
-    assert!(
-        Fixture::mongodb_replica_set()
-            .await
-            .backend()
-            .capabilities()
-            .transactions
-    );
+    for (fixture, is_replicated) in [
+        (Fixture::mongodb_standalone().await, false),
+        (Fixture::mongodb_replica_set().await, true),
+    ] {
+        let capabilities = fixture.backend().capabilities();
+        assert_eq!(capabilities.transactions, is_replicated);
+        assert_eq!(capabilities.change_streams, is_replicated);
+    }
 }
 
 /// The last two open houses of each of 10 hosts cost 20 keys and 20 documents, not a scan and not a sort.

@@ -71,7 +71,15 @@ fn arrows_point_one_way() {
         // Operators of the engine never see the store, nor what plans and commits.
         (
             "odm-engine/src",
-            &["filter", "update", "projection", "sort", "path", "value"],
+            &[
+                "filter",
+                "update",
+                "projection",
+                "sort",
+                "path",
+                "value",
+                "change",
+            ],
             &[
                 "store",
                 "plan",
@@ -81,6 +89,7 @@ fn arrows_point_one_way() {
                 "database",
                 "session",
                 "transaction",
+                "watch",
                 "index",
                 "catalog",
             ],

@@ -6,8 +6,8 @@ use odm_engine as engine;
 use crate::{
     Result,
     backend::operation::{
-        Aggregate, Change, Count, Delete, Deleted, Direction, Find, FindAndModify, FindEach, Index,
-        Modification, Update, Updated,
+        Aggregate, Change, Count, Delete, Deleted, Direction, Find, FindAndModify, FindEach,
+        FullDocument, Index, Modification, Update, Updated, Watch, WatchFrom,
     },
 };
 
@@ -123,6 +123,7 @@ pub(super) fn aggregate(aggregate: Aggregate) -> engine::Aggregate {
     engine::Aggregate {
         pipeline: aggregate.pipeline,
         variables: aggregate.variables,
+        ..engine::Aggregate::default()
     }
 }
 
@@ -137,6 +138,22 @@ pub(super) fn delete(delete: Delete) -> engine::Delete {
 pub(super) fn deleted(report: engine::DeleteReport) -> Deleted {
     Deleted {
         deleted: report.deleted,
+    }
+}
+
+pub(super) fn watch(watch: Watch) -> engine::Watch {
+    engine::Watch {
+        collection: watch.collection.map(Into::into),
+        filter: watch.filter,
+        from: match watch.from {
+            WatchFrom::Now => engine::WatchFrom::Now,
+            WatchFrom::After(token) => engine::WatchFrom::After(token),
+            WatchFrom::At(time) => engine::WatchFrom::At(time),
+        },
+        full_document: match watch.full_document {
+            FullDocument::Default => engine::FullDocument::Default,
+            FullDocument::UpdateLookup => engine::FullDocument::UpdateLookup,
+        },
     }
 }
 

@@ -27,6 +27,7 @@ pub(super) fn from_engine(failure: EngineError) -> Error {
         EngineErrorKind::ForeignFile | EngineErrorKind::NewerFormat | EngineErrorKind::Damaged => {
             ErrorKind::Damaged
         }
+        EngineErrorKind::HistoryLost => ErrorKind::HistoryLost,
         EngineErrorKind::TransactionOver => ErrorKind::TransactionOver,
         EngineErrorKind::Io => ErrorKind::Io,
         _ => ErrorKind::Backend,

@@ -68,11 +68,13 @@ pub(super) async fn connect(url: &str) -> Result<(Database, Capabilities)> {
             });
         }
     };
-    Ok((database, Capabilities::new(has_transactions(&hello))))
+    let is_replicated = is_replicated(&hello);
+    let capabilities = Capabilities::new(is_replicated).with_change_streams(is_replicated);
+    Ok((database, capabilities))
 }
 
 /// Whether it is a member of a replica set, or the router of a sharded cluster.
-fn has_transactions(hello: &Document) -> bool {
+fn is_replicated(hello: &Document) -> bool {
     hello.contains_key("setName") || hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid")
 }
 

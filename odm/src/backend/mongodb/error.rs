@@ -184,6 +184,8 @@ fn kind(code: i32, message: &str) -> ErrorKind {
         112 => ErrorKind::Conflict,
         // NamespaceNotFound, IndexNotFound
         26 | 27 => ErrorKind::NotFound,
+        // ChangeStreamFatalError, ChangeStreamHistoryLost
+        280 | 286 => ErrorKind::HistoryLost,
         // HostUnreachable, HostNotFound, NetworkTimeout, ShutdownInProgress, PrimarySteppedDown, ExceededTimeLimit,
         // SocketException, NotWritablePrimary, InterruptedAtShutdown, InterruptedDueToReplStateChange,
         // NotPrimaryNoSecondaryOk, NotPrimaryOrSecondary
@@ -197,9 +199,12 @@ fn kind(code: i32, message: &str) -> ErrorKind {
         // BadValue, FailedToParse, TypeMismatch, Overflow, InvalidLength, PathNotViable, ConflictingUpdateOperators,
         // DollarPrefixedFieldName, EmptyFieldName, DottedFieldName, ImmutableField, CannotCreateIndex,
         // InvalidNamespace, IndexOptionsConflict, IndexKeySpecsConflict, BSONObjectTooLarge, the same of an update, a
-        // malformed projection, a malformed regular expression (before and since 6.1), a position without an element
+        // malformed projection, a malformed regular expression (before and since 6.1), a position without an element, a
+        // resume token without data, one without a type
         2 | 9 | 14 | 15 | 16 | 28 | 40 | 52 | 56 | 57 | 66 | 67 | 73 | 85 | 86 | 10334 | 17419
-        | 17420 | 31249 | 31250 | 31253 | 31254 | 51091 | 51108 | 51246 => ErrorKind::Invalid,
+        | 17420 | 31249 | 31250 | 31253 | 31254 | 40647 | 40649 | 50811 | 51091 | 51108 | 51246 => {
+            ErrorKind::Invalid
+        }
         _ => ErrorKind::Backend,
     }
 }

@@ -1,0 +1,537 @@
+use std::time::Duration;
+
+use bson::{Bson, Document, RawDocumentBuf, Timestamp, doc, rawdoc};
+use futures_util::{FutureExt, future::join_all};
+use odm::{
+    Error, ErrorKind,
+    backend::{
+        Backend, ChangeCursor, Executor, Fault, Faults, Recorder,
+        operation::{Change, FullDocument, Operation, Update, Watch, WatchFrom},
+    },
+};
+
+use super::{THINGS, decoded, delete, insert, update};
+use crate::Fixture;
+
+/// The changes that a watch gives; or none, where the backend has no change streams and says so.
+async fn watch(db: &dyn Backend, watch: Watch) -> Option<Box<dyn ChangeCursor>> {
+    match db.watch(watch).await {
+        Ok(changes) => {
+            assert!(db.capabilities().change_streams);
+            Some(changes)
+        }
+        Err(error) => {
+            assert!(!db.capabilities().change_streams, "{error}");
+            assert!(error.is_unsupported());
+            None
+        }
+    }
+}
+
+fn things() -> Watch {
+    Watch::collection(THINGS)
+}
+
+fn after(token: RawDocumentBuf) -> Watch {
+    Watch {
+        from: WatchFrom::After(token),
+        ..things()
+    }
+}
+
+/// The next events, so many.
+async fn next(changes: &mut dyn ChangeCursor, count: usize) -> Vec<Document> {
+    let mut events = Vec::new();
+    while events.len() < count {
+        let batch = tokio::time::timeout(Duration::from_secs(30), changes.next_batch());
+        let batch = batch.await.expect("an event in time").expect("a batch");
+        assert!(!batch.is_empty(), "the end after {events:?}");
+        events.extend(decoded(batch));
+    }
+    assert_eq!(events.len(), count, "{events:?}");
+    events
+}
+
+/// What is the same on every backend.
+fn told(events: Vec<Document>) -> Vec<Document> {
+    let events = events.into_iter().map(|mut event| {
+        for own in ["_id", "clusterTime", "wallTime", "txnNumber", "lsid"] {
+            event.remove(own);
+        }
+        if let Ok(namespace) = event.get_document_mut("ns") {
+            namespace.remove("db");
+        }
+        event
+    });
+    events.collect()
+}
+
+fn token(event: &Document) -> RawDocumentBuf {
+    let token = event.get_document("_id").expect("a token");
+    RawDocumentBuf::try_from(token).expect("a small document")
+}
+
+fn time(event: &Document) -> Timestamp {
+    event.get_timestamp("clusterTime").expect("a time")
+}
+
+fn inserted(id: i32) -> Document {
+    doc! {
+        "operationType": "insert",
+        "ns": { "coll": THINGS },
+        "documentKey": { "_id": id },
+        "fullDocument": { "_id": id },
+    }
+}
+
+fn updated(id: i32, fields: Document) -> Document {
+    doc! {
+        "operationType": "update",
+        "ns": { "coll": THINGS },
+        "documentKey": { "_id": id },
+        "updateDescription": {
+            "updatedFields": fields,
+            "removedFields": [],
+            "truncatedArrays": [],
+        },
+    }
+}
+
+fn deleted(id: i32) -> Document {
+    doc! { "operationType": "delete", "ns": { "coll": THINGS }, "documentKey": { "_id": id } }
+}
+
+fn things_with_ids(ids: impl IntoIterator<Item = i32>) -> odm::backend::operation::Insert {
+    insert(ids.into_iter().map(|id| rawdoc! { "_id": id }))
+}
+
+pub async fn a_collection_or_the_whole_database(db: Fixture) {
+    let db = db.backend();
+    let Some(mut one) = watch(&*db, things()).await else {
+        return;
+    };
+    let mut all = watch(&*db, Watch::database()).await.unwrap();
+    let mut other = things_with_ids([1]);
+    other.collection = "others".into();
+    db.insert(other).await.unwrap();
+    db.insert(things_with_ids([2])).await.unwrap();
+    let in_others = doc! {
+        "operationType": "insert",
+        "ns": { "coll": "others" },
+        "documentKey": { "_id": 1 },
+        "fullDocument": { "_id": 1 },
+    };
+    assert_eq!(told(next(&mut *all, 2).await), [in_others, inserted(2)]);
+    assert_eq!(told(next(&mut *one, 1).await), [inserted(2)]);
+}
+
+pub async fn a_dropped_watch_disturbs_nobody(db: Fixture) {
+    let db = db.backend();
+    let Some(mut kept) = watch(&*db, things()).await else {
+        return;
+    };
+    for id in 0..5 {
+        let mut dropped = watch(&*db, things()).await.unwrap();
+        assert!(dropped.next_batch().now_or_never().is_none());
+        drop(dropped);
+        db.insert(things_with_ids([id])).await.unwrap();
+    }
+    let expected: Vec<_> = (0..5).map(inserted).collect();
+    assert_eq!(told(next(&mut *kept, 5).await), expected);
+}
+
+pub async fn a_filter_chooses_events(db: Fixture) {
+    let db = db.backend();
+    let filtered = |filter| Watch { filter, ..things() };
+    let deletes = filtered(rawdoc! { "operationType": { "$in": ["delete", "replace"] } });
+    let Some(mut deletes) = watch(&*db, deletes).await else {
+        return;
+    };
+    let of_two = filtered(rawdoc! { "documentKey._id": { "$eq": 2 } });
+    let mut of_two = watch(&*db, of_two).await.unwrap();
+    let renamed = filtered(rawdoc! { "updateDescription.updatedFields.name": { "$exists": true } });
+    let mut renamed = watch(&*db, renamed).await.unwrap();
+    db.insert(things_with_ids([1, 2])).await.unwrap();
+    for set in [rawdoc! { "age": 1 }, rawdoc! { "name": "b" }] {
+        let set = update(rawdoc! {}, rawdoc! { "$set": set });
+        let all = Update { multi: true, ..set };
+        db.update(all).await.unwrap();
+    }
+    db.delete(delete(rawdoc! { "_id": 1 })).await.unwrap();
+    assert_eq!(told(next(&mut *deletes, 1).await), [deleted(1)]);
+    let named = |id| updated(id, doc! { "name": "b" });
+    let expected = [inserted(2), updated(2, doc! { "age": 1 }), named(2)];
+    assert_eq!(told(next(&mut *of_two, 3).await), expected);
+    assert_eq!(told(next(&mut *renamed, 2).await), [named(1), named(2)]);
+
+    let wrong = filtered(rawdoc! { "a": { "$nonsense": 1 } });
+    let error = db.watch(wrong).await.err().expect("an unknown operator");
+    assert!(error.is_unsupported(), "{error}");
+}
+
+pub async fn a_lookup_gives_the_document_of_now(db: Fixture) {
+    let db = db.backend();
+    let lookup = Watch {
+        full_document: FullDocument::UpdateLookup,
+        ..things()
+    };
+    db.insert(things_with_ids([1, 2])).await.unwrap();
+    let Some(mut changes) = watch(&*db, lookup.clone()).await else {
+        return;
+    };
+    let start = changes.resume_token();
+    drop(changes);
+    for value in [1, 2] {
+        let all = update(rawdoc! {}, rawdoc! { "$set": { "a": value } });
+        db.update(Update { multi: true, ..all }).await.unwrap();
+    }
+    db.delete(delete(rawdoc! { "_id": 2 })).await.unwrap();
+    let from = WatchFrom::After(start);
+    changes = watch(&*db, Watch { from, ..lookup }).await.unwrap();
+    let full: Vec<_> = next(&mut *changes, 5)
+        .await
+        .into_iter()
+        .map(|event| event.get("fullDocument").cloned())
+        .collect();
+    let now = Some(Bson::Document(doc! { "_id": 1, "a": 2 }));
+    let gone = Some(Bson::Null);
+    assert_eq!(full, [now.clone(), gone.clone(), now, gone, None]);
+}
+
+pub async fn a_token_leads_on_behind_its_event(db: Fixture) {
+    let db = db.backend();
+    let Some(mut changes) = watch(&*db, things()).await else {
+        return;
+    };
+    let start = changes.resume_token();
+    db.insert(things_with_ids([1, 2])).await.unwrap();
+    let events = next(&mut *changes, 2).await;
+    let end = changes.resume_token();
+    db.insert(things_with_ids([3])).await.unwrap();
+    for (from, missed) in [
+        (start, 1..=3),
+        (token(&events[0]), 2..=3),
+        (token(&events[1]), 3..=3),
+        (end, 3..=3),
+    ] {
+        let mut resumed = watch(&*db, after(from)).await.unwrap();
+        let missed: Vec<_> = missed.map(inserted).collect();
+        assert_eq!(told(next(&mut *resumed, missed.len()).await), missed);
+    }
+    // From now on, there is nothing yet.
+    let mut now = watch(&*db, things()).await.unwrap();
+    db.insert(things_with_ids([4])).await.unwrap();
+    assert_eq!(told(next(&mut *now, 1).await), [inserted(4)]);
+}
+
+pub async fn a_time_leads_to_its_events(db: Fixture) {
+    let db = db.backend();
+    let Some(mut changes) = watch(&*db, things()).await else {
+        return;
+    };
+    for id in 0..3 {
+        db.insert(things_with_ids([id])).await.unwrap();
+    }
+    let events = next(&mut *changes, 3).await;
+    let at = |time| Watch {
+        from: WatchFrom::At(time),
+        ..things()
+    };
+    let mut resumed = watch(&*db, at(time(&events[1]))).await.unwrap();
+    assert_eq!(next(&mut *resumed, 2).await, events[1..]);
+}
+
+pub async fn a_transaction_is_told_when_it_commits(db: Fixture) {
+    let db = db.backend();
+    db.insert(things_with_ids([0])).await.unwrap();
+    let Some(mut changes) = watch(&*db, things()).await else {
+        return;
+    };
+    let (kept, aborted) = (db.begin().await.unwrap(), db.begin().await.unwrap());
+    aborted.insert(things_with_ids([9])).await.unwrap();
+    kept.insert(things_with_ids([1, 2])).await.unwrap();
+    let set = update(rawdoc! { "_id": 1 }, rawdoc! { "$set": { "a": 1 } });
+    kept.update(set).await.unwrap();
+    db.insert(things_with_ids([3])).await.unwrap();
+    kept.delete(delete(rawdoc! { "_id": 0 })).await.unwrap();
+    aborted.abort().await;
+    kept.commit().await.unwrap();
+    let events = next(&mut *changes, 5).await;
+    let times: Vec<_> = events.iter().map(time).collect();
+    assert!(times[0] < times[1]);
+    assert!(times[1..].iter().all(|time| *time == times[1]));
+    let expected = [
+        inserted(3),
+        inserted(1),
+        inserted(2),
+        updated(1, doc! { "a": 1 }),
+        deleted(0),
+    ];
+    assert_eq!(told(events), expected);
+}
+
+pub async fn dropping_a_collection_ends_its_watch(db: Fixture) {
+    let db = db.backend();
+    db.insert(things_with_ids([1])).await.unwrap();
+    let Some(mut one) = watch(&*db, things()).await else {
+        return;
+    };
+    let mut all = watch(&*db, Watch::database()).await.unwrap();
+    db.drop_collection(THINGS).await.unwrap();
+    db.insert(things_with_ids([2])).await.unwrap();
+    let dropped = doc! { "operationType": "drop", "ns": { "coll": THINGS } };
+    let events = next(&mut *one, 2).await;
+    let invalidated = token(&events[1]);
+    let invalidate = doc! { "operationType": "invalidate" };
+    assert_eq!(told(events), [dropped.clone(), invalidate]);
+    for _ in 0..2 {
+        assert!(one.next_batch().await.unwrap().is_empty());
+    }
+    assert_eq!(told(next(&mut *all, 2).await), [dropped, inserted(2)]);
+    let mut again = watch(&*db, after(invalidated)).await.unwrap();
+    assert_eq!(told(next(&mut *again, 1).await), [inserted(2)]);
+}
+
+pub async fn dropping_a_wait_loses_nothing(db: Fixture) {
+    let db = db.backend();
+    let Some(mut changes) = watch(&*db, things()).await else {
+        return;
+    };
+    let mut events = Vec::new();
+    for id in 0..20 {
+        db.insert(things_with_ids([id])).await.unwrap();
+        let short = Duration::from_millis(u64::try_from(id % 4).unwrap());
+        let before = changes.resume_token();
+        match tokio::time::timeout(short, changes.next_batch()).await {
+            Ok(batch) => events.extend(decoded(batch.unwrap())),
+            // The token stays with what has been given.
+            Err(_) if !events.is_empty() => {
+                let mut again = watch(&*db, after(before)).await.unwrap();
+                let next = told(decoded(again.next_batch().await.unwrap()));
+                assert_eq!(next[0], inserted(i32::try_from(events.len()).unwrap()));
+            }
+            Err(_) => {}
+        }
+    }
+    let left = 20 - events.len();
+    events.extend(next(&mut *changes, left).await);
+    assert_eq!(told(events), (0..20).map(inserted).collect::<Vec<_>>());
+}
+
+pub async fn every_write_is_told(db: Fixture) {
+    let db = db.backend();
+    let Some(mut changes) = watch(&*db, things()).await else {
+        return;
+    };
+    let lines = rawdoc! {
+        "_id": 1, "n": 1, "gone": true, "at": { "x": 1, "y": 2 }, "list": [1, 2],
+        "lines": [{ "k": 1 }, { "k": 2 }, { "k": 2 }],
+    };
+    db.insert(insert([lines.clone()])).await.unwrap();
+    let mut expected = vec![doc! {
+        "operationType": "insert",
+        "ns": { "coll": THINGS },
+        "documentKey": { "_id": 1 },
+        "fullDocument": Document::try_from(lines).unwrap(),
+    }];
+    let second = [rawdoc! { "x.k": 2 }];
+    for (filter, operators, array_filters, fields, removed) in [
+        (
+            rawdoc! {},
+            rawdoc! { "$inc": { "n": 1 }, "$set": { "m": 0 } },
+            &[][..],
+            doc! { "n": 2, "m": 0 },
+            vec![],
+        ),
+        (
+            rawdoc! {},
+            rawdoc! { "$set": { "n": 3 }, "$unset": { "gone": "" } },
+            &[],
+            doc! { "n": 3 },
+            vec!["gone"],
+        ),
+        (
+            rawdoc! {},
+            rawdoc! { "$set": { "at.x": 5, "at.z.deep": 6 }, "$unset": { "at.y": "" } },
+            &[],
+            doc! { "at.x": 5, "at.z": { "deep": 6 } },
+            vec!["at.y"],
+        ),
+        (
+            rawdoc! {},
+            rawdoc! { "$set": { "at": { "x": 5, "y": 9 } } },
+            &[],
+            doc! { "at": { "x": 5, "y": 9 } },
+            vec![],
+        ),
+        // An array grows, and shrinks.
+        (
+            rawdoc! {},
+            rawdoc! { "$push": { "list": { "$each": [3, 4] } } },
+            &[],
+            doc! { "list.2": 3, "list.3": 4 },
+            vec![],
+        ),
+        (
+            rawdoc! {},
+            rawdoc! { "$push": { "list": { "$each": [5], "$slice": -3 } } },
+            &[],
+            doc! { "list": [3, 4, 5] },
+            vec![],
+        ),
+        (
+            rawdoc! {},
+            rawdoc! { "$addToSet": { "list": 6 } },
+            &[],
+            doc! { "list": [3, 4, 5, 6] },
+            vec![],
+        ),
+        (
+            rawdoc! {},
+            rawdoc! { "$pull": { "list": { "$gt": 4 } } },
+            &[],
+            doc! { "list": [3, 4] },
+            vec![],
+        ),
+        (
+            rawdoc! {},
+            rawdoc! { "$pop": { "list": 1 } },
+            &[],
+            doc! { "list": [3] },
+            vec![],
+        ),
+        // Elements: the one that was found, one of several, several, all.
+        (
+            rawdoc! { "lines.k": 2 },
+            rawdoc! { "$set": { "lines.$.q": 1 } },
+            &[],
+            doc! { "lines.1.q": 1 },
+            vec![],
+        ),
+        (
+            rawdoc! {},
+            rawdoc! { "$set": { "lines.$[x].q": 1 } },
+            &second,
+            doc! { "lines.2": { "k": 2, "q": 1 } },
+            vec![],
+        ),
+        (
+            rawdoc! {},
+            rawdoc! { "$inc": { "lines.$[x].q": 1 } },
+            &second,
+            doc! { "lines": [{ "k": 1 }, { "k": 2, "q": 2 }, { "k": 2, "q": 2 }] },
+            vec![],
+        ),
+    ] {
+        let command = Update {
+            change: Change::Operators {
+                update: operators,
+                array_filters: array_filters.to_vec(),
+            },
+            ..update(filter, rawdoc! {})
+        };
+        assert_eq!(db.update(command).await.unwrap().modified, 1);
+        let mut event = updated(1, fields);
+        let description = event.get_document_mut("updateDescription").unwrap();
+        description.insert("removedFields", removed);
+        expected.push(event);
+    }
+    // What changes nothing is not told.
+    let same = update(rawdoc! {}, rawdoc! { "$set": { "n": 3 } });
+    assert_eq!(db.update(same).await.unwrap().modified, 0);
+    db.insert(things_with_ids([2])).await.unwrap();
+    expected.push(inserted(2));
+    let replace = Update {
+        change: Change::Replacement(rawdoc! { "n": 3 }),
+        ..update(rawdoc! { "_id": 1 }, rawdoc! {})
+    };
+    // A replacement is told even if it is what was there.
+    for _ in 0..2 {
+        assert_eq!(db.update(replace.clone()).await.unwrap().modified, 1);
+        expected.push(doc! {
+            "operationType": "replace",
+            "ns": { "coll": THINGS },
+            "documentKey": { "_id": 1 },
+            "fullDocument": { "_id": 1, "n": 3 },
+        });
+    }
+    let all = update(rawdoc! {}, rawdoc! { "$inc": { "n": 1 } });
+    db.update(Update { multi: true, ..all }).await.unwrap();
+    expected.extend([updated(1, doc! { "n": 4 }), updated(2, doc! { "n": 1 })]);
+    let all = delete(rawdoc! {});
+    db.delete(odm::backend::operation::Delete { multi: true, ..all })
+        .await
+        .unwrap();
+    expected.extend([deleted(1), deleted(2)]);
+    let events = told(next(&mut *changes, expected.len()).await);
+    for (event, expected) in events.into_iter().zip(expected) {
+        assert_eq!(event, expected);
+    }
+}
+
+pub async fn many_watchers_see_the_same(db: Fixture) {
+    let db = db.backend();
+    let Some(first) = watch(&*db, things()).await else {
+        return;
+    };
+    let mut watchers = vec![first];
+    for _ in 0..10 {
+        watchers.push(watch(&*db, things()).await.unwrap());
+    }
+    let writes = (0..4).map(|writer| {
+        let db = &db;
+        async move {
+            for n in 0..10 {
+                db.insert(things_with_ids([writer * 100 + n]))
+                    .await
+                    .unwrap();
+            }
+        }
+    });
+    let reads = watchers.iter_mut().map(|changes| next(&mut **changes, 40));
+    let (_, seen) = futures_util::future::join(join_all(writes), join_all(reads)).await;
+    for events in &seen {
+        assert_eq!(*events, seen[0]);
+    }
+    let mut ids: Vec<_> = seen[0]
+        .iter()
+        .map(|event| token(event).into_bytes())
+        .collect();
+    ids.dedup();
+    assert_eq!(ids.len(), 40);
+}
+
+pub async fn what_is_no_token_is_refused(db: Fixture) {
+    let db = db.backend();
+    let Some(_changes) = watch(&*db, things()).await else {
+        return;
+    };
+    for token in [
+        rawdoc! {},
+        rawdoc! { "_data": 1 },
+        rawdoc! { "_data": "" },
+        rawdoc! { "_data": "not hexadecimal" },
+    ] {
+        let error = db.watch(after(token.clone())).await.err();
+        let error = error.expect("an error");
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{token:?}: {error}");
+    }
+}
+
+pub async fn wrappers_pass_it_on(db: Fixture) {
+    let recorder = Recorder::new(db.backend());
+    let faults = Faults::new(std::sync::Arc::new(recorder.clone()));
+    let is_watch = |operation: &Operation| matches!(operation, Operation::Watch(_));
+    let injected = Error::new(ErrorKind::Backend, "injected");
+    faults.inject(1, is_watch, Fault::Before(injected));
+    let error = faults.watch(things()).await.err();
+    assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::Backend));
+    let changes = watch(&faults, things()).await;
+    assert_eq!(
+        recorder.operations().last(),
+        Some(&Operation::Watch(things()))
+    );
+    let Some(mut changes) = changes else { return };
+    faults.insert(things_with_ids([1])).await.unwrap();
+    assert_eq!(told(next(&mut *changes, 1).await), [inserted(1)]);
+}
