@@ -15,6 +15,7 @@ pub(crate) mod insert;
 mod matches;
 mod sorted;
 pub(crate) mod update;
+pub(crate) mod validate;
 
 pub use delete::{Delete, DeleteReport};
 pub use explain::{Explain, Stage};

@@ -6,7 +6,7 @@ use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
 
 use crate::command::{
     Delete, DeleteReport, Explain, Find, FindEach, InsertReport, Reading, Update, UpdateReport,
-    count, delete, distinct, explain, find, find_each, indexes, insert, update,
+    count, delete, distinct, explain, find, find_each, indexes, insert, update, validate,
 };
 use crate::commit::{Committer, State};
 use crate::cursor::Cursor;
@@ -214,6 +214,22 @@ impl Database {
     /// I/O. Some documents may have been deleted then.
     pub fn delete_expired(&self) -> Result<u64> {
         expiry::delete_expired(&self.shared.committer, DateTime::now())
+    }
+
+    /// Checks everything that is stored: that each document is whole, that each has its entries in the
+    /// indexes of its collection, and that nothing else is there. Reads all of the database.
+    ///
+    /// # Errors
+    /// Damaged, with what was found first; I/O.
+    pub fn validate(&self) -> Result<()> {
+        validate::run(self.shared.committer.state().reading())
+    }
+
+    /// Opens the database in a storage other than a file: for tests of storages that fail. No part of
+    /// the interface.
+    #[doc(hidden)]
+    pub fn open_storage(storage: impl redb::StorageBackend) -> Result<Database> {
+        Database::on(Box::new(RedbStore::open_storage(storage)?))
     }
 
     fn on(store: Box<dyn Store>) -> Result<Database> {

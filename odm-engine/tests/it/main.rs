@@ -3,6 +3,7 @@
 mod crud;
 mod durability;
 mod expiry;
+mod faults;
 mod indexes;
 mod model;
 mod planner;
