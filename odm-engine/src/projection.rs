@@ -15,7 +15,7 @@ mod tree;
 
 use bson::{RawDocument, RawDocumentBuf};
 
-use crate::filter::Filter;
+use crate::filter::{Filter, PatternScope};
 use crate::path::Path;
 use crate::{Result, value};
 
@@ -47,6 +47,7 @@ impl Projection {
     /// codes; computed fields are not supported.
     pub(crate) fn parse(projection: &RawDocument) -> Result<Projection> {
         value::check(projection)?;
+        let _patterns = PatternScope::enter();
         parse::projection(projection)
     }
 

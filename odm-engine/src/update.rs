@@ -10,6 +10,7 @@ mod arithmetic;
 mod array_filter;
 mod bit;
 mod current_date;
+mod fields;
 mod min_max;
 mod node;
 mod operation;
@@ -29,7 +30,7 @@ use bson::oid::ObjectId;
 use bson::raw::cstr;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
-use crate::filter::Filter;
+use crate::filter::{Filter, PatternScope};
 use crate::{Error, Result, value};
 
 use array_filter::ArrayFilters;
@@ -55,6 +56,7 @@ impl Update {
     /// are missing or unused, with MongoDB's codes.
     pub(crate) fn parse(update: &RawDocument, array_filters: &[RawDocumentBuf]) -> Result<Update> {
         value::check(update)?;
+        let _patterns = PatternScope::enter();
         let first = value::fields(update).next();
         Ok(Update(
             if first.is_some_and(|(name, _)| name.starts_with('$')) {

@@ -1,6 +1,8 @@
 //! The fields that a projection names, as a tree, and what it makes of a document.
 
-use bson::raw::{CStr, CString};
+use std::collections::{BTreeMap, HashMap};
+
+use bson::raw::CStr;
 use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::Mode;
@@ -9,9 +11,17 @@ use crate::filter::ElemMatch;
 use crate::path::Part;
 use crate::{Error, Result, value};
 
-/// Fields by name, in the order in which the projection names them.
+/// How many fields are looked for one after the other.
+const FEW: usize = 16;
+
+/// Fields by name.
 #[derive(Debug, Default)]
-pub(super) struct Tree(Vec<(Box<str>, Branch)>);
+pub(super) struct Tree {
+    /// In the order in which the projection names them.
+    branches: Vec<(Box<str>, Branch)>,
+    /// Where they are, once they are more than a [`FEW`].
+    places: HashMap<Box<str>, usize>,
+}
 
 #[derive(Debug)]
 enum Branch {
@@ -37,13 +47,13 @@ impl Tree {
         let Some((part, rest)) = parts.split_first() else {
             return Ok(());
         };
-        let at = self.0.iter().position(|(name, _)| **name == *part.name());
-        match (at.and_then(|at| self.0.get_mut(at)), rest.is_empty()) {
-            (None, true) => self.0.push((part.name().into(), Branch::Leaf(leaf))),
+        let at = self.place(part.name());
+        match (at.and_then(|at| self.branches.get_mut(at)), rest.is_empty()) {
+            (None, true) => self.push(part.name(), Branch::Leaf(leaf)),
             (None, false) => {
                 let mut inner = Tree::default();
                 inner.insert(rest, path, leaf)?;
-                self.0.push((part.name().into(), Branch::Inner(inner)));
+                self.push(part.name(), Branch::Inner(inner));
             }
             (Some((_, Branch::Inner(inner))), false) => inner.insert(rest, path, leaf)?,
             (Some((_, Branch::Leaf(_))), false) => {
@@ -80,24 +90,44 @@ impl Tree {
             }
         }
         if mode == Mode::Include {
-            // Elements found count as computed, and what is computed comes last.
-            for (name, branch) in &self.0 {
-                if let Branch::Leaf(Leaf::ElemMatch(_)) = branch
-                    && let Some(value) = value::get(document, name)
-                    && let Ok(name) = CString::try_from(&**name)
+            // Elements found count as computed, and what is computed comes last, in the order of the
+            // projection.
+            let mut computed = BTreeMap::new();
+            for (name, value) in elements(document) {
+                if let Some(at) = self.place(name.as_str())
+                    && let Some((_, branch @ Branch::Leaf(Leaf::ElemMatch(_)))) =
+                        self.branches.get(at)
                 {
-                    Self::append(&mut output, &name, value, Some(branch), mode);
+                    computed.entry(at).or_insert((name, value, branch));
                 }
+            }
+            for (name, value, branch) in computed.into_values() {
+                Self::append(&mut output, name, value, Some(branch), mode);
             }
         }
         output
     }
 
     fn get(&self, name: &str) -> Option<&Branch> {
-        self.0
-            .iter()
-            .find(|(own, _)| **own == *name)
-            .map(|(_, branch)| branch)
+        let (_, branch) = self.branches.get(self.place(name)?)?;
+        Some(branch)
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
+        if self.branches.len() > FEW {
+            return self.places.get(name).copied();
+        }
+        self.branches.iter().position(|(own, _)| **own == *name)
+    }
+
+    fn push(&mut self, name: &str, branch: Branch) {
+        self.branches.push((name.into(), branch));
+        let known = self.places.len();
+        if self.branches.len() > FEW {
+            let new = self.branches.iter().enumerate().skip(known);
+            self.places
+                .extend(new.map(|(at, (name, _))| (name.clone(), at)));
+        }
     }
 
     fn append(
@@ -160,7 +190,7 @@ impl Tree {
     }
 
     fn only_slices(&self) -> bool {
-        self.0.iter().all(|(_, branch)| match branch {
+        self.branches.iter().all(|(_, branch)| match branch {
             Branch::Leaf(Leaf::Slice(_)) => true,
             Branch::Leaf(_) => false,
             Branch::Inner(inner) => inner.only_slices(),

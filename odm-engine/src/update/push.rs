@@ -128,6 +128,13 @@ impl Operator for Push {
             .for_each(|item| item.with(|item| array.push(item)));
         Ok(Some(RawBson::Array(array)))
     }
+
+    fn size(&self) -> usize {
+        let values = self.values.iter();
+        values
+            .map(|value| value::size(value.as_raw_bson_ref()))
+            .sum()
+    }
 }
 
 impl Order {

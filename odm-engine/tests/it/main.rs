@@ -4,6 +4,7 @@ mod crud;
 mod durability;
 mod expiry;
 mod faults;
+mod hostile;
 mod indexes;
 mod model;
 mod planner;
