@@ -21,8 +21,11 @@ pub use panics::start;
 pub use reading::{filter, reading};
 pub use writing::update;
 
-/// A target by its name, as the files in `fuzz_targets` are named.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+/// What a target does with an input.
+pub type Target = fn(&[u8]);
+
+/// The targets by their names, as the files in `fuzz_targets` are named.
+pub const TARGETS: &[(&str, Target)] = &[
     ("bson", bson),
     ("file", file),
     ("filter", filter),

@@ -40,7 +40,6 @@ pub fn reading(data: &[u8]) {
         sort: Some(generator.sort()),
         skip: generator.below(3) as u64,
         limit: generator.one_in(2).then(|| generator.below(4) as u64),
-        ..Find::default()
     };
     match (
         found(&database, PLAIN, &find),

@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// How many inputs of chance each target gets, and how long they are at most.
-const INPUTS: u64 = 300;
+/// How long inputs of chance are at most.
 const LENGTH: u64 = 600;
 
 /// The same numbers for the same seed (splitmix64).
@@ -16,7 +15,8 @@ fn next(seed: &mut u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-fn run(name: &str) {
+/// Runs a target on what is kept for it, and on so many inputs of chance.
+fn run(name: &str, inputs: u64) {
     let (_, target) = odm_fuzz::TARGETS
         .iter()
         .find(|(known, _)| *known == name)
@@ -27,7 +27,7 @@ fn run(name: &str) {
     for file in fs::read_dir(kept).into_iter().flatten() {
         target(&fs::read(file.unwrap().path()).unwrap());
     }
-    for number in 0..INPUTS {
+    for number in 0..inputs {
         let mut seed = number;
         let length = next(&mut seed) % LENGTH;
         let bytes: Vec<u8> = (0..length).map(|_| next(&mut seed) as u8).collect();
@@ -37,35 +37,35 @@ fn run(name: &str) {
 
 #[test]
 fn bson() {
-    run("bson");
+    run("bson", 300);
 }
 
 #[test]
 fn file() {
-    run("file");
+    run("file", 60);
 }
 
 #[test]
 fn filter() {
-    run("filter");
+    run("filter", 600);
 }
 
 #[test]
 fn keys() {
-    run("keys");
+    run("keys", 300);
 }
 
 #[test]
 fn reading() {
-    run("reading");
+    run("reading", 600);
 }
 
 #[test]
 fn stored() {
-    run("stored");
+    run("stored", 20);
 }
 
 #[test]
 fn update() {
-    run("update");
+    run("update", 600);
 }

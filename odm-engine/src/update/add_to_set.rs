@@ -50,10 +50,7 @@ fn each<'a>(path: &str, operand: RawBsonRef<'a>) -> Result<Vec<RawBsonRef<'a>>> 
 
 impl AddToSet {
     /// The values that `held` does not have, in the order in which they were given.
-    fn missing_from<'v>(
-        &'v self,
-        held: impl Fn(usize) -> bool,
-    ) -> impl Iterator<Item = &'v RawBson> {
+    fn missing_from(&self, held: impl Fn(usize) -> bool) -> impl Iterator<Item = &RawBson> {
         let values = self.0.iter().enumerate();
         let mut missing: Vec<_> = values.filter(|(at, _)| !held(*at)).collect();
         missing.sort_by_key(|(_, (_, place))| *place);
