@@ -17,6 +17,7 @@ pub(crate) mod indexes;
 pub(crate) mod insert;
 mod matches;
 pub(crate) mod update;
+pub(crate) mod validate;
 mod variables;
 
 pub use aggregate::Aggregate;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bson::DateTime;
 
-use crate::command::{DropIndexes, Explain, Find, collections, explain, indexes};
+use crate::command::{DropIndexes, Explain, Find, collections, explain, indexes, validate};
 use crate::commit::{ChangeLog, Committer};
 use crate::error::Result;
 use crate::expiry::{self, Expiry};
@@ -220,6 +220,22 @@ impl Database {
     /// I/O. Some documents may have been deleted then.
     pub fn delete_expired(&self) -> Result<u64> {
         expiry::delete_expired(self.committer(), DateTime::now())
+    }
+
+    /// Checks everything that is stored: that each document is whole, that each has its entries in the
+    /// indexes of its collection, and that nothing else is there. Reads all of the database.
+    ///
+    /// # Errors
+    /// Damaged, with what was found first; I/O.
+    pub fn validate(&self) -> Result<()> {
+        self.read(validate::run)
+    }
+
+    /// Opens the database in a storage other than a file: for tests of storages that fail. No part of
+    /// the interface.
+    #[doc(hidden)]
+    pub fn open_storage(storage: impl redb::StorageBackend) -> Result<Database> {
+        Database::on(Box::new(RedbStore::open_storage(storage)?))
     }
 
     fn on(store: Box<dyn Store>) -> Result<Database> {

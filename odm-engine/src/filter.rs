@@ -33,7 +33,7 @@ pub(crate) use elem_match::ElemMatch;
 use expression::Operator;
 pub(crate) use expression::{Expression, Predicate, Test};
 pub(crate) use membership::Membership;
-pub(crate) use regex::Regex;
+pub(crate) use regex::{Regex, Scope as PatternScope};
 
 /// A parsed filter.
 #[derive(Debug)]
@@ -50,6 +50,7 @@ impl Filter {
     /// kind, with MongoDB's codes.
     pub(crate) fn parse(filter: &RawDocument) -> Result<Filter> {
         value::check(filter)?;
+        let _patterns = PatternScope::enter();
         Ok(Filter {
             expression: parse::document(filter, None)?,
         })

@@ -136,7 +136,7 @@ impl Overlay {
         for (state, before, after) in entries {
             self.mark_multikey(collection, state, &after)?;
             for key in before.keys.difference(&after.keys) {
-                self.view.remove(entry_key(state, key.clone(), record));
+                self.view.remove(entry_key(state, key, record));
             }
             // The same key may have something else beside it now.
             let is_stale =
@@ -159,7 +159,7 @@ impl Overlay {
     ) -> Result<()> {
         for state in &collection.indexes {
             for key in keys_of(state, document)?.keys {
-                self.view.remove(entry_key(state, key, record));
+                self.view.remove(entry_key(state, &key, record));
             }
         }
         self.view.remove(key::record(collection.id, record));
@@ -309,7 +309,7 @@ impl Overlay {
         if state.index.unique {
             value.extend_from_slice(&record.to_be_bytes());
         }
-        self.view.put(entry_key(state, key, record), value);
+        self.view.put(entry_key(state, &key, record), value);
     }
 }
 
@@ -321,8 +321,9 @@ pub(crate) fn index_not_found(name: &str) -> Error {
     )
 }
 
-fn entry_key(state: &IndexState, key: Vec<u8>, record: RecordId) -> Vec<u8> {
-    let mut entry = join(&state.prefix, &key);
+/// The key of the entry that an index has for a document under `key`.
+pub(crate) fn entry_key(state: &IndexState, key: &[u8], record: RecordId) -> Vec<u8> {
+    let mut entry = join(&state.prefix, key);
     if !state.index.unique {
         entry.extend_from_slice(&record.to_be_bytes());
     }

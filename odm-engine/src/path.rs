@@ -6,17 +6,20 @@
 
 mod keys;
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use bson::{RawArray, RawBsonRef, RawDocument};
 
 use crate::value;
 
 pub(crate) use keys::{KeyError, key_tuples};
 
-/// A dotted path, such as `items.0.price`.
+/// A dotted path, such as `items.0.price`. A clone costs nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Path {
-    text: Box<str>,
-    parts: Box<[Part]>,
+    text: Arc<str>,
+    parts: Arc<[Part]>,
 }
 
 /// One component of a path.
@@ -71,7 +74,7 @@ impl Path {
         leaf: Leaf,
         visit: &mut Visitor<'_, 'd>,
     ) -> bool {
-        walk_document(&self.parts, document, leaf, visit)
+        Walk::new(&self.parts).document(&self.parts, document, leaf, visit)
     }
 
     /// The value at this path, arrays on the way being entered by position only.
@@ -119,73 +122,103 @@ impl Part {
     }
 }
 
-fn walk_document<'d>(
-    parts: &[Part],
-    document: &'d RawDocument,
-    leaf: Leaf,
-    visit: &mut Visitor<'_, 'd>,
-) -> bool {
-    let Some((part, rest)) = parts.split_first() else {
-        return false;
-    };
-    walk_value(rest, value::get(document, &part.name), leaf, visit)
+/// How many positions a path can have before it is noted where it has led already.
+const MAX_POSITIONS: usize = 8;
+
+/// A walk along a path.
+///
+/// Where a component is both a position and a field of the element at it, two ways lead on, and they
+/// meet again two levels below. With many positions the ways are too many to go each of them.
+struct Walk {
+    /// The arrays that have been entered without success, by address, each with what remained of the
+    /// path. `None` if the path has too few positions to need it.
+    entered: Option<HashSet<(usize, usize)>>,
 }
 
-fn walk_value<'d>(
-    rest: &[Part],
-    value: Option<RawBsonRef<'d>>,
-    leaf: Leaf,
-    visit: &mut Visitor<'_, 'd>,
-) -> bool {
-    match value {
-        Some(RawBsonRef::Array(array)) => walk_array(rest, array, leaf, visit),
-        Some(RawBsonRef::Document(inner)) if !rest.is_empty() => {
-            walk_document(rest, inner, leaf, visit)
+impl Walk {
+    fn new(parts: &[Part]) -> Walk {
+        let positions = parts.iter().filter(|part| part.index.is_some()).count();
+        Walk {
+            entered: (positions > MAX_POSITIONS).then(HashSet::new),
         }
-        value if rest.is_empty() => visit(value, None),
-        _ => visit(None, None),
     }
-}
 
-fn walk_array<'d>(
-    rest: &[Part],
-    array: &'d RawArray,
-    leaf: Leaf,
-    visit: &mut Visitor<'_, 'd>,
-) -> bool {
-    // As on MongoDB, a dot at the end of a path asks an array for no more than its own name does.
-    let rest = if matches!(rest, [last] if last.name.is_empty()) {
-        &[]
-    } else {
-        rest
-    };
-    let Some((part, after)) = rest.split_first() else {
-        let expand = leaf == Leaf::Expand;
-        return (expand
-            && value::items(array)
-                .enumerate()
-                .any(|(index, item)| visit(Some(item), Some(index))))
-            || visit(Some(RawBsonRef::Array(array)), None);
-    };
-    value::items(array).enumerate().any(|(index, item)| {
-        // Below an element that was entered implicitly, that element's position is the one to
-        // report; below one that the path names, the position of whatever is entered next.
-        if let RawBsonRef::Document(inner) = item {
-            let implicit = &mut |value, _| visit(value, Some(index));
-            if walk_document(rest, inner, leaf, implicit) {
-                return true;
+    fn document<'d>(
+        &mut self,
+        parts: &[Part],
+        document: &'d RawDocument,
+        leaf: Leaf,
+        visit: &mut Visitor<'_, 'd>,
+    ) -> bool {
+        let Some((part, rest)) = parts.split_first() else {
+            return false;
+        };
+        self.value(rest, value::get(document, &part.name), leaf, visit)
+    }
+
+    fn value<'d>(
+        &mut self,
+        rest: &[Part],
+        value: Option<RawBsonRef<'d>>,
+        leaf: Leaf,
+        visit: &mut Visitor<'_, 'd>,
+    ) -> bool {
+        match value {
+            Some(RawBsonRef::Array(array)) => self.array(rest, array, leaf, visit),
+            Some(RawBsonRef::Document(inner)) if !rest.is_empty() => {
+                self.document(rest, inner, leaf, visit)
             }
+            value if rest.is_empty() => visit(value, None),
+            _ => visit(None, None),
         }
-        if part.index != Some(index) {
+    }
+
+    fn array<'d>(
+        &mut self,
+        rest: &[Part],
+        array: &'d RawArray,
+        leaf: Leaf,
+        visit: &mut Visitor<'_, 'd>,
+    ) -> bool {
+        if let Some(entered) = &mut self.entered
+            && !entered.insert((array.as_bytes().as_ptr().addr(), rest.len()))
+        {
             return false;
         }
-        match (after.split_first(), item) {
-            (None, item) => visit(Some(item), Some(index)),
-            (Some(_), RawBsonRef::Document(inner)) => walk_document(after, inner, leaf, visit),
-            (Some(_), RawBsonRef::Array(inner)) => walk_array(after, inner, leaf, visit),
-            (Some(_), _) => false,
-        }
-    })
+        // As on MongoDB, a dot at the end of a path asks an array for no more than its own name does.
+        let rest = if matches!(rest, [last] if last.name.is_empty()) {
+            &[]
+        } else {
+            rest
+        };
+        let Some((part, after)) = rest.split_first() else {
+            let expand = leaf == Leaf::Expand;
+            return (expand
+                && value::items(array)
+                    .enumerate()
+                    .any(|(index, item)| visit(Some(item), Some(index))))
+                || visit(Some(RawBsonRef::Array(array)), None);
+        };
+        value::items(array).enumerate().any(|(index, item)| {
+            // Below an element that was entered implicitly, that element's position is the one to
+            // report; below one that the path names, the position of whatever is entered next.
+            if let RawBsonRef::Document(inner) = item {
+                let implicit = &mut |value, _| visit(value, Some(index));
+                if self.document(rest, inner, leaf, implicit) {
+                    return true;
+                }
+            }
+            if part.index != Some(index) {
+                return false;
+            }
+            match (after.split_first(), item) {
+                (None, item) => visit(Some(item), Some(index)),
+                (Some(_), RawBsonRef::Document(inner)) => self.document(after, inner, leaf, visit),
+                (Some(_), RawBsonRef::Array(inner)) => self.array(after, inner, leaf, visit),
+                (Some(_), _) => false,
+            }
+        })
+    }
 }
 
 fn distinct_document<'d>(
@@ -250,6 +283,23 @@ mod tests {
             found.into_iter().flatten().collect::<Vec<_>>(),
             [RawBson::Int32(2)]
         );
+    }
+
+    #[test]
+    fn a_path_of_positions_is_not_walked_every_way() {
+        let mut document = rawdoc! { "0": 7 };
+        for _ in 0..80 {
+            document = rawdoc! { "0": [document] };
+        }
+        for length in [1, 80, 90, 120, 160] {
+            let path = vec!["0"; length].join(".");
+            assert!(walked(&path, &document, Leaf::Expand).len() < 1000);
+        }
+        let reached = |length| {
+            let found = walked(&vec!["0"; length].join("."), &document, Leaf::Expand);
+            found.contains(&Some(RawBson::Int32(7)))
+        };
+        assert!(reached(81) && reached(120) && reached(161) && !reached(80) && !reached(162));
     }
 
     #[test]

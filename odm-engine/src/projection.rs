@@ -18,7 +18,7 @@ use std::sync::Arc;
 use bson::{RawDocument, RawDocumentBuf};
 
 use crate::expression::Environment;
-use crate::filter::Filter;
+use crate::filter::{Filter, PatternScope};
 use crate::path::Path;
 use crate::{Result, value};
 
@@ -63,6 +63,7 @@ impl Projection {
         environment: &Arc<Environment>,
     ) -> Result<Projection> {
         value::check(projection)?;
+        let _patterns = PatternScope::enter();
         parse::projection(projection, Place::Query, environment)
     }
 

@@ -7,9 +7,12 @@ use std::cmp::Ordering;
 use bson::{RawBson, RawBsonRef, RawDocument};
 
 use crate::direction::Direction;
+use crate::error::{Error, Result, code};
 use crate::path::{KeyError, Path, key_tuples};
 use crate::value::{self, Number};
-use crate::{Error, Result};
+
+/// How many fields documents can be sorted by.
+const MAX_FIELDS: usize = 32;
 
 pub(crate) use sorter::Sorter;
 
@@ -28,8 +31,10 @@ impl Sort {
     /// Reads a specification. An empty one leaves everything in its place.
     ///
     /// # Errors
-    /// A direction that is not 1 or −1, a path that is not one (`$natural` is none), `$meta`.
+    /// A direction that is not 1 or −1, a path that is not one (`$natural` is none), too many of them (code
+    /// 13103), `$meta`.
     pub(crate) fn parse(specification: &RawDocument) -> Result<Sort> {
+        value::check(specification)?;
         let mut sort = Sort {
             paths: Vec::new(),
             directions: Vec::new(),
@@ -40,6 +45,10 @@ impl Sort {
             // The first mention of a path decides.
             if sort.paths.iter().any(|path| path.as_str() == name) {
                 continue;
+            }
+            if sort.paths.len() == MAX_FIELDS {
+                let message = format!("a sort can be by {MAX_FIELDS} fields");
+                return Err(Error::server(code::TOO_MANY_COMPOUND_KEYS, message));
             }
             sort.paths.push(Path::new(name));
             sort.directions.push(direction);

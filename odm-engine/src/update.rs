@@ -11,6 +11,7 @@ mod array_filter;
 mod bit;
 mod changed;
 mod current_date;
+mod fields;
 mod min_max;
 mod node;
 mod operation;
@@ -35,7 +36,7 @@ use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::change::{How, Modified};
 use crate::expression::Environment;
-use crate::filter::Filter;
+use crate::filter::{Filter, PatternScope};
 use crate::{Error, Result, value};
 
 use array_filter::ArrayFilters;
@@ -63,6 +64,7 @@ impl Update {
     /// are missing or unused, with MongoDB's codes.
     pub(crate) fn parse(update: &RawDocument, array_filters: &[RawDocumentBuf]) -> Result<Update> {
         value::check(update)?;
+        let _patterns = PatternScope::enter();
         let first = value::fields(update).next();
         Ok(Update(
             if first.is_some_and(|(name, _)| name.starts_with('$')) {

@@ -98,6 +98,21 @@ pub(crate) fn element_type_name(element_type: ElementType) -> &'static str {
     }
 }
 
+/// About how many bytes a value takes: exactly, where there can be many.
+pub(crate) fn size(value: RawBsonRef<'_>) -> usize {
+    match value {
+        RawBsonRef::String(text) | RawBsonRef::Symbol(text) | RawBsonRef::JavaScriptCode(text) => {
+            text.len()
+        }
+        RawBsonRef::Document(document) => document.as_bytes().len(),
+        RawBsonRef::Array(array) => array.as_bytes().len(),
+        RawBsonRef::Binary(binary) => binary.bytes.len(),
+        RawBsonRef::RegularExpression(regex) => regex.pattern.as_str().len(),
+        RawBsonRef::JavaScriptCodeWithScope(code) => code.code.len() + code.scope.as_bytes().len(),
+        _ => size_of::<f64>(),
+    }
+}
+
 /// Whether MongoDB takes the value for true where an operator wants a yes or no.
 pub(crate) fn is_truthy(value: RawBsonRef<'_>) -> bool {
     match value {

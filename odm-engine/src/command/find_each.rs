@@ -2,7 +2,7 @@ use bson::{RawArrayBuf, RawBson, RawDocumentBuf};
 
 use super::{Find, Reading, find};
 use crate::document::append;
-use crate::error::Result;
+use crate::error::{Error, Result, code};
 
 /// One query for each of several keys, on one state of the database.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,6 +27,10 @@ pub(crate) fn run(
     name: &str,
     each: &FindEach,
 ) -> Result<Vec<Vec<RawDocumentBuf>>> {
+    if each.path.contains('\0') {
+        let message = "a path cannot contain a null byte";
+        return Err(Error::server(code::NULL_BYTE_IN_PATH, message));
+    }
     each.keys
         .iter()
         .map(|key| find::run(reading, name, &each.find(key))?.collect())

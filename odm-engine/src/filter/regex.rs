@@ -7,6 +7,7 @@
 //! { "name": { "$regex": "^al", "$options": "i" } }
 //! ```
 
+mod budget;
 mod translate;
 
 use bson::RawBsonRef;
@@ -16,11 +17,10 @@ use super::parse::Operand;
 use super::{Predicate, Test};
 use crate::{Error, Result, value};
 
-/// How much memory one compiled pattern may take.
-const SIZE_LIMIT: usize = 10 << 20;
-
 /// How long a pattern may be, in bytes.
 const MAX_LENGTH: usize = 32764;
+
+pub(crate) use budget::Scope;
 
 /// A compiled pattern.
 #[derive(Debug)]
@@ -91,19 +91,16 @@ impl Regex {
         }
         let multi_line = options.contains('m');
         let translated = translate::translate(pattern, multi_line, options.contains('x'))?;
-        let compiled = regex::RegexBuilder::new(&translated)
+        let mut builder = regex::RegexBuilder::new(&translated);
+        builder
             .case_insensitive(options.contains('i'))
             .multi_line(multi_line)
             .dot_matches_new_line(options.contains('s'))
-            .ignore_whitespace(options.contains('x'))
-            .size_limit(SIZE_LIMIT)
-            .build()
-            .map_err(|error| {
-                Error::server(
-                    51091,
-                    format!("regular expression /{pattern}/ is invalid: {error}"),
-                )
-            })?;
+            .ignore_whitespace(options.contains('x'));
+        let compiled = budget::compile(&mut builder).map_err(|error| {
+            let message = format!("regular expression /{pattern}/ is invalid: {error}");
+            Error::server(51091, message)
+        })?;
         Ok(Regex {
             pattern: pattern.to_owned(),
             options: options.to_owned(),

@@ -14,6 +14,10 @@ use crate::key::value::encode;
 use crate::path::{KeyError, Path, key_tuples};
 use crate::value;
 
+/// How many bytes the keys of one document in one index can have: each array element has a key that
+/// repeats the other fields. MongoDB has no number for this; what it can do depends on its memory.
+const MAX_BYTES: usize = 128 << 20;
+
 /// The keys of one document in one index.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Keys {
@@ -28,11 +32,21 @@ pub(crate) struct Keys {
 /// The keys of `document`: none if the index leaves it out.
 ///
 /// # Errors
-/// Parallel arrays, ambiguous positions, too deep nesting.
+/// Parallel arrays, ambiguous positions, too deep nesting, too many bytes.
 pub(crate) fn keys_of(state: &IndexState, document: &RawDocument) -> Result<Keys> {
     let mut keys = Keys::default();
+    let mut bytes = 0;
     for values in tuples(state, document)? {
-        keys.keys.insert(encode_key(state, &values)?);
+        let key = encode_key(state, &values)?;
+        bytes += key.len();
+        keys.keys.insert(key);
+        if bytes > MAX_BYTES {
+            let message = format!(
+                "the keys of the document in the index {} have more than {MAX_BYTES} bytes",
+                state.index.name
+            );
+            return Err(Error::server(code::TRANSACTION_TOO_LARGE, message));
+        }
     }
     for (field, path) in state.paths.iter().enumerate() {
         if meets_array(document, path) {

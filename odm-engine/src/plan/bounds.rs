@@ -88,11 +88,17 @@ impl Bounds {
 
     /// The values that lie in both.
     pub(super) fn intersect(&self, other: &Bounds) -> Bounds {
-        let pairs = self
-            .0
-            .iter()
-            .flat_map(|a| other.0.iter().map(move |b| (a, b)));
-        let both = pairs.filter_map(|(a, b)| a.intersect(b)).collect();
+        let (mut ours, mut theirs) = (self.0.iter().peekable(), other.0.iter().peekable());
+        let mut both = Vec::new();
+        // Both are sorted and disjoint: the one that ends first meets nothing further on.
+        while let (Some(a), Some(b)) = (ours.peek(), theirs.peek()) {
+            both.extend(a.intersect(b));
+            if a.ends_before(b) {
+                ours.next();
+            } else {
+                theirs.next();
+            }
+        }
         Bounds::merged(both)
     }
 
@@ -176,6 +182,13 @@ impl Interval {
             is_point: self.is_point,
             low: None,
             high: None,
+        }
+    }
+
+    fn ends_before(&self, other: &Interval) -> bool {
+        match (&self.end, &other.end) {
+            (Some(own), Some(other)) => own < other,
+            (own, _) => own.is_some(),
         }
     }
 

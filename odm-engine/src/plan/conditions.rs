@@ -7,6 +7,10 @@ use crate::path::Path;
 use super::MAX_BRANCHES;
 use super::bounds::Bounds;
 
+/// How many bytes the paths of the conditions can have together. A filter may have one long path and
+/// many conditions on it; what is left out here, the filter still looks after.
+const MAX_PATH_BYTES: usize = 16 << 20;
+
 /// A condition that every document that matches fulfils.
 pub(super) struct Condition {
     pub(super) path: String,
@@ -41,6 +45,7 @@ pub(super) struct Demands<'f> {
     pub(super) conditions: Vec<Condition>,
     pub(super) choices: Vec<&'f [Expression]>,
     groups: usize,
+    path_bytes: usize,
 }
 
 impl<'f> Demands<'f> {
@@ -123,7 +128,7 @@ impl<'f> Demands<'f> {
                     ElemMatch::Value(inner) => self.add_value(path.as_str(), inner),
                 }
             }
-            Expression::Field(path, test) => self.push(path.as_str().to_owned(), test, None),
+            Expression::Field(path, test) => self.push(&[path.as_str()], test, None),
             Expression::Expr(expr) => self.add(expr.implied()),
             Expression::Nor(_) | Expression::Not(_) => Ok(()),
         }
@@ -146,7 +151,7 @@ impl<'f> Demands<'f> {
                     group: self.groups,
                     first: first.name().to_owned(),
                 };
-                self.push(format!("{array}.{}", path.as_str()), test, Some(element))
+                self.push(&[array, ".", path.as_str()], test, Some(element))
             }
             Expression::Or(_) | Expression::Nor(_) | Expression::Not(_) | Expression::Expr(_) => {
                 Ok(())
@@ -164,16 +169,20 @@ impl<'f> Demands<'f> {
                     group: self.groups,
                     first: String::new(),
                 };
-                self.push(array.to_owned(), test, Some(element))
+                self.push(&[array], test, Some(element))
             }
             Predicate::Not(_) | Predicate::Never => Ok(()),
         }
     }
 
-    fn push(&mut self, path: String, test: &Test, element: Option<Element>) -> Result<()> {
+    fn push(&mut self, path: &[&str], test: &Test, element: Option<Element>) -> Result<()> {
+        self.path_bytes += path.iter().map(|part| part.len()).sum::<usize>();
+        if self.path_bytes > MAX_PATH_BYTES {
+            return Ok(());
+        }
         if let Some(bounds) = Bounds::of(test)? {
             self.conditions.push(Condition {
-                path,
+                path: path.concat(),
                 bounds,
                 element,
             });

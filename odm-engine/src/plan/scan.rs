@@ -22,6 +22,9 @@ const MAX_RANGES: usize = 10_000;
 /// How many ranges are walked at once, as on MongoDB.
 const MAX_MERGED: usize = 200;
 
+/// How many conditions on one field are combined; the filter looks after all of them.
+const MAX_CONDITIONS: usize = 64;
+
 /// A scan of one index.
 pub(super) struct Scan {
     state: Arc<IndexState>,
@@ -69,7 +72,8 @@ impl Scan {
             let conditions = demands
                 .conditions
                 .iter()
-                .filter(|condition| condition.path == path.as_str());
+                .filter(|condition| condition.path == path.as_str())
+                .take(MAX_CONDITIONS);
             let next = if has_array(number) {
                 let first = path.parts().first();
                 // Fields that may take their values from one array, from different elements of it.

@@ -1,5 +1,7 @@
 //! The fields that a projection names, as a tree, and what it makes of a document.
 
+use std::collections::HashMap;
+
 use bson::raw::{CStr, CString};
 use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
@@ -10,10 +12,16 @@ use crate::filter::ElemMatch;
 use crate::path::{Part, Path};
 use crate::{Error, Result, value};
 
-/// Fields by name, in the order in which the projection names them.
+/// How many fields are looked for one after the other.
+const FEW: usize = 16;
+
+/// Fields by name.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
+    /// In the order in which the projection names them.
     fields: Vec<(CString, Branch)>,
+    /// Where they are, once they are more than a [`FEW`].
+    places: HashMap<Box<str>, usize>,
     /// Whether a field in here or below is computed.
     computes: bool,
 }
@@ -43,6 +51,15 @@ pub(super) enum Collision {
     Around,
 }
 
+/// Whether a document has had a field of the projection.
+#[derive(Clone, Copy)]
+enum Met<'d> {
+    Not,
+    Placed,
+    /// Its place is behind those of the document.
+    Later(RawBsonRef<'d>),
+}
+
 /// What is the same for all levels of a document.
 #[derive(Clone, Copy)]
 struct Pass<'d> {
@@ -59,20 +76,18 @@ impl Tree {
         let Some((part, rest)) = parts.split_first() else {
             return Ok(None);
         };
-        let known = self
-            .fields
-            .iter_mut()
-            .find(|(name, _)| name.as_str() == part.name());
+        let known = self.place(part.name());
+        let known = known.and_then(|at| self.fields.get_mut(at));
         let computes = matches!(leaf, Leaf::Computed(_));
         let collision = match (known, rest.is_empty()) {
             (None, true) => {
-                self.fields.push((name(part)?, Branch::Leaf(leaf)));
+                self.push(name(part)?, Branch::Leaf(leaf));
                 None
             }
             (None, false) => {
                 let mut inner = Tree::default();
                 inner.insert(rest, leaf)?;
-                self.fields.push((name(part)?, Branch::Inner(inner)));
+                self.push(name(part)?, Branch::Inner(inner));
                 None
             }
             (Some((_, Branch::Inner(inner))), false) => inner.insert(rest, leaf)?,
@@ -88,11 +103,28 @@ impl Tree {
         let Some((part, rest)) = parts.split_first() else {
             return false;
         };
-        let mut fields = self.fields.iter();
-        match fields.find(|(name, _)| name.as_str() == part.name()) {
+        let place = self.place(part.name());
+        match place.and_then(|at| self.fields.get(at)) {
             Some((_, Branch::Leaf(_))) => rest.is_empty(),
             Some((_, Branch::Inner(inner))) => inner.has_leaf(rest),
             None => false,
+        }
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
+        if self.fields.len() > FEW {
+            return self.places.get(name).copied();
+        }
+        self.fields.iter().position(|(own, _)| own.as_str() == name)
+    }
+
+    fn push(&mut self, name: CString, branch: Branch) {
+        self.fields.push((name, branch));
+        let known = self.places.len();
+        if self.fields.len() > FEW {
+            let new = self.fields.iter().enumerate().skip(known);
+            self.places
+                .extend(new.map(|(at, (name, _))| (name.as_str().into(), at)));
         }
     }
 
@@ -143,37 +175,35 @@ impl Tree {
         keeps: &dyn Fn(&CStr) -> bool,
     ) -> Result<RawDocumentBuf> {
         let mut output = RawDocumentBuf::new();
-        // The fields that have their place already.
-        let mut placed = vec![false; self.fields.len()];
+        let mut met = vec![Met::Not; self.fields.len()];
         for (name, value) in document.into_iter().flat_map(elements) {
-            let known = self.fields.iter().zip(&mut placed);
-            let known = known
-                .into_iter()
-                .find(|((own, _), _)| own.as_str() == name.as_str());
-            let Some(((_, branch), placed)) = known else {
+            let place = self.place(name.as_str());
+            let known = place.and_then(|at| Some((self.fields.get(at)?, met.get_mut(at)?)));
+            let Some(((_, branch), met)) = known else {
                 if keeps(name) {
                     output.append(name, value);
                 }
                 continue;
             };
             if branch.comes_last(value, pass.mode) {
+                *met = Met::Later(value);
                 continue;
             }
-            *placed = true;
+            *met = Met::Placed;
             if let Some(value) = branch.of(value, pass)? {
                 output.append(name, &value);
             }
         }
-        for ((name, branch), placed) in self.fields.iter().zip(placed) {
-            if placed {
-                continue;
-            }
-            let value = match branch {
-                Branch::Leaf(Leaf::Computed(computation)) => computation.of(pass.root)?.into_bson(),
-                Branch::Leaf(Leaf::ElemMatch(elements)) => document
-                    .and_then(|document| value::get(document, name.as_str()))
-                    .and_then(|value| first_match(elements, value)),
-                Branch::Inner(inner) if inner.computes => {
+        for ((name, branch), met) in self.fields.iter().zip(met) {
+            let value = match (branch, met) {
+                (_, Met::Placed) => None,
+                (Branch::Leaf(Leaf::Computed(computation)), _) => {
+                    computation.of(pass.root)?.into_bson()
+                }
+                (Branch::Leaf(Leaf::ElemMatch(elements)), Met::Later(value)) => {
+                    first_match(elements, value)
+                }
+                (Branch::Inner(inner), _) if inner.computes => {
                     Some(inner.document(None, pass, &|_| false)?.into())
                 }
                 _ => None,

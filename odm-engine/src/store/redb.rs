@@ -1,14 +1,18 @@
 //! The store on disk: one redb file with one table.
 
+mod checked;
+
 use std::fs::File;
-use std::io::{ErrorKind as IoErrorKind, Read};
+use std::io::ErrorKind as IoErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
+use checked::{Checked, Foreign};
+use redb::backends::FileBackend;
 use redb::{
     Builder, Database, DatabaseError, OwnedAccessGuard, OwnedRange, ReadOnlyTable,
-    ReadableDatabase, TableDefinition, TableError,
+    ReadableDatabase, StorageBackend, StorageError, TableDefinition, TableError,
 };
 
 use super::{Bytes, Changes, Entries, KeyRange, Snapshot, Store};
@@ -18,9 +22,6 @@ use crate::error::{Error, ErrorKind, Result};
 /// The table that holds the whole keyspace.
 const TABLE: TableDefinition<'static, &'static [u8], &'static [u8]> =
     TableDefinition::new("odm-engine");
-
-/// The first bytes of every redb file.
-const MAGIC: [u8; 9] = *b"redb\x1A\x0A\xA9\x0D\x0A";
 
 /// Pages kept in memory. Enough for the inner nodes of large files and a working set; more would
 /// only duplicate the cache of the operating system.
@@ -36,27 +37,57 @@ impl RedbStore {
     /// # Errors
     /// In use (by this or another process), foreign file, damaged, I/O.
     pub(crate) fn open(path: &Path) -> Result<RedbStore> {
-        let is_new = is_new_file(path)?;
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = options.open(path).map_err(Error::io)?;
+        let storage = FileBackend::new(file).map_err(|error| open_error(path, error))?;
+        RedbStore::on(storage, path)
+    }
+
+    /// Opens the file that `storage` stands for, or creates it.
+    ///
+    /// # Errors
+    /// As [`open`](RedbStore::open).
+    pub(crate) fn open_storage(storage: impl StorageBackend) -> Result<RedbStore> {
+        RedbStore::on(storage, Path::new("the storage"))
+    }
+
+    fn on(storage: impl StorageBackend, path: &Path) -> Result<RedbStore> {
         let database = unpanicked(|| {
             Builder::new()
                 .set_cache_size(CACHE_BYTES)
-                .create(path)
+                .create_with_backend(Checked::new(storage))
                 .map_err(|error| open_error(path, error))
         })?;
         let store = RedbStore { database };
-        if is_new {
+        if unpanicked(|| store.is_new(path))? {
             store.commit(&Changes::new())?;
-        } else {
-            unpanicked(|| store.require_table(path))?;
         }
         Ok(store)
     }
 
-    fn require_table(&self, path: &Path) -> Result<()> {
+    /// Whether nothing has been committed yet.
+    ///
+    /// # Errors
+    /// The file has tables, and none of them is ours.
+    fn is_new(&self, path: &Path) -> Result<bool> {
         let read = self.database.begin_read().map_err(store_error)?;
         match read.open_table(TABLE) {
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(false),
             Err(TableError::Storage(error)) => Err(store_error(error)),
+            Err(TableError::TableDoesNotExist(_)) => {
+                let is_empty = read.list_tables().map_err(store_error)?.next().is_none()
+                    && read
+                        .list_multimap_tables()
+                        .map_err(store_error)?
+                        .next()
+                        .is_none();
+                if is_empty {
+                    Ok(true)
+                } else {
+                    Err(foreign(path))
+                }
+            }
             Err(_) => Err(foreign(path)),
         }
     }
@@ -165,25 +196,6 @@ fn unpanicked<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
         .unwrap_or_else(|_| Err(Error::damaged("its pages are inconsistent")))
 }
 
-/// Whether there is nothing at `path` yet. A file with other content must not be handed to redb.
-fn is_new_file(path: &Path) -> Result<bool> {
-    let mut file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(true),
-        Err(error) => return Err(Error::io(error)),
-    };
-    if file.metadata().map_err(Error::io)?.len() == 0 {
-        return Ok(true);
-    }
-    let mut magic = [0; MAGIC.len()];
-    match file.read_exact(&mut magic) {
-        Ok(()) if magic == MAGIC => Ok(false),
-        Ok(()) => Err(foreign(path)),
-        Err(error) if error.kind() == IoErrorKind::UnexpectedEof => Err(foreign(path)),
-        Err(error) => Err(Error::io(error)),
-    }
-}
-
 fn foreign(path: &Path) -> Error {
     let message = format!(
         "{} is not a database of this engine; give the path of one, or of a file to create",
@@ -201,6 +213,11 @@ fn open_error(path: &Path, error: DatabaseError) -> Error {
                 path.display()
             );
             Error::new(ErrorKind::InUse, None, message)
+        }
+        DatabaseError::Storage(StorageError::Io(error))
+            if error.get_ref().is_some_and(|error| error.is::<Foreign>()) =>
+        {
+            foreign(path)
         }
         error => store_error(error),
     }

@@ -59,6 +59,10 @@ impl Operator for Extreme {
     fn missing(&self) -> Result<Option<RawBson>> {
         Ok(Some(self.value.clone()))
     }
+
+    fn size(&self) -> usize {
+        value::size(self.value.as_raw_bson_ref())
+    }
 }
 
 #[cfg(test)]

@@ -2,14 +2,19 @@
 
 use std::borrow::Cow;
 
-use bson::raw::{CStr, CString};
+use bson::raw::CString;
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
+use super::fields::Fields;
 use super::target::Name;
-use crate::{Error, Result, value};
+use crate::error::{Error, Result, code};
+use crate::value;
 
 /// How far past its end an array may be written, the gap being filled with null.
 const MAX_PADDING: usize = 1_500_000;
+
+/// What one null of such a gap counts for: about its size as a BSON element.
+const PADDING_BYTES: usize = 10;
 
 /// A value in a changing document.
 #[derive(Debug, Clone)]
@@ -19,7 +24,7 @@ pub(super) enum Node<'d> {
     /// A value that was put in.
     New(RawBson),
     /// A document that has been opened.
-    Document(Vec<(Cow<'d, CStr>, Node<'d>)>),
+    Document(Fields<'d>),
     /// An array that has been opened.
     Array(Vec<Node<'d>>),
 }
@@ -34,6 +39,12 @@ pub(super) trait Edit {
 
     /// Whether an error is due where the path runs into a value that has no fields.
     fn needs_path(&self) -> bool;
+
+    /// Accounts for bytes that are put in beside the value itself.
+    ///
+    /// # Errors
+    /// They are too many.
+    fn spend(&self, bytes: usize) -> Result<()>;
 }
 
 /// What has become of a value.
@@ -89,7 +100,7 @@ impl<'d> Node<'d> {
             Node::New(value) => value.clone(),
             Node::Document(fields) => {
                 let mut document = RawDocumentBuf::new();
-                for (key, node) in fields {
+                for (key, node) in fields.iter() {
                     node.with(|value| document.append(key, value));
                 }
                 RawBson::Document(document)
@@ -168,7 +179,7 @@ impl<'d> Node<'d> {
     /// A value inside as many new documents as the path has names.
     fn nested(path: &[Name], value: RawBson) -> Node<'d> {
         path.iter().rev().fold(Node::New(value), |inner, name| {
-            Node::Document(vec![(Cow::Owned(name.to_cstring()), inner)])
+            Node::Document(Fields::from_iter([(Cow::Owned(name.to_cstring()), inner)]))
         })
     }
 
@@ -188,23 +199,21 @@ impl<'d> Node<'d> {
 }
 
 fn edit_field<'d>(
-    fields: &mut Vec<(Cow<'d, CStr>, Node<'d>)>,
+    fields: &mut Fields<'d>,
     name: &Name,
     rest: &[Name],
     edit: &dyn Edit,
 ) -> Result<Outcome> {
-    let mut named = fields.iter_mut().enumerate();
-    let found = named.find(|(_, (key, _))| key.as_str() == name.as_str());
-    let Some((at, (_, child))) = found else {
+    let Some(child) = fields.get_mut(name.as_str()) else {
         let Some(created) = edit.missing()? else {
             return Ok(Outcome::Same);
         };
-        fields.push((Cow::Owned(name.to_cstring()), Node::nested(rest, created)));
+        fields.push(Cow::Owned(name.to_cstring()), Node::nested(rest, created));
         return Ok(Outcome::Modified);
     };
     let outcome = child.edit_here(rest, edit)?;
     if outcome == Outcome::Removed {
-        fields.remove(at);
+        fields.remove(name.as_str());
     }
     Ok(outcome)
 }
@@ -219,11 +228,13 @@ fn edit_item(
         let Some(created) = edit.missing()? else {
             return Ok(Outcome::Same);
         };
-        if index - items.len() > MAX_PADDING {
-            return Err(Error::bad_value(format!(
-                "position {index} is more than {MAX_PADDING} past the end of the array"
-            )));
+        let padding = index.saturating_sub(items.len());
+        if padding > MAX_PADDING {
+            let message =
+                format!("position {index} is more than {MAX_PADDING} past the end of the array");
+            return Err(Error::server(code::CANNOT_BACKFILL_ARRAY, message));
         }
+        edit.spend(padding * PADDING_BYTES)?;
         items.resize(index, Node::New(RawBson::Null));
         items.push(Node::nested(rest, created));
         return Ok(Outcome::Modified);
@@ -265,6 +276,6 @@ mod tests {
         };
         assert_eq!(code(rawdoc! { "a": 1 }, "a.b"), Some(28));
         assert_eq!(code(rawdoc! { "a": [1] }, "a.b"), Some(28));
-        assert_eq!(code(rawdoc! { "a": [1] }, "a.2000000"), Some(2));
+        assert_eq!(code(rawdoc! { "a": [1] }, "a.2000000"), Some(34));
     }
 }

@@ -1,5 +1,7 @@
 //! The operations that an update consists of, and their application.
 
+use std::cell::Cell;
+use std::collections::HashSet;
 use std::fmt;
 
 use bson::{RawBson, RawDocument};
@@ -7,13 +9,14 @@ use bson::{RawBson, RawDocument};
 use super::array_filter::ArrayFilters;
 use super::changed::{Changed, Fans, places};
 use super::node::{Edit, Node, Outcome};
-use super::rename;
+use super::rename::{self, Before};
 use super::set::Set;
 use super::target::{Name, Target, dotted, length_at};
 use crate::change::Place;
+use crate::error::{Error, Result, code};
 use crate::filter::Filter;
 use crate::path::Path;
-use crate::{Error, Result, value};
+use crate::value;
 
 /// What an update does, in the order of its paths.
 #[derive(Debug, Default)]
@@ -32,7 +35,8 @@ struct Operation {
 
 #[derive(Debug)]
 enum Action {
-    Change(Box<dyn Operator>),
+    /// The operator, and how many bytes it may put in at each place.
+    Change(Box<dyn Operator>, usize),
     Remove,
     /// Takes the value that another path had before the update.
     MoveFrom(Path),
@@ -60,11 +64,23 @@ pub(super) trait Operator: fmt::Debug + Send + Sync {
     fn only_removes(&self) -> bool {
         false
     }
+
+    /// How many bytes it may put in, if not just a few.
+    fn size(&self) -> usize {
+        0
+    }
 }
+
+/// How many bytes an update may put into one document on the way to its new state, as on MongoDB.
+const MAX_BYTES: usize = 64 << 20;
+
+/// How many places an update may change in one document.
+const MAX_PLACES: usize = 5_000_000;
 
 impl Operations {
     pub(super) fn change(&mut self, path: &str, operator: impl Operator + 'static) -> Result<()> {
-        self.push(path, Action::Change(Box::new(operator)), false)
+        let size = operator.size();
+        self.push(path, Action::Change(Box::new(operator), size), false)
     }
 
     pub(super) fn change_on_insert(
@@ -72,7 +88,8 @@ impl Operations {
         path: &str,
         operator: impl Operator + 'static,
     ) -> Result<()> {
-        self.push(path, Action::Change(Box::new(operator)), true)
+        let size = operator.size();
+        self.push(path, Action::Change(Box::new(operator), size), true)
     }
 
     pub(super) fn remove(&mut self, path: &str) -> Result<()> {
@@ -114,10 +131,8 @@ impl Operations {
             let message = format!("there is no array filter for '$[{unknown}]'");
             return Err(Error::bad_value(message));
         }
-        if let Some(unused) = array_filters
-            .names()
-            .find(|name| !identifiers().any(|used| used == *name))
-        {
+        let used: HashSet<_> = identifiers().collect();
+        if let Some(unused) = array_filters.names().find(|name| !used.contains(name)) {
             let message = format!("the array filter '{unused}' is not used in the update");
             return Err(Error::server(9, message));
         }
@@ -151,6 +166,10 @@ impl Operations {
                     .target
                     .resolve(document, &mut matched, &self.array_filters, &mut fans)?;
             resolved.extend(paths.into_iter().map(|path| (path, &operation.action)));
+            if resolved.len() > MAX_PLACES {
+                let message = format!("the update changes more than {MAX_PLACES} places");
+                return Err(Error::server(code::BUFFER_TOO_LARGE, message));
+            }
         }
         resolved.sort_by(|(a, _), (b, _)| a.cmp(b));
         for pair in resolved.windows(2) {
@@ -161,9 +180,13 @@ impl Operations {
                 return Err(Error::server(40, message));
             }
         }
+        let mut work = Work {
+            before: Before::new(document),
+            left: Cell::new(MAX_BYTES),
+        };
         let mut changed = Vec::with_capacity(resolved.len());
         for (path, action) in resolved {
-            if action.run(&path, document, root)? {
+            if action.run(&path, &mut work, root)? {
                 // As on MongoDB, an upsert may insert what an update may not.
                 if !inserting {
                     action.refuse_dollar(&path, document)?;
@@ -185,6 +208,13 @@ impl Operations {
     }
 }
 
+/// What the operations on one document share.
+struct Work<'d> {
+    before: Before<'d>,
+    /// How many bytes may still be put in.
+    left: Cell<usize>,
+}
+
 impl Action {
     /// Refuses that this has made a field at the top whose name starts with `$`, or given one a new value.
     fn refuse_dollar(&self, path: &[Name], before: &RawDocument) -> Result<()> {
@@ -196,7 +226,7 @@ impl Action {
         }
         let is_new = value::get(before, first.as_str()).is_none();
         let gives_value = match self {
-            Action::Change(operator) => !operator.only_removes(),
+            Action::Change(operator, _) => !operator.only_removes(),
             Action::MoveFrom(_) => true,
             Action::Remove | Action::MoveAway(_) => false,
         };
@@ -208,31 +238,35 @@ impl Action {
         Ok(())
     }
 
-    fn run(&self, path: &[Name], before: &RawDocument, root: &mut Node<'_>) -> Result<bool> {
+    fn run(&self, path: &[Name], work: &mut Work<'_>, root: &mut Node<'_>) -> Result<bool> {
         match self {
-            Action::Change(operator) => root.edit(
+            Action::Change(operator, size) => root.edit(
                 path,
                 &Change {
                     operator: operator.as_ref(),
+                    size: *size,
                     path,
+                    left: &work.left,
                 },
             ),
             Action::Remove => root.edit(path, &Remove),
-            Action::MoveFrom(from) => match rename::source(before, from)? {
+            Action::MoveFrom(from) => match rename::source(&mut work.before, from)? {
                 Some(value) => {
-                    rename::check_destination(before, path)?;
+                    rename::check_destination(&mut work.before, path)?;
                     let set = Set::new(value.into());
                     root.edit(
                         path,
                         &Change {
                             operator: &set,
+                            size: set.size(),
                             path,
+                            left: &work.left,
                         },
                     )
                 }
                 None => Ok(false),
             },
-            Action::MoveAway(from) => match rename::source(before, from)? {
+            Action::MoveAway(from) => match rename::source(&mut work.before, from)? {
                 Some(_) => root.edit(path, &Remove),
                 None => Ok(false),
             },
@@ -242,7 +276,7 @@ impl Action {
     /// Whether all that this does is to add elements to the array that `before` has there.
     fn appends(&self, path: &[Name], before: &RawDocument) -> bool {
         match self {
-            Action::Change(operator) => operator.appends_to(&|| length_at(before, path)),
+            Action::Change(operator, _) => operator.appends_to(&|| length_at(before, path)),
             Action::Remove | Action::MoveFrom(_) | Action::MoveAway(_) => false,
         }
     }
@@ -251,11 +285,16 @@ impl Action {
 /// An operator at work on a path.
 struct Change<'o> {
     operator: &'o dyn Operator,
+    /// How many bytes the operator may put in.
+    size: usize,
     path: &'o [Name],
+    /// How many the update still may.
+    left: &'o Cell<usize>,
 }
 
 impl Edit for Change<'_> {
     fn existing(&self, value: &mut Node<'_>) -> Result<Outcome> {
+        self.spend(self.size)?;
         let modified = self.operator.existing(&dotted(self.path), value)?;
         Ok(if modified {
             Outcome::Modified
@@ -265,11 +304,21 @@ impl Edit for Change<'_> {
     }
 
     fn missing(&self) -> Result<Option<RawBson>> {
+        self.spend(self.size)?;
         self.operator.missing()
     }
 
     fn needs_path(&self) -> bool {
         true
+    }
+
+    fn spend(&self, bytes: usize) -> Result<()> {
+        let left = self.left.get().checked_sub(bytes).ok_or_else(|| {
+            let message = format!("the update puts more than {MAX_BYTES} bytes into a document");
+            Error::server(code::BUFFER_TOO_LARGE, message)
+        })?;
+        self.left.set(left);
+        Ok(())
     }
 }
 
@@ -286,5 +335,9 @@ impl Edit for Remove {
 
     fn needs_path(&self) -> bool {
         false
+    }
+
+    fn spend(&self, _: usize) -> Result<()> {
+        Ok(())
     }
 }

@@ -11,6 +11,7 @@ use super::operation::{Operations, Operator};
 use super::pull::retain;
 use crate::{Error, Result, value};
 
+/// The values, sorted.
 #[derive(Debug)]
 struct PullAll(Vec<RawBson>);
 
@@ -22,19 +23,17 @@ pub(super) fn parse(
     let array = operand
         .as_array()
         .ok_or_else(|| Error::bad_value(format!("$pullAll of '{path}' takes an array")))?;
-    operations.change(
-        path,
-        PullAll(value::items(array).map(RawBson::from).collect()),
-    )
+    let mut values: Vec<_> = value::items(array).map(RawBson::from).collect();
+    values.sort_by(|a, b| value::compare(a.as_raw_bson_ref(), b.as_raw_bson_ref()));
+    operations.change(path, PullAll(values))
 }
 
 impl Operator for PullAll {
     fn existing(&self, path: &str, value: &mut Node<'_>) -> Result<bool> {
         retain(value, "$pullAll", path, |item| {
-            !self
-                .0
-                .iter()
-                .any(|value| value::equal(value.as_raw_bson_ref(), item))
+            self.0
+                .binary_search_by(|value| value::compare(value.as_raw_bson_ref(), item))
+                .is_err()
         })
     }
 

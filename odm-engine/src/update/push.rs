@@ -142,6 +142,13 @@ impl Operator for Push {
         };
         length > 0 && self.position.is_none_or(is_behind) && self.slice.is_none_or(uncut)
     }
+
+    fn size(&self) -> usize {
+        let values = self.values.iter();
+        values
+            .map(|value| value::size(value.as_raw_bson_ref()))
+            .sum()
+    }
 }
 
 impl Order {

@@ -4,6 +4,8 @@
 //! { "$rename": { "nick": "name.nick" } }
 //! ```
 
+use std::collections::HashMap;
+
 use bson::{RawBsonRef, RawDocument};
 
 use super::operation::Operations;
@@ -30,15 +32,54 @@ pub(super) fn parse(
     operations.rename(path, to)
 }
 
+/// How often fields are looked for one after the other before they are noted.
+const MAX_SEARCHES: usize = 64;
+
+/// A document before its update.
+pub(super) struct Before<'d> {
+    document: &'d RawDocument,
+    searches: usize,
+    /// The fields of the documents in it that have been looked into, by the address of the document, once
+    /// that has happened often.
+    noted: HashMap<usize, HashMap<&'d str, RawBsonRef<'d>>>,
+}
+
+impl<'d> Before<'d> {
+    pub(super) fn new(document: &'d RawDocument) -> Before<'d> {
+        Before {
+            document,
+            searches: 0,
+            noted: HashMap::new(),
+        }
+    }
+
+    /// The first field of this name in a document that is part of this one.
+    fn get(&mut self, document: &'d RawDocument, name: &str) -> Option<RawBsonRef<'d>> {
+        if self.searches < MAX_SEARCHES {
+            self.searches += 1;
+            return value::get(document, name);
+        }
+        let fields = self.noted.entry(document.as_bytes().as_ptr().addr());
+        let fields = fields.or_insert_with(|| {
+            let mut fields = HashMap::new();
+            for (name, value) in value::fields(document) {
+                fields.entry(name).or_insert(value);
+            }
+            fields
+        });
+        fields.get(name).copied()
+    }
+}
+
 /// The value to move. `None` if there is none, in which case nothing happens.
 ///
 /// # Errors
 /// The path leads through an array (code 2) or into a value that has no fields (code 28).
-pub(super) fn source<'d>(document: &'d RawDocument, from: &Path) -> Result<Option<RawBsonRef<'d>>> {
-    let mut value = RawBsonRef::Document(document);
+pub(super) fn source<'d>(before: &mut Before<'d>, from: &Path) -> Result<Option<RawBsonRef<'d>>> {
+    let mut value = RawBsonRef::Document(before.document);
     for part in from.parts() {
         match value {
-            RawBsonRef::Document(inner) => match value::get(inner, part.name()) {
+            RawBsonRef::Document(inner) => match before.get(inner, part.name()) {
                 Some(next) => value = next,
                 None => return Ok(None),
             },
@@ -59,17 +100,17 @@ pub(super) fn source<'d>(document: &'d RawDocument, from: &Path) -> Result<Optio
 }
 
 /// Checks that the path to move to leads through no array, and not to `_id`.
-pub(super) fn check_destination(document: &RawDocument, to: &[Name]) -> Result<()> {
+pub(super) fn check_destination(before: &mut Before<'_>, to: &[Name]) -> Result<()> {
     if to.first().is_some_and(|first| first.as_str() == "_id") {
         return Err(Error::server(
             66,
             "$rename would change '_id', which never changes",
         ));
     }
-    let mut value = Some(RawBsonRef::Document(document));
+    let mut value = Some(RawBsonRef::Document(before.document));
     for name in to {
         value = match value {
-            Some(RawBsonRef::Document(inner)) => value::get(inner, name.as_str()),
+            Some(RawBsonRef::Document(inner)) => before.get(inner, name.as_str()),
             Some(RawBsonRef::Array(_)) => return Err(through_array(&dotted(to))),
             _ => return Ok(()),
         };

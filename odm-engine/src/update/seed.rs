@@ -89,6 +89,11 @@ impl Edit for Put<'_> {
     fn needs_path(&self) -> bool {
         true
     }
+
+    /// The filter itself is no larger.
+    fn spend(&self, _: usize) -> Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -48,6 +48,10 @@ impl Operator for Set {
     fn missing(&self) -> Result<Option<RawBson>> {
         Ok(Some(self.0.clone()))
     }
+
+    fn size(&self) -> usize {
+        value::size(self.0.as_raw_bson_ref())
+    }
 }
 
 #[cfg(test)]

@@ -102,9 +102,13 @@ impl Target {
         filters: &ArrayFilters,
         fans: &mut Fans,
     ) -> Result<Vec<Vec<Name>>> {
+        // Behind the last dynamic step, nobody asks for values.
+        let is_dynamic = |step: &Step| !matches!(step, Step::Name(_));
+        let dynamic = self.0.iter().rposition(is_dynamic);
         // Each path found so far, with the value it leads to.
         let mut paths = vec![(Vec::new(), Some(RawBsonRef::Document(document)))];
-        for step in &self.0 {
+        for (at, step) in self.0.iter().enumerate() {
+            let is_needed = dynamic.is_some_and(|last| at < last);
             let mut next = Vec::with_capacity(paths.len());
             for (path, value) in paths {
                 let mut push = |name: Name, value| {
@@ -114,6 +118,7 @@ impl Target {
                 };
                 match step {
                     Step::Name(name) => {
+                        let value = value.filter(|_| is_needed);
                         push(name.clone(), value.and_then(|value| child(value, name)))
                     }
                     Step::Matched => {

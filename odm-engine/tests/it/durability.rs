@@ -333,14 +333,25 @@ fn another_process_is_kept_out() {
 #[test]
 fn foreign_files_are_told_apart_and_left_alone() {
     let directory = tempfile::tempdir().unwrap();
-    for content in [b"short".to_vec(), vec![b'x'; 100_000]] {
+    let zeros_first = [vec![0; 100_000], b"text".to_vec()].concat();
+    for content in [
+        b"short".to_vec(),
+        vec![b'x'; 100_000],
+        zeros_first,
+        vec![0; 5],
+    ] {
         let path = directory.path().join("foreign");
         fs::write(&path, &content).unwrap();
         assert!(Database::open(&path).unwrap_err().is_foreign_file());
         assert_eq!(fs::read(&path).unwrap(), content);
     }
     let path = directory.path().join("other.redb");
-    drop(redb::Database::create(&path).unwrap());
+    let other = redb::Database::create(&path).unwrap();
+    let write = other.begin_write().unwrap();
+    let table = redb::TableDefinition::<&[u8], &[u8]>::new("other");
+    drop(write.open_table(table).unwrap());
+    write.commit().unwrap();
+    drop(other);
     assert!(Database::open(&path).unwrap_err().is_foreign_file());
 }
 

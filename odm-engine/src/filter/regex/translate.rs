@@ -239,11 +239,15 @@ impl Translator<'_> {
 
     /// Whether what follows an opening brace is `3}`, `3,}` or `3,5}`.
     fn starts_repetition(&self) -> bool {
-        let inside: String = self.rest.clone().take_while(|c| *c != '}').collect();
-        let closed = self.rest.clone().any(|c| c == '}');
-        let (from, to) = inside.split_once(',').unwrap_or((&inside, ""));
-        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        closed && !from.is_empty() && digits(from) && digits(to)
+        let mut rest = self.rest.clone();
+        if rest.next_if(char::is_ascii_digit).is_none() {
+            return false;
+        }
+        while rest.next_if(char::is_ascii_digit).is_some() {}
+        if rest.next_if_eq(&',').is_some() {
+            while rest.next_if(char::is_ascii_digit).is_some() {}
+        }
+        rest.next() == Some('}')
     }
 
     /// Whether a closing brace belongs to an opening one that was copied.

@@ -1,0 +1,73 @@
+use bson::{RawDocumentBuf, rawdoc};
+use odm_engine::{Database, Find, Update};
+
+use crate::collections::{all, assert_whole};
+
+/// Arbitrary bytes as a document: what is stored is returned, and is BSON. Then as everything else that a
+/// document can be.
+pub fn bson(data: &[u8]) {
+    let Ok(document) = RawDocumentBuf::from_bytes(data.to_vec()) else {
+        return;
+    };
+    let database = Database::memory();
+    let inserted = database.insert("c", vec![document.clone()]);
+    if inserted.is_ok_and(|report| report.failure.is_none()) {
+        let [stored] = &all(&database, "c")[..] else {
+            panic!("one document was stored");
+        };
+        assert_whole(stored);
+        let id = stored
+            .get("_id")
+            .expect("it is whole")
+            .expect("it has an _id");
+        let mut equals = RawDocumentBuf::new();
+        equals.append(bson::raw::cstr!("$eq"), id);
+        let count = database.count("c", &rawdoc! { "_id": equals }, None);
+        assert_eq!(count.expect("it is an _id"), 1);
+        database.validate().expect("what was stored is sound");
+    } else {
+        let _ = database.insert("c", vec![rawdoc! { "_id": 1, "a": [1, { "b": 2 }] }]);
+    }
+    let find = Find {
+        filter: document.clone(),
+        projection: Some(document.clone()),
+        sort: Some(document.clone()),
+        ..Find::default()
+    };
+    let _ = database.find("c", &find).map(Iterator::count);
+    for sorted in [false, true] {
+        let find = match sorted {
+            true => Find {
+                sort: Some(document.clone()),
+                ..Find::default()
+            },
+            false => Find {
+                projection: Some(document.clone()),
+                ..Find::default()
+            },
+        };
+        let _ = database.find("c", &find).map(Iterator::count);
+    }
+    let _ = odm_engine::Index::from_document(&document)
+        .and_then(|index| database.create_indexes("c", &[index]));
+    let filters = rawdoc! { "_id": { "$exists": true } };
+    let update = Update {
+        filter: filters,
+        update: document.clone(),
+        array_filters: vec![document],
+        ..Update::default()
+    };
+    let _ = database.update("c", &update);
+    let _ = database.update(
+        "c",
+        &Update {
+            array_filters: Vec::new(),
+            upsert: true,
+            ..update
+        },
+    );
+    database.validate().expect("what was stored is sound");
+    all(&database, "c")
+        .iter()
+        .for_each(|stored| assert_whole(stored));
+}

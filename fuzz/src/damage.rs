@@ -1,0 +1,183 @@
+use std::sync::OnceLock;
+
+use bson::rawdoc;
+use odm_engine::{Database, Delete, Direction, Find, Index, Update};
+use redb::{ReadableDatabase, ReadableTable, TableDefinition};
+
+use crate::generate::Generator;
+use crate::storage::Storage;
+
+/// The table of the engine, as the document of the format names it.
+const TABLE: TableDefinition<'static, &'static [u8], &'static [u8]> =
+    TableDefinition::new("odm-engine");
+
+/// A database file with damaged bytes opens or does not, but nothing panics.
+pub fn file(data: &[u8]) {
+    let mut generator = Generator::new(data);
+    let [closed, open] = images();
+    let mut content = if generator.one_in(2) {
+        open.clone()
+    } else {
+        closed.clone()
+    };
+    for _ in 0..generator.below(8) {
+        let place = match generator.below(3) {
+            0 => generator.below(512),
+            1 => generator.below(content.len().div_ceil(4096)) * 4096 + generator.below(64),
+            _ => generator.below(content.len()),
+        };
+        let byte = generator.byte();
+        if let Some(place) = content.get_mut(place) {
+            *place ^= byte;
+        }
+    }
+    if generator.one_in(8) {
+        content.truncate(generator.below(content.len()));
+    }
+    use_all(&Storage::new(content));
+}
+
+/// Keys and values that are damaged within a sound file: nothing panics.
+pub fn stored(data: &[u8]) {
+    let mut generator = Generator::new(data);
+    let storage = Storage::new(images()[0].clone());
+    damage(&storage, &mut generator).expect("the file is sound");
+    use_all(&storage);
+}
+
+fn damage(storage: &Storage, generator: &mut Generator<'_>) -> Result<(), redb::Error> {
+    let database = redb::Builder::new().create_with_backend(storage.clone())?;
+    let keys = {
+        let table = database.begin_read()?.open_table(TABLE)?;
+        let keys = table
+            .iter()?
+            .map(|entry| entry.map(|(key, _)| key.value().to_vec()));
+        keys.collect::<Result<Vec<_>, _>>()?
+    };
+    let write = database.begin_write()?;
+    {
+        let mut table = write.open_table(TABLE)?;
+        for _ in 0..1 + generator.below(4) {
+            let mut key = keys[generator.below(keys.len())].clone();
+            let Some(mut value) = table
+                .get(key.as_slice())?
+                .map(|value| value.value().to_vec())
+            else {
+                continue;
+            };
+            table.remove(key.as_slice())?;
+            match generator.below(4) {
+                0 => change(&mut key, generator),
+                1 => continue,
+                _ => change(&mut value, generator),
+            }
+            table.insert(key.as_slice(), value.as_slice())?;
+        }
+    }
+    write.commit()?;
+    Ok(())
+}
+
+/// Changes, adds and takes away some bytes.
+fn change(bytes: &mut Vec<u8>, generator: &mut Generator<'_>) {
+    for _ in 0..1 + generator.below(3) {
+        let place = generator.below(bytes.len() + 1);
+        match generator.below(4) {
+            0 => bytes.truncate(place),
+            1 => bytes.insert(place, generator.byte()),
+            _ => {
+                if let Some(byte) = bytes.get_mut(place) {
+                    *byte = generator.byte();
+                }
+            }
+        }
+    }
+}
+
+/// Reads and writes by every way there is. All of it may fail.
+fn use_all(storage: &Storage) {
+    let Ok(database) = Database::open_storage(storage.clone()) else {
+        return;
+    };
+    let _ = database.validate();
+    let filters = [
+        rawdoc! {},
+        rawdoc! { "_id": { "$gte": 3 } },
+        rawdoc! { "n": { "$lt": 9 } },
+        rawdoc! { "tags": { "$in": [1, "x"] } },
+        rawdoc! { "in.text": { "$regex": "^7" } },
+        rawdoc! { "_id": 5 },
+    ];
+    for filter in filters {
+        let sort = Some(rawdoc! { "n": -1 });
+        for sort in [None, sort] {
+            let find = Find {
+                filter: filter.clone(),
+                sort,
+                ..Find::default()
+            };
+            // An error ends a cursor.
+            let _ = database
+                .find("c", &find)
+                .map(|found| found.take(1000).count());
+        }
+        let _ = database.distinct("c", "tags", &filter);
+        let update = rawdoc! { "$push": { "tags": 7 }, "$inc": { "n": 1 } };
+        let update = Update {
+            filter: filter.clone(),
+            update,
+            multi: true,
+            ..Update::default()
+        };
+        let _ = database.update("c", &update);
+        let _ = database.list_indexes("c");
+        let _ = database.insert("c", vec![rawdoc! { "n": 1, "tags": [1] }]);
+        let _ = database.delete(
+            "c",
+            &Delete {
+                filter,
+                multi: false,
+            },
+        );
+    }
+    let _ = database.create_indexes("c", &[Index::new([("in", Direction::Ascending)])]);
+    let _ = database.drop_index("c", "n_-1");
+    let _ = database.delete_expired();
+}
+
+/// The file of a database that was closed, and of one whose process died.
+fn images() -> &'static [Vec<u8>; 2] {
+    static IMAGES: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
+    IMAGES.get_or_init(|| {
+        let storage = Storage::default();
+        let open = fill(&storage).expect("the file is sound");
+        [storage.content(), open]
+    })
+}
+
+/// Makes a database; the result is its file while it was open.
+fn fill(storage: &Storage) -> odm_engine::Result<Vec<u8>> {
+    let database = Database::open_storage(storage.clone())?;
+    let indexes = [
+        Index::new([("n", Direction::Descending)]),
+        Index::new([("tags", Direction::Ascending), ("n", Direction::Ascending)]),
+        Index::new([("in.text", Direction::Ascending)]).unique(),
+        Index::new([("when", Direction::Ascending)])
+            .expire_after(std::time::Duration::from_secs(1)),
+    ];
+    database.create_indexes("c", &indexes)?;
+    let documents = (0..40).map(|n| {
+        let when = bson::DateTime::from_millis(4_000_000_000_000);
+        rawdoc! { "_id": n, "n": n % 7, "tags": [n % 3, "x"], "in": { "text": n.to_string() }, "when": when }
+    });
+    database.insert("c", documents.collect())?.all()?;
+    database.insert("d", vec![rawdoc! { "_id": 1 }])?.all()?;
+    database.delete(
+        "c",
+        &Delete {
+            filter: rawdoc! { "n": 3 },
+            multi: true,
+        },
+    )?;
+    Ok(storage.content())
+}

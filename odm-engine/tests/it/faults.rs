@@ -1,0 +1,278 @@
+//! A store that fails at each of its writes and syncs, and a computer that loses its power there.
+//!
+//! One script of writes is run again and again, with the fault one operation later each time. What was
+//! acknowledged must be there afterwards, what was not must be there as a whole or not at all, and the
+//! indexes must agree with the documents.
+//!
+//! The ordinary tests try some of the places; `ODM_ENGINE_FAULTS=all` tries each of them, and
+//! `ODM_ENGINE_FAULTS=<n>` each of them with `n` different losses of unsynced writes.
+
+mod disk;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bson::{RawDocumentBuf, rawdoc};
+use disk::{Disk, Fault};
+use odm_engine::{Database, Delete, Direction, Error, Index, Result, Update};
+
+use crate::all;
+
+/// One write, as an application makes it.
+type Step = fn(&Database) -> Result<()>;
+
+/// What each step does must follow from the state before it, as it is also run in memory.
+const SCRIPT: [Step; 10] = [
+    |database| database.create_indexes("a", &[Index::new([("n", Direction::Ascending)])]),
+    |database| insert(database, "a", 0..40),
+    |database| insert(database, "b", 0..3),
+    |database| {
+        update(
+            database,
+            "a",
+            rawdoc! { "n": { "$lt": 5 } },
+            rawdoc! { "$push": { "tags": "x" } },
+        )
+    },
+    |database| {
+        let tags = Index::new([("tags", Direction::Descending), ("n", Direction::Ascending)]);
+        let partial = Index::new([("text", Direction::Ascending)]).unique();
+        let partial = partial.partial(rawdoc! { "n": { "$gt": 35 } });
+        database.create_indexes("a", &[tags, partial.named("partial")])
+    },
+    |database| {
+        let transaction = database.begin()?;
+        transaction
+            .insert("b", vec![document(70), document(71)])?
+            .all()?;
+        let change = Update {
+            filter: rawdoc! { "_id": { "$gt": 20 } },
+            update: rawdoc! { "$inc": { "n": 100 }, "$set": { "text": "new" } },
+            multi: true,
+            ..Update::default()
+        };
+        // The unique index lets no two documents have this text: one of those above 35 is enough.
+        transaction.delete(
+            "a",
+            &Delete {
+                filter: rawdoc! { "n": { "$gt": 30 } },
+                multi: true,
+                ..Delete::default()
+            },
+        )?;
+        transaction.update("b", &change).map(drop)?;
+        transaction.commit()
+    },
+    |database| insert(database, "a", 100..160),
+    |database| database.drop_index("a", "n_1"),
+    |database| {
+        let all = Delete {
+            filter: rawdoc! { "n": { "$mod": [3, 0] } },
+            multi: true,
+            ..Delete::default()
+        };
+        database.delete("a", &all).map(drop)
+    },
+    |database| {
+        update(
+            database,
+            "a",
+            rawdoc! {},
+            rawdoc! { "$set": { "text": "y".repeat(900) }, "$unset": { "n": 1 } },
+        )
+    },
+];
+
+/// Everything that a database holds.
+#[derive(Debug, PartialEq)]
+struct Dump(BTreeMap<&'static str, (Vec<RawDocumentBuf>, Vec<String>)>);
+
+impl Dump {
+    fn of(database: &Database) -> Dump {
+        let collections = ["a", "b"].map(|name| {
+            let mut documents = all(database, name);
+            documents.sort_by_key(|document| document.get_i32("_id").unwrap());
+            let indexes = database.list_indexes(name).unwrap();
+            let indexes = indexes.into_iter().map(|index| index.name).collect();
+            (name, (documents, indexes))
+        });
+        Dump(collections.into_iter().collect())
+    }
+}
+
+fn document(id: i32) -> RawDocumentBuf {
+    rawdoc! { "_id": id, "n": id, "tags": [id % 3, id % 5], "text": format!("{id} {}", "x".repeat(300)) }
+}
+
+fn insert(database: &Database, collection: &str, ids: std::ops::Range<i32>) -> Result<()> {
+    database
+        .insert(collection, ids.map(document).collect())?
+        .all()
+        .map(drop)
+}
+
+fn update(
+    database: &Database,
+    collection: &str,
+    filter: RawDocumentBuf,
+    update: RawDocumentBuf,
+) -> Result<()> {
+    let update = Update {
+        filter,
+        update,
+        multi: true,
+        ..Update::default()
+    };
+    database.update(collection, &update).map(drop)
+}
+
+/// The states before and after each step.
+fn states() -> Vec<Dump> {
+    let database = Database::memory();
+    let mut states = vec![Dump::of(&database)];
+    for step in SCRIPT {
+        step(&database).unwrap();
+        states.push(Dump::of(&database));
+    }
+    states
+}
+
+/// Runs the script until a step fails; returns how many steps were acknowledged.
+fn run(disk: &Disk, states: &[Dump]) -> usize {
+    let database = match Database::open_storage(disk.clone()) {
+        Ok(database) => database,
+        Err(error) => {
+            assert_reported(&error, disk);
+            return 0;
+        }
+    };
+    for (done, step) in SCRIPT.iter().enumerate() {
+        let Err(error) = step(&database) else {
+            continue;
+        };
+        assert_reported(&error, disk);
+        // Readers go on with what was acknowledged; nobody writes any more, and is told what to do.
+        assert_eq!(Dump::of(&database), states[done]);
+        let refused = insert(&database, "b", 500..501).unwrap_err();
+        assert!(refused.is_io() && refused.message().contains("open the database again"));
+        assert!(database.begin().is_err());
+        assert_eq!(Dump::of(&database), states[done]);
+        return done;
+    }
+    SCRIPT.len()
+}
+
+fn assert_reported(error: &Error, disk: &Disk) {
+    assert!(disk.has_failed(), "{error:?}");
+    assert!(error.is_io(), "{error:?}");
+}
+
+fn check(at: u64, fault: Fault, states: &[Dump]) {
+    let disk = Disk::failing(at, fault);
+    let done = run(&disk, states);
+    let case = format!("operation {at}, {fault:?}, {done} steps acknowledged");
+    let database = Database::open_storage(disk.restarted()).expect(&case);
+    database.validate().expect(&case);
+    let found = Dump::of(&database);
+    let next = states.get(done + 1);
+    assert!(found == states[done] || Some(&found) == next, "{case}");
+    insert(&database, "b", 900..901).expect(&case);
+    database.validate().expect(&case);
+}
+
+/// How many losses of unsynced writes to try at each place, and at which places.
+fn extent(short: usize) -> (u64, usize) {
+    match std::env::var("ODM_ENGINE_FAULTS") {
+        Err(_) => (1, short),
+        Ok(all) if all == "all" => (1, 1),
+        Ok(seeds) => (
+            seeds
+                .parse()
+                .expect("ODM_ENGINE_FAULTS is `all` or a number"),
+            1,
+        ),
+    }
+}
+
+#[test]
+fn a_fault_at_any_operation_loses_nothing_that_was_acknowledged() {
+    let states = states();
+    let whole = Disk::new(Vec::new());
+    assert_eq!(run(&whole, &states), SCRIPT.len());
+    let (seeds, step) = extent(7);
+    for at in (0..whole.operations()).step_by(step) {
+        check(at, Fault::Once, &states);
+        check(at, Fault::Forever, &states);
+        for seed in 0..seeds {
+            check(
+                at,
+                Fault::Power {
+                    seed: at.wrapping_mul(1000) + seed,
+                },
+                &states,
+            );
+        }
+    }
+}
+
+/// Several threads whose writes share commits; returns the ids that were acknowledged.
+fn write_together(disk: &Disk) -> BTreeSet<i32> {
+    let Ok(database) = Database::open_storage(disk.clone()) else {
+        return BTreeSet::new();
+    };
+    if database
+        .create_indexes("b", &[Index::new([("n", Direction::Ascending)])])
+        .is_err()
+    {
+        return BTreeSet::new();
+    }
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..4)
+            .map(|thread| {
+                let database = &database;
+                scope.spawn(move || {
+                    let ids = (0..8).map(|n| thread * 100 + n);
+                    ids.take_while(|id| insert(database, "b", *id..*id + 1).is_ok())
+                        .collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        writers
+            .into_iter()
+            .flat_map(|writer| writer.join().unwrap())
+            .collect()
+    })
+}
+
+#[test]
+fn a_fault_in_a_shared_commit_loses_nothing_that_was_acknowledged() {
+    let whole = Disk::new(Vec::new());
+    assert_eq!(write_together(&whole).len(), 32);
+    let (seeds, step) = extent(5);
+    for at in (0..whole.operations()).step_by(step) {
+        let losses = (0..seeds).map(|seed| Fault::Power {
+            seed: at.wrapping_mul(1000) + seed,
+        });
+        for fault in [Fault::Once, Fault::Forever].into_iter().chain(losses) {
+            let disk = Disk::failing(at, fault);
+            let acknowledged = write_together(&disk);
+            let case = format!("operation {at}, {fault:?}");
+            let database = Database::open_storage(disk.restarted()).expect(&case);
+            database.validate().expect(&case);
+            let found = all(&database, "b");
+            let ids: BTreeSet<_> = found
+                .iter()
+                .map(|document| document.get_i32("_id").unwrap())
+                .collect();
+            assert!(
+                ids.is_superset(&acknowledged),
+                "{case}: {acknowledged:?} but {ids:?}"
+            );
+            assert!(
+                found
+                    .iter()
+                    .all(|found| *found == document(found.get_i32("_id").unwrap())),
+                "{case}"
+            );
+        }
+    }
+}

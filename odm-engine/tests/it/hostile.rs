@@ -1,0 +1,697 @@
+//! Input that nobody sends by accident: bounded time, bounded memory and a clear error.
+//!
+//! Nothing here takes more than seconds; where the work grew with the square of the input, it would take
+//! many minutes. [`within`] then fails the test rather than let it run.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use bson::raw::CString;
+use bson::{RawArrayBuf, RawBson, RawDocumentBuf, rawdoc};
+use odm_engine::{
+    Count, Database, Delete, Direction, Error, Find, FindEach, Index, Result, Update, UpdateReport,
+};
+
+use crate::{all, find};
+
+/// Far more than anything here takes, even on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Runs a test, and fails if it takes for ever.
+fn within(test: impl FnOnce() + Send + 'static) {
+    let (done, wait) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        test();
+        let _ = done.send(());
+    });
+    match wait.recv_timeout(PATIENCE) {
+        Err(RecvTimeoutError::Timeout) => panic!("it takes too long"),
+        _ => thread.join().unwrap(),
+    }
+}
+
+/// `{ name: value }` for names that are known only at run time.
+fn field(name: &str, value: impl bson::raw::BindRawBsonRef) -> RawDocumentBuf {
+    let mut document = RawDocumentBuf::new();
+    document.append(CString::try_from(name).unwrap(), value);
+    document
+}
+
+/// `{ f0: value, f1: value, … }`.
+fn fields(count: usize, value: impl Fn(usize) -> RawBson) -> RawDocumentBuf {
+    prefixed("f", count, value)
+}
+
+fn prefixed(prefix: &str, count: usize, value: impl Fn(usize) -> RawBson) -> RawDocumentBuf {
+    let mut document = RawDocumentBuf::new();
+    for n in 0..count {
+        let name = CString::try_from(format!("{prefix}{n}")).unwrap();
+        document.append(name, value(n));
+    }
+    document
+}
+
+fn one(_: usize) -> RawBson {
+    RawBson::Int32(1)
+}
+
+/// An array of small numbers.
+fn numbers(count: i32) -> RawArrayBuf {
+    (0..count).collect()
+}
+
+/// Documents in documents, under one name; the bytes are written at once, as each level holds all others.
+fn nested(name: &str, depth: usize) -> RawDocumentBuf {
+    let overhead = 4 + 1 + name.len() + 1 + 1;
+    let mut bytes = Vec::new();
+    for level in (0..depth).rev() {
+        let length = i32::try_from(5 + (level + 1) * overhead).unwrap();
+        bytes.extend_from_slice(&length.to_le_bytes());
+        bytes.push(0x03);
+        bytes.extend_from_slice(name.as_bytes());
+        bytes.push(0);
+    }
+    bytes.extend_from_slice(&[5, 0, 0, 0, 0]);
+    bytes.resize(bytes.len() + depth, 0);
+    RawDocumentBuf::from_bytes(bytes).unwrap()
+}
+
+fn database(documents: impl IntoIterator<Item = RawDocumentBuf>) -> Database {
+    let database = Database::memory();
+    let documents = documents.into_iter().collect();
+    database.insert("c", documents).unwrap().all().unwrap();
+    database
+}
+
+fn insert(database: &Database, document: RawDocumentBuf) -> Result<()> {
+    database.insert("c", vec![document])?.all().map(drop)
+}
+
+fn query(database: &Database, find: &Find) -> Result<Vec<RawDocumentBuf>> {
+    database.find("c", find)?.collect()
+}
+
+fn count(database: &Database, filter: &RawDocumentBuf) -> Result<u64> {
+    let count = Count {
+        filter: filter.clone(),
+        ..Count::default()
+    };
+    database.count("c", &count)
+}
+
+fn filter(filter: RawDocumentBuf) -> Find {
+    Find {
+        filter,
+        ..Find::default()
+    }
+}
+
+fn change(database: &Database, update: RawDocumentBuf) -> Result<UpdateReport> {
+    let update = Update {
+        update,
+        ..Update::default()
+    };
+    database.update("c", &update)
+}
+
+fn index(database: &Database, path: &str) {
+    let index = Index::new([(path, Direction::Ascending)]);
+    database.create_indexes("c", &[index]).unwrap();
+}
+
+fn code<T>(result: Result<T>) -> Option<i32> {
+    result.err().as_ref().and_then(Error::code)
+}
+
+#[test]
+fn ten_thousand_levels_are_refused_everywhere() {
+    within(|| {
+        let deep = nested("a", 10_000);
+        let database = database([rawdoc! { "_id": 1, "a": [{ "a": 1 }] }]);
+        index(&database, "a.a");
+        assert_eq!(code(insert(&database, deep.clone())), Some(15));
+        assert_eq!(code(query(&database, &filter(deep.clone()))), Some(15));
+        assert_eq!(
+            code(query(&database, &filter(nested("$nor", 10_000)))),
+            Some(15)
+        );
+        assert_eq!(
+            code(query(
+                &database,
+                &filter(field("a", nested("$not", 10_000)))
+            )),
+            Some(15)
+        );
+        assert_eq!(
+            code(query(
+                &database,
+                &filter(field("a", nested("$elemMatch", 10_000)))
+            )),
+            Some(15)
+        );
+        assert_eq!(code(count(&database, &deep)), Some(15));
+        assert_eq!(code(database.distinct("c", "a", &deep)), Some(15));
+        let delete = Delete {
+            filter: deep.clone(),
+            multi: true,
+            ..Delete::default()
+        };
+        assert_eq!(code(database.delete("c", &delete)), Some(15));
+        let find = Find {
+            projection: Some(deep.clone()),
+            ..Find::default()
+        };
+        assert_eq!(code(query(&database, &find)), Some(15));
+        let find = Find {
+            projection: Some(field("a", nested("$elemMatch", 10_000))),
+            ..Find::default()
+        };
+        assert_eq!(code(query(&database, &find)), Some(15));
+        let find = Find {
+            sort: Some(deep.clone()),
+            ..Find::default()
+        };
+        assert_eq!(code(query(&database, &find)), Some(15));
+        assert_eq!(code(change(&database, deep.clone())), Some(15));
+        for operator in [
+            "$set",
+            "$push",
+            "$pull",
+            "$addToSet",
+            "$min",
+            "$setOnInsert",
+        ] {
+            let update = field(operator, rawdoc! { "b": deep.clone() });
+            assert_eq!(code(change(&database, update)), Some(15));
+        }
+        let update = Update {
+            update: rawdoc! { "$set": { "a.$[x].a": 1 } },
+            array_filters: vec![field("x", deep.clone())],
+            ..Update::default()
+        };
+        assert_eq!(code(database.update("c", &update)), Some(15));
+        let partial = Index::new([("b", Direction::Ascending)]).partial(deep.clone());
+        assert!(database.create_indexes("c", &[partial]).is_err());
+        let each = FindEach {
+            path: "a".into(),
+            keys: vec![RawBson::Document(deep)],
+            ..FindEach::default()
+        };
+        assert_eq!(code(database.find_each("c", &each)), Some(15));
+        assert_eq!(
+            all(&database, "c"),
+            [rawdoc! { "_id": 1, "a": [{ "a": 1 }] }]
+        );
+    });
+}
+
+#[test]
+fn a_path_has_as_many_components_as_documents_nest() {
+    within(|| {
+        let database = database([rawdoc! { "_id": 1, "a": 1 }]);
+        let path = vec!["a"; 10_000].join(".");
+        assert_eq!(query(&database, &filter(field(&path, 1))).unwrap().len(), 0);
+        assert_eq!(
+            code(change(&database, field("$set", field(&path, 1)))),
+            Some(15)
+        );
+        let find = Find {
+            sort: Some(field(&path, 1)),
+            ..Find::default()
+        };
+        assert_eq!(code(query(&database, &find)), Some(15));
+        let find = Find {
+            projection: Some(field(&path, 1)),
+            ..Find::default()
+        };
+        assert_eq!(code(query(&database, &find)), Some(15));
+        let upsert = Update {
+            filter: field(&path, 1),
+            update: rawdoc! { "$set": { "b": 1 } },
+            upsert: true,
+            ..Update::default()
+        };
+        assert_eq!(code(database.update("c", &upsert)), Some(15));
+        let index = Index::new([(path.as_str(), Direction::Ascending)]);
+        let _ = database.create_indexes("c", &[index]);
+        insert(&database, nested("a", 170)).unwrap();
+        database.validate().unwrap();
+        assert_eq!(database.distinct("c", &path, &rawdoc! {}).unwrap(), []);
+    });
+}
+
+#[test]
+fn a_path_of_positions_leads_every_way_but_once() {
+    within(|| {
+        let mut document = rawdoc! { "0": 7 };
+        for _ in 0..80 {
+            document = rawdoc! { "0": [document] };
+        }
+        let database = database([rawdoc! { "_id": 1, "a": [document] }]);
+        for length in [20, 82, 100, 140, 170] {
+            let path = format!("a{}", ".0".repeat(length));
+            let _ = find(&database, "c", field(&path, 7));
+            let _ = database.distinct("c", &path, &rawdoc! {}).unwrap();
+            let find = Find {
+                sort: Some(field(&path, 1)),
+                ..Find::default()
+            };
+            let _ = query(&database, &find);
+        }
+    });
+}
+
+#[test]
+fn a_document_has_sixteen_mebibytes() {
+    const MAX: usize = 16 << 20;
+    within(|| {
+        let database = Database::memory();
+        let around = rawdoc! { "_id": 1, "a": "" }.as_bytes().len();
+        let sized = |id: i32, size: usize| rawdoc! { "_id": id, "a": "x".repeat(size - around) };
+        insert(&database, sized(1, MAX)).unwrap();
+        assert_eq!(code(insert(&database, sized(2, MAX + 1))), Some(2));
+        assert_eq!(code(insert(&database, sized(2, 2 * MAX))), Some(10334));
+        assert_eq!(
+            code(change(&database, rawdoc! { "$set": { "b": 1 } })),
+            Some(17419)
+        );
+        assert_eq!(
+            code(change(
+                &database,
+                rawdoc! { "$set": { "b": "x".repeat(MAX) } }
+            )),
+            Some(10334)
+        );
+        let upsert = Update {
+            filter: rawdoc! { "_id": 3 },
+            update: rawdoc! { "$set": { "a": "x".repeat(MAX) } },
+            upsert: true,
+            ..Update::default()
+        };
+        assert_eq!(code(database.update("c", &upsert)), Some(17420));
+        assert_eq!(all(&database, "c"), [sized(1, MAX)]);
+        database.validate().unwrap();
+    });
+}
+
+#[test]
+fn arrays_have_a_million_elements() {
+    within(|| {
+        let database = database([rawdoc! { "_id": 1, "a": numbers(1_000_000) }]);
+        assert_eq!(find(&database, "c", rawdoc! { "a": 999_999 }).len(), 1);
+        let last = rawdoc! { "a.999999": 999_999 };
+        assert_eq!(find(&database, "c", last).len(), 1);
+        let cut = rawdoc! { "$push": { "a": { "$each": numbers(1_000_000), "$slice": 1 } } };
+        let _ = change(&database, cut).unwrap();
+        assert_eq!(all(&database, "c"), [rawdoc! { "_id": 1, "a": [0] }]);
+    });
+}
+
+#[test]
+fn arrays_are_changed_with_large_arrays() {
+    within(|| {
+        let database = database([rawdoc! { "_id": 1 }]);
+        index(&database, "b");
+        let each = |count| rawdoc! { "$each": numbers(count) };
+        for update in [
+            rawdoc! { "$push": { "a": { "$each": numbers(200_000), "$sort": -1 } } },
+            rawdoc! { "$addToSet": { "a": each(200_000), "b": each(100_000) } },
+            rawdoc! { "$inc": { "a.$[]": 1 } },
+            rawdoc! { "$pullAll": { "a": numbers(200_000) } },
+            rawdoc! { "$pull": { "b": { "$in": numbers(100_000) } } },
+        ] {
+            let _ = change(&database, update).unwrap();
+        }
+        let expected = rawdoc! { "_id": 1, "a": [200_000], "b": [] };
+        assert_eq!(all(&database, "c"), [expected]);
+        database.validate().unwrap();
+    });
+}
+
+#[test]
+fn a_gap_in_an_array_is_filled_within_limits() {
+    within(|| {
+        let database = database([rawdoc! { "_id": 1, "a": [] }]);
+        assert_eq!(
+            code(change(&database, rawdoc! { "$set": { "a.1000000000": 1 } })),
+            Some(34)
+        );
+        assert_eq!(
+            code(change(
+                &database,
+                rawdoc! { "$set": { "a.18446744073709551615": 1 } }
+            )),
+            Some(34)
+        );
+        assert_eq!(
+            code(change(
+                &database,
+                rawdoc! { "$set": { "a.1400000": 1, "a.2800000": 1 } }
+            )),
+            Some(10334)
+        );
+        // The limit is for one array; that of all of them together is one on bytes.
+        let _ = change(
+            &database,
+            field("$set", fields(100, |_| RawBson::Array(RawArrayBuf::new()))),
+        )
+        .unwrap();
+        let gaps = (0..100).map(|n| (CString::try_from(format!("f{n}.1400000")).unwrap(), 1));
+        let gaps: RawDocumentBuf = gaps.collect();
+        assert_eq!(code(change(&database, field("$set", gaps))), Some(13548));
+    });
+}
+
+#[test]
+fn an_update_does_not_multiply_its_values_without_end() {
+    within(|| {
+        let arrays: RawArrayBuf = (0..1000).map(|_| RawArrayBuf::new()).collect();
+        let database = database([rawdoc! { "_id": 1, "a": arrays, "b": numbers(1000) }]);
+        let long = || "x".repeat(1_000_000);
+        let cut = rawdoc! { "$each": [long()], "$slice": 0 };
+        for update in [
+            rawdoc! { "$set": { "b.$[]": long() } },
+            rawdoc! { "$max": { "b.$[]": long() } },
+            rawdoc! { "$push": { "a.$[]": long() } },
+            rawdoc! { "$push": { "a.$[]": cut } },
+            rawdoc! { "$addToSet": { "a.$[]": long() } },
+        ] {
+            assert_eq!(
+                code(change(&database, update.clone())),
+                Some(13548),
+                "{update:?}"
+            );
+        }
+        let many = (0..10_000).map(|n| (CString::try_from(format!("b.$[].f{n}")).unwrap(), 1));
+        let many: RawDocumentBuf = many.collect();
+        assert_eq!(code(change(&database, field("$unset", many))), Some(13548));
+    });
+}
+
+#[test]
+fn an_index_key_is_not_multiplied_without_end() {
+    within(|| {
+        let database = Database::memory();
+        let both = Index::new([("a", Direction::Ascending), ("b", Direction::Ascending)]);
+        database.create_indexes("c", &[both]).unwrap();
+        let document = rawdoc! { "_id": 1, "a": numbers(100_000), "b": "x".repeat(1_000_000) };
+        assert_eq!(code(insert(&database, document)), Some(388));
+        assert!(all(&database, "c").is_empty());
+        database.validate().unwrap();
+    });
+}
+
+#[test]
+fn patterns_are_matched_without_backtracking() {
+    within(|| {
+        let database = database([rawdoc! { "_id": 1, "a": format!("{}!", "a".repeat(100_000)) }]);
+        let count =
+            |pattern: &str| query(&database, &filter(rawdoc! { "a": { "$regex": pattern } }));
+        assert_eq!(count("(a+)+$").unwrap().len(), 0);
+        assert_eq!(count("(a|aa)+$").unwrap().len(), 0);
+        assert_eq!(count("(.*a){25}b").unwrap().len(), 0);
+        assert_eq!(count("^(a?){100}a{100}").unwrap().len(), 1);
+        // Too large, written or compiled.
+        assert_eq!(code(count(&"a".repeat(100_000))), Some(51091));
+        assert_eq!(code(count("((a{1000}){1000}){1000}")), Some(51091));
+        assert_eq!(code(count(&"(".repeat(30_000))), Some(51091));
+        assert_eq!(code(count(&"[".repeat(30_000))), Some(51091));
+        assert!(count(&"{".repeat(30_000)).is_ok());
+        assert!(count(&"}".repeat(30_000)).is_ok());
+        assert!(count(&"a{1".repeat(10_000)).is_ok());
+        // Each would do, all of them are too much.
+        let large = |n| {
+            RawBson::RegularExpression(bson::Regex {
+                pattern: format!(r"(*UCP)\w{{40}}{n}").try_into().unwrap(),
+                options: "".try_into().unwrap(),
+            })
+        };
+        let patterns: RawArrayBuf = (0..1000).map(large).collect();
+        let set = filter(rawdoc! { "a": { "$in": patterns } });
+        assert_eq!(code(query(&database, &set)), Some(51091));
+        let pulls = prefixed("f", 1000, large);
+        assert_eq!(code(change(&database, field("$pull", pulls))), Some(51091));
+    });
+}
+
+#[test]
+fn a_set_has_two_hundred_thousand_values() {
+    const SIZE: i32 = 200_000;
+    within(|| {
+        let documents = (0..100).map(|n| rawdoc! { "_id": n, "a": n, "b": n });
+        let database = database(documents);
+        index(&database, "b");
+        let set = numbers(SIZE);
+        for path in ["_id", "a", "b"] {
+            let found = find(&database, "c", field(path, rawdoc! { "$in": set.clone() }));
+            assert_eq!(found.len(), 100);
+            let none = find(&database, "c", field(path, rawdoc! { "$nin": set.clone() }));
+            assert!(none.is_empty());
+        }
+        // Two of them on one field.
+        let later: RawArrayBuf = (50..SIZE + 50).collect();
+        let both = |path| {
+            let one = field(path, rawdoc! { "$in": set.clone() });
+            let other = field(path, rawdoc! { "$in": later.clone() });
+            rawdoc! { "$and": [one, other] }
+        };
+        for path in ["_id", "a", "b"] {
+            assert_eq!(find(&database, "c", both(path)).len(), 50);
+        }
+    });
+}
+
+#[test]
+fn a_filter_has_a_hundred_thousand_branches() {
+    within(|| {
+        let database = database((0..10).map(|n| rawdoc! { "_id": n, "a": [n, n + 1], "b": n }));
+        index(&database, "a");
+        index(&database, "b");
+        let branches = |condition: fn(i32) -> RawDocumentBuf| -> RawArrayBuf {
+            (0..100_000).map(condition).collect()
+        };
+        let count = |filter| find(&database, "c", filter).len();
+        assert_eq!(
+            count(rawdoc! { "$or": branches(|n| rawdoc! { "b": n }) }),
+            10
+        );
+        assert_eq!(
+            count(rawdoc! { "$or": branches(|n| rawdoc! { "b": { "$gt": n } }) }),
+            9
+        );
+        assert_eq!(
+            count(rawdoc! { "$or": branches(|n| rawdoc! { "a": n, "b": n }) }),
+            10
+        );
+        assert_eq!(
+            count(rawdoc! { "$and": branches(|n| rawdoc! { "b": { "$gt": -n } }) }),
+            9
+        );
+        assert_eq!(
+            count(rawdoc! { "$and": branches(|n| rawdoc! { "a": { "$gt": -n } }) }),
+            10
+        );
+        assert_eq!(
+            count(rawdoc! { "$nor": branches(|n| rawdoc! { "b": { "$lt": -n } }) }),
+            10
+        );
+        let elements = branches(|n| rawdoc! { "a": { "$elemMatch": { "$gt": -n } } });
+        assert_eq!(count(rawdoc! { "$and": elements }), 10);
+        assert_eq!(count(rawdoc! { "a": { "$all": numbers(100_000) } }), 0);
+    });
+}
+
+#[test]
+fn a_document_has_many_fields() {
+    const COUNT: usize = 50_000;
+    within(|| {
+        let database = database([rawdoc! { "_id": 1 }]);
+        let updated = |update: RawDocumentBuf| change(&database, update).unwrap().modified;
+        assert_eq!(updated(field("$set", fields(COUNT, one))), 1);
+        assert_eq!(updated(field("$inc", fields(COUNT, one))), 1);
+        assert_eq!(updated(field("$set", prefixed("inner.f", COUNT, one))), 1);
+        let both = Find {
+            projection: Some(fields(COUNT, one)),
+            ..Find::default()
+        };
+        assert_eq!(
+            query(&database, &both).unwrap()[0].iter().count(),
+            COUNT + 1
+        );
+        let inner = Find {
+            projection: Some(prefixed("inner.f", COUNT, one)),
+            ..Find::default()
+        };
+        assert_eq!(query(&database, &inner).unwrap()[0].iter().count(), 2);
+        let without = fields(COUNT, |_| RawBson::Int32(0));
+        let without = Find {
+            projection: Some(without),
+            ..Find::default()
+        };
+        assert_eq!(query(&database, &without).unwrap()[0].iter().count(), 2);
+        let elements = fields(COUNT, |_| {
+            RawBson::Document(rawdoc! { "$elemMatch": { "x": 1 } })
+        });
+        let elements = Find {
+            projection: Some(elements),
+            ..Find::default()
+        };
+        assert_eq!(query(&database, &elements).unwrap()[0].iter().count(), 1);
+        let renames = fields(COUNT, |n| RawBson::String(format!("g{n}")));
+        assert_eq!(updated(field("$rename", renames)), 1);
+        assert_eq!(updated(field("$unset", prefixed("g", COUNT, one))), 1);
+        assert_eq!(updated(field("$unset", prefixed("inner.f", COUNT, one))), 1);
+        assert_eq!(all(&database, "c"), [rawdoc! { "_id": 1, "inner": {} }]);
+        let sort = Find {
+            sort: Some(fields(COUNT, one)),
+            ..Find::default()
+        };
+        assert_eq!(code(query(&database, &sort)), Some(13103));
+        let upsert = Update {
+            filter: fields(COUNT, one),
+            update: field("$set", prefixed("g", COUNT, one)),
+            upsert: true,
+            ..Update::default()
+        };
+        assert!(database.update("c", &upsert).unwrap().upserted_id.is_some());
+    });
+}
+
+#[test]
+fn names_and_paths_are_long() {
+    within(|| {
+        let long = "n".repeat(4_000_000);
+        let database = database([field(&long, 1)]);
+        assert_eq!(find(&database, "c", field(&long, 1)).len(), 1);
+        // The name is there once, however many conditions it has. The first is not fulfilled.
+        let mut conditions = RawDocumentBuf::new();
+        for n in 0..100_000 {
+            conditions.append(bson::raw::cstr!("$gt"), 5 - n);
+        }
+        assert_eq!(find(&database, "c", field(&long, conditions)).len(), 0);
+        let _ = change(&database, field("$inc", field(&long, 1))).unwrap();
+        assert_eq!(find(&database, "c", field(&long, 2)).len(), 1);
+        assert_eq!(database.distinct("c", &long, &rawdoc! {}).unwrap().len(), 1);
+    });
+}
+
+/// Documents whose bytes are not BSON in one way or another; each has a length and an end.
+fn malformed() -> Vec<RawDocumentBuf> {
+    let of = |inner: &[u8]| {
+        let length = u8::try_from(inner.len() + 5).unwrap();
+        let bytes = [&[length, 0, 0, 0], inner, &[0]].concat();
+        RawDocumentBuf::from_bytes(bytes).unwrap()
+    };
+    vec![
+        of(b"\x10a\0\x01"),
+        of(b"\x10a"),
+        of(b"\x99a\0\x01\0\0\0"),
+        of(b"\x02a\0\xFF\xFF\xFF\x7Fx\0"),
+        of(b"\x02a\0\xFF\xFF\xFF\xFFx\0"),
+        of(b"\x02a\0\x00\0\0\0"),
+        of(b"\x02a\0\x02\0\0\0\xFF\0"),
+        of(b"\x03a\0\xFF\0\0\0\0"),
+        of(b"\x03a\0\x05\0\0\0\x01"),
+        of(b"\x04a\0\x00\0\0\0\0"),
+        of(b"\x05a\0\xFF\0\0\0\0"),
+        of(b"\x08a\0\x07"),
+        of(b"\x0Ba\0x"),
+        of(b"\x0Fa\0\xFF\0\0\0\0\0"),
+        of(b"\x10\xFF\0\x01\0\0\0"),
+    ]
+}
+
+#[test]
+fn malformed_bson_is_refused_wherever_a_document_is_taken() {
+    within(|| {
+        let kept = rawdoc! { "_id": 1, "a": [1] };
+        let database = database([kept.clone()]);
+        index(&database, "a");
+        for bad in malformed() {
+            let refused = [
+                code(insert(&database, bad.clone())),
+                code(query(&database, &filter(bad.clone()))),
+                code(query(
+                    &database,
+                    &Find {
+                        projection: Some(bad.clone()),
+                        ..Find::default()
+                    },
+                )),
+                code(query(
+                    &database,
+                    &Find {
+                        sort: Some(bad.clone()),
+                        ..Find::default()
+                    },
+                )),
+                code(count(&database, &bad)),
+                code(database.distinct("c", "a", &bad)),
+                code(database.delete(
+                    "c",
+                    &Delete {
+                        filter: bad.clone(),
+                        multi: true,
+                        ..Delete::default()
+                    },
+                )),
+                code(change(&database, bad.clone())),
+                code(change(&database, rawdoc! { "$set": bad.clone() })),
+                code(change(&database, rawdoc! { "$set": { "b": bad.clone() } })),
+                code(database.update(
+                    "c",
+                    &Update {
+                        update: rawdoc! { "$set": { "a.$[x]": 1 } },
+                        array_filters: vec![bad.clone()],
+                        ..Update::default()
+                    },
+                )),
+                code(database.explain("c", &filter(bad.clone()))),
+                code(database.find_each(
+                    "c",
+                    &FindEach {
+                        path: "a".into(),
+                        keys: vec![RawBson::Int32(1)],
+                        filter: bad.clone(),
+                        ..FindEach::default()
+                    },
+                )),
+                code(Index::from_document(&bad)),
+                code(database.create_indexes(
+                    "c",
+                    &[Index::new([("b", Direction::Ascending)]).partial(bad.clone())],
+                )),
+            ];
+            let all_refused = refused.iter().all(|code| *code == Some(22));
+            assert!(all_refused, "{:02x?}: {refused:?}", bad.as_bytes());
+        }
+        assert_eq!(all(&database, "c"), [kept]);
+        database.validate().unwrap();
+    });
+}
+
+#[test]
+fn a_null_byte_is_in_no_path() {
+    let database = database([rawdoc! { "_id": 1 }]);
+    let each = FindEach {
+        path: "a\0b".into(),
+        keys: vec![RawBson::Int32(1)],
+        ..FindEach::default()
+    };
+    assert_eq!(code(database.find_each("c", &each)), Some(31032));
+    assert_eq!(
+        code(database.distinct("c", "a\0b", &rawdoc! {})),
+        Some(31032)
+    );
+    let index = Index::new([("a\0b", Direction::Ascending)]);
+    assert!(database.create_indexes("c", &[index]).is_err());
+    assert!(
+        database
+            .create_indexes(
+                "c",
+                &[Index::new([("a", Direction::Ascending)]).named("a\0b")]
+            )
+            .is_err()
+    );
+}
