@@ -1,11 +1,10 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
 use mongodb::{Client, ClientSession, Database, error::Error, options::ReadConcern};
 use tokio::runtime::Runtime;
 
 use super::Backend;
-use crate::corpus::case::COLLECTION;
 use crate::corpus::operation::{NotOffered, Operation};
 use crate::mongod;
 
@@ -18,9 +17,9 @@ pub(super) struct Mongodb {
     client: Client,
     database: Database,
     sessions: BTreeMap<String, ClientSession>,
-    /// Whether the collection of the last case is there, empty. The server keeps the files of a dropped one open for
-    /// minutes, and could not open others in the end.
-    is_left: bool,
+    /// The collections of the last case that are still there, empty. The server keeps the files of a dropped one open
+    /// for minutes, and could not open others in the end.
+    left: BTreeSet<String>,
 }
 
 impl Mongodb {
@@ -43,7 +42,7 @@ impl Mongodb {
             client,
             database,
             sessions: BTreeMap::new(),
-            is_left: false,
+            left: BTreeSet::new(),
         })
     }
 
@@ -98,13 +97,9 @@ impl Backend for Mongodb {
                 }
                 for name in self.database.list_collection_names().await? {
                     let collection = self.database.collection::<Document>(&name);
-                    if name == COLLECTION {
-                        collection.delete_many(doc! {}).await?;
-                        collection.drop_indexes().await?;
-                        self.is_left = true;
-                    } else {
-                        collection.drop().await?;
-                    }
+                    collection.delete_many(doc! {}).await?;
+                    collection.drop_indexes().await?;
+                    self.left.insert(name);
                 }
                 Ok(())
             })
@@ -112,11 +107,12 @@ impl Backend for Mongodb {
     }
 
     fn run(&mut self, operation: &Operation<'_>) -> Result<Document, NotOffered> {
-        if std::mem::take(&mut self.is_left) {
-            if operation.name == "create" {
-                return Ok(doc! { "ok": true });
-            }
-            self.command(doc! { "drop": COLLECTION }, None);
+        if operation.name == "create" && self.left.remove(operation.collection) {
+            return Ok(doc! { "ok": true });
+        }
+        // Those that the case does not create are not there.
+        for name in std::mem::take(&mut self.left) {
+            self.command(doc! { "drop": name }, None);
         }
         if operation.name.ends_with("Transaction") {
             return self.transaction(operation);
