@@ -158,7 +158,10 @@ impl Overlay {
             let document = RawDocument::from_bytes(&*value)?;
             let keys = keys_of(&state, document)?;
             let unmet = keys.keys.iter();
-            self.refuse_duplicates(&collection, &state, document, unmet, Some(record))?;
+            self.refuse_duplicates(&collection, &state, document, unmet, Some(record))
+                .or_else(|error| {
+                    Err(self.first_duplicate(&collection, &state)?.unwrap_or(error))
+                })?;
             self.mark_multikey(&collection, &state, &keys)?;
             for key in keys.keys {
                 self.put_entry(&state, key, record);
@@ -166,6 +169,35 @@ impl Overlay {
         }
         self.define(&Arc::new(collection));
         Ok(())
+    }
+
+    /// The duplicate key of a new index that comes first in the order of the index, which is the one that MongoDB names.
+    ///
+    /// # Errors
+    /// A document that has no keys: on MongoDB, all of them are made before any are compared.
+    fn first_duplicate(
+        &self,
+        collection: &Collection,
+        state: &IndexState,
+    ) -> Result<Option<Error>> {
+        let mut all = BTreeSet::new();
+        let mut first: Option<(Vec<u8>, Error)> = None;
+        let records = KeyRange::prefix(&key::records(collection.id));
+        for entry in self.view.clone().range(records, Direction::Ascending) {
+            let (_, value) = entry?;
+            let document = RawDocument::from_bytes(&*value)?;
+            for key in keys_of(state, document)?.keys {
+                if all.contains(&key) {
+                    if first.as_ref().is_none_or(|(lowest, _)| key < *lowest) {
+                        let error = duplicate_error(&collection.name, state, document, &key);
+                        first = Some((key, error));
+                    }
+                } else {
+                    all.insert(key);
+                }
+            }
+        }
+        Ok(first.map(|(_, error)| error))
     }
 
     /// Removes an index with its entries.

@@ -42,14 +42,16 @@ pub(crate) fn run(reading: Reading<'_>, name: &str, find: &Find) -> Result<Curso
 
 impl Query {
     pub(super) fn parse(find: &Find) -> Result<Query> {
-        let sort = find.sort.as_deref().map(Sort::parse).transpose()?;
+        // In this order, as several may be refused.
+        let filter = Filter::parse(&find.filter)?;
         let projection = find
             .projection
             .as_deref()
             .map(Projection::parse)
             .transpose()?;
+        let sort = find.sort.as_deref().map(Sort::parse).transpose()?;
         Ok(Query {
-            filter: Arc::new(Filter::parse(&find.filter)?),
+            filter: Arc::new(filter),
             sort: sort.filter(|sort| !sort.is_empty()),
             projection,
             skip: find.skip,

@@ -77,6 +77,13 @@ fn is_id_index(index: &Index) -> Result<bool> {
         }
         return Ok(false);
     }
+    if index.unique || index.sparse || index.partial.is_some() {
+        let message = "the index of _id takes no options";
+        return Err(Error::server(
+            code::INVALID_INDEX_SPECIFICATION_OPTION,
+            message,
+        ));
+    }
     if index
         .keys
         .iter()
@@ -84,13 +91,6 @@ fn is_id_index(index: &Index) -> Result<bool> {
     {
         let message = "the index of _id is ascending; it can be read in both directions";
         return Err(Error::bad_value(message));
-    }
-    if index.unique || index.sparse || index.partial.is_some() {
-        let message = "the index of _id takes no options";
-        return Err(Error::server(
-            code::INVALID_INDEX_SPECIFICATION_OPTION,
-            message,
-        ));
     }
     Ok(true)
 }

@@ -39,8 +39,9 @@ pub struct UpdateReport {
 }
 
 pub(crate) fn run(overlay: &mut Overlay, name: &str, command: &Update) -> Result<UpdateReport> {
-    let filter = Arc::new(Filter::parse(&command.filter)?);
+    // In this order, as both may be refused.
     let update = update::Update::parse(&command.update, &command.array_filters)?;
+    let filter = Arc::new(Filter::parse(&command.filter)?);
     if command.multi && update.is_replacement() {
         let message = "a replacement is for one document; use update operators for several";
         return Err(Error::server(code::FAILED_TO_PARSE, message));

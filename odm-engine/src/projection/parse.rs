@@ -79,6 +79,7 @@ impl Parser {
             self.id = Some(include);
             return Ok(());
         }
+        self.insert(path, Leaf::Named)?;
         self.set_mode(
             path,
             if include {
@@ -86,8 +87,7 @@ impl Parser {
             } else {
                 Mode::Exclude
             },
-        )?;
-        self.insert(path, Leaf::Named)
+        )
     }
 
     fn document(&mut self, path: &str, inner: &RawDocument) -> Result<()> {
@@ -99,7 +99,7 @@ impl Parser {
             }
             (Some(("$slice", operand)), None) => {
                 self.has_slice = true;
-                self.insert(path, Leaf::Slice(Slice::parse(operand)?))
+                self.slice(path, operand)
             }
             (Some(("$elemMatch", operand)), None) => self.elem_match(path, operand),
             (Some((name, _)), None) if name.starts_with('$') => {
@@ -107,6 +107,26 @@ impl Parser {
             }
             _ => self.fields(path, inner),
         }
+    }
+
+    /// What is no such `$slice` is, as on MongoDB, the expression of that name; none fits into an exclusion.
+    fn slice(&mut self, path: &str, operand: RawBsonRef<'_>) -> Result<()> {
+        let inserted =
+            Slice::parse(operand).and_then(|slice| self.insert(path, Leaf::Slice(slice)));
+        inserted.map_err(|error| {
+            if self.mode == Some(Mode::Exclude) {
+                let message = format!("an exclusion cannot compute '{path}' by $slice");
+                return Error::server(31252, message);
+            }
+            let is_expression = |array| (2..=3).contains(&value::items(array).count());
+            if operand.as_array().is_some_and(is_expression) {
+                return error;
+            }
+            Error::server(
+                28667,
+                format!("the $slice of '{path}' takes two or three operands"),
+            )
+        })
     }
 
     fn elem_match(&mut self, path: &str, operand: RawBsonRef<'_>) -> Result<()> {
@@ -199,5 +219,15 @@ mod tests {
         assert_eq!(code(rawdoc! { "a": { "$elemMatch": 1 } }), Some(31274));
         assert_eq!(code(rawdoc! { "a.b": { "$elemMatch": {} } }), Some(31275));
         assert_eq!(code(rawdoc! { "a": { "$slice": "x" } }), Some(28667));
+    }
+
+    #[test]
+    fn of_paths_that_overlap_the_kind_of_projection_decides() {
+        let code = |document: bson::RawDocumentBuf| projection(&document).unwrap_err().code();
+        assert_eq!(code(rawdoc! { "a": 1, "a.b": 0 }), Some(31249));
+        assert_eq!(code(rawdoc! { "a": 1, "b": 0 }), Some(31254));
+        let slice = |operand: i32| rawdoc! { "$slice": operand };
+        assert_eq!(code(rawdoc! { "a": 0, "a.b": slice(1) }), Some(31252));
+        assert_eq!(code(rawdoc! { "a.b": 1, "a": slice(1) }), Some(28667));
     }
 }

@@ -1,22 +1,26 @@
 //! The operations that an update consists of, and their application.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use bson::{RawBson, RawDocument};
 
 use super::array_filter::ArrayFilters;
+use super::check_id_untouched;
 use super::node::{Edit, Node, Outcome};
 use super::rename;
 use super::set::Set;
 use super::target::{Name, Target, dotted};
 use crate::filter::Filter;
 use crate::path::Path;
-use crate::{Error, Result};
+use crate::{Error, Result, value};
 
 /// What an update does, in the order of its paths.
 #[derive(Debug, Default)]
 pub(super) struct Operations {
     all: Vec<Operation>,
+    /// Their paths.
+    targets: BTreeSet<Target>,
     array_filters: ArrayFilters,
 }
 
@@ -51,6 +55,13 @@ pub(super) trait Operator: fmt::Debug + Send + Sync {
 }
 
 impl Operations {
+    pub(super) fn new(array_filters: ArrayFilters) -> Operations {
+        Operations {
+            array_filters,
+            ..Operations::default()
+        }
+    }
+
     pub(super) fn change(&mut self, path: &str, operator: impl Operator + 'static) -> Result<()> {
         self.push(path, Action::Change(Box::new(operator)), false)
     }
@@ -68,48 +79,36 @@ impl Operations {
     }
 
     pub(super) fn rename(&mut self, from: &str, to: &str) -> Result<()> {
+        // The path that is left may overlap with others before the two are looked at together.
+        self.push(from, Action::MoveAway(Path::new(from)), false)?;
         if Target::parse(from)?.is_dynamic() || Target::parse(to)?.is_dynamic() {
             return Err(Error::bad_value(format!(
                 "$rename of '{from}' cannot use '$' in its paths"
             )));
         }
-        self.push(from, Action::MoveAway(Path::new(from)), false)?;
+        rename::check_apart(from, to)?;
         self.push(to, Action::MoveFrom(Path::new(from)), false)
     }
 
-    /// Completes the operations: puts them in order and checks what can be without a document.
+    /// Completes the operations: puts them in order.
     ///
     /// # Errors
-    /// Paths that overlap (code 40), array filters that are missing (code 2) or unused (code 9).
-    pub(super) fn finish(mut self, array_filters: ArrayFilters) -> Result<Operations> {
-        // In this order a path is next to those that lead into it.
+    /// Array filters that are not used (code 9).
+    pub(super) fn finish(mut self) -> Result<Operations> {
         self.all.sort_by(|a, b| a.target.cmp(&b.target));
-        for pair in self.all.windows(2) {
-            if let [one, other] = pair
-                && one.target.conflicts(&other.target)
-            {
-                let (one, other) = (&one.target, &other.target);
-                let message = format!("updating the path '{other}' conflicts with '{one}'");
-                return Err(Error::server(40, message));
-            }
-        }
         let identifiers = || {
             self.all
                 .iter()
                 .flat_map(|operation| operation.target.identifiers())
         };
-        if let Some(unknown) = identifiers().find(|name| !array_filters.contains(name)) {
-            let message = format!("there is no array filter for '$[{unknown}]'");
-            return Err(Error::bad_value(message));
-        }
-        if let Some(unused) = array_filters
+        if let Some(unused) = self
+            .array_filters
             .names()
             .find(|name| !identifiers().any(|used| used == *name))
         {
             let message = format!("the array filter '{unused}' is not used in the update");
             return Err(Error::server(9, message));
         }
-        self.array_filters = array_filters;
         Ok(self)
     }
 
@@ -124,16 +123,12 @@ impl Operations {
     ) -> Result<bool> {
         let mut position = None;
         let mut matched = || *position.get_or_insert_with(|| filter.position(document));
-        let mut resolved: Vec<(Vec<Name>, &Action)> = Vec::with_capacity(self.all.len());
-        for operation in self
-            .all
-            .iter()
-            .filter(|operation| inserting || !operation.on_insert)
-        {
+        let mut resolved: Vec<(Vec<Name>, &Operation)> = Vec::with_capacity(self.all.len());
+        for operation in &self.all {
             let paths = operation
                 .target
                 .resolve(document, &mut matched, &self.array_filters)?;
-            resolved.extend(paths.into_iter().map(|path| (path, &operation.action)));
+            resolved.extend(paths.into_iter().map(|path| (path, operation)));
         }
         resolved.sort_by(|(a, _), (b, _)| a.cmp(b));
         // As on MongoDB, an upsert may insert what an update may not name.
@@ -141,7 +136,11 @@ impl Operations {
             path.first()
                 .is_some_and(|first| first.as_str().starts_with('$'))
         };
-        if let Some((path, _)) = resolved.iter().find(|(path, _)| !inserting && dollar(path)) {
+        let acts = |operation: &Operation| inserting || !operation.on_insert;
+        if let Some((path, _)) = resolved
+            .iter()
+            .find(|(path, operation)| !inserting && acts(operation) && dollar(path))
+        {
             let message = format!(
                 "field names cannot start with '$', as in '{}'",
                 dotted(path)
@@ -157,15 +156,43 @@ impl Operations {
             }
         }
         let mut modified = false;
-        for (path, action) in &resolved {
-            modified |= action.run(path, document, root)?;
+        for (path, operation) in resolved.iter().filter(|(_, operation)| acts(operation)) {
+            modified |= operation.action.run(path, document, root)?;
+            if path.first().is_some_and(|first| first.as_str() == "_id") {
+                // An upsert may give an id to what has none.
+                if !inserting || value::get(document, "_id").is_some() {
+                    check_id_untouched(document, &root.clone().into_document())?;
+                }
+            }
         }
         Ok(modified)
     }
 
+    /// # Errors
+    /// A path that is none, that overlaps with one before it (code 40), or that refers to an array filter that is
+    /// missing (code 2).
     fn push(&mut self, path: &str, action: Action, on_insert: bool) -> Result<()> {
+        let target = Target::parse(path)?;
+        if let Some(unknown) = target
+            .identifiers()
+            .find(|name| !self.array_filters.contains(name))
+        {
+            let message = format!("there is no array filter for '$[{unknown}]'");
+            return Err(Error::bad_value(message));
+        }
+        // Among paths that do not overlap, one that does stands beside those that it overlaps with.
+        let neighbours = [
+            self.targets.range(..&target).next_back(),
+            self.targets.range(&target..).next(),
+        ];
+        let overlaps = |other: &&Target| other.conflicts(&target);
+        if let Some(other) = neighbours.into_iter().flatten().find(overlaps) {
+            let message = format!("updating the path '{target}' conflicts with '{other}'");
+            return Err(Error::server(40, message));
+        }
+        self.targets.insert(target.clone());
         self.all.push(Operation {
-            target: Target::parse(path)?,
+            target,
             action,
             on_insert,
         });
