@@ -76,6 +76,10 @@ impl Parser {
 
     fn plain(&mut self, path: &str, include: bool) -> Result<()> {
         if path == "_id" {
+            if self.tree.has("_id") {
+                let message = "the projection names a path inside '_id' before '_id' itself";
+                return Err(Error::server(31250, message));
+            }
             self.id = Some(include);
             return Ok(());
         }
@@ -113,20 +117,24 @@ impl Parser {
     fn slice(&mut self, path: &str, operand: RawBsonRef<'_>) -> Result<()> {
         let inserted =
             Slice::parse(operand).and_then(|slice| self.insert(path, Leaf::Slice(slice)));
-        inserted.map_err(|error| {
-            if self.mode == Some(Mode::Exclude) {
-                let message = format!("an exclusion cannot compute '{path}' by $slice");
-                return Error::server(31252, message);
-            }
-            let is_expression = |array| (2..=3).contains(&value::items(array).count());
-            if operand.as_array().is_some_and(is_expression) {
-                return error;
-            }
-            Error::server(
-                28667,
-                format!("the $slice of '{path}' takes two or three operands"),
-            )
-        })
+        let Err(error) = inserted else {
+            return Ok(());
+        };
+        if self.mode == Some(Mode::Exclude) {
+            let message = format!("an exclusion cannot compute '{path}' by $slice");
+            return Err(Error::server(31252, message));
+        }
+        let has_operands = |array| (2..=3).contains(&value::items(array).count());
+        if !operand.as_array().is_some_and(has_operands) {
+            let message = format!("the $slice of '{path}' takes two or three operands");
+            return Err(Error::server(28667, message));
+        }
+        self.insert(path, Leaf::Named)?;
+        if error.code() == Some(28667) {
+            let message = format!("computing '{path}' by $slice is not supported");
+            return Err(Error::not_supported(message));
+        }
+        Err(error)
     }
 
     fn elem_match(&mut self, path: &str, operand: RawBsonRef<'_>) -> Result<()> {
@@ -189,6 +197,10 @@ impl Parser {
     }
 
     fn insert(&mut self, path: &str, leaf: Leaf) -> Result<()> {
+        if self.id.is_some() && path.starts_with("_id.") {
+            let message = format!("the path '{path}' leads into another of the projection");
+            return Err(Error::server(31249, message));
+        }
         self.tree.insert(Path::new(path).parts(), path, leaf)
     }
 }
@@ -226,6 +238,8 @@ mod tests {
         let code = |document: bson::RawDocumentBuf| projection(&document).unwrap_err().code();
         assert_eq!(code(rawdoc! { "a": 1, "a.b": 0 }), Some(31249));
         assert_eq!(code(rawdoc! { "a": 1, "b": 0 }), Some(31254));
+        assert_eq!(code(rawdoc! { "_id": 0, "_id.a": 1 }), Some(31249));
+        assert_eq!(code(rawdoc! { "_id.a": 1, "_id": 0 }), Some(31250));
         let slice = |operand: i32| rawdoc! { "$slice": operand };
         assert_eq!(code(rawdoc! { "a": 0, "a.b": slice(1) }), Some(31252));
         assert_eq!(code(rawdoc! { "a.b": 1, "a": slice(1) }), Some(28667));

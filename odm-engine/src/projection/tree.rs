@@ -93,6 +93,11 @@ impl Tree {
         output
     }
 
+    /// Whether a path begins with this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
     fn get(&self, name: &str) -> Option<&Branch> {
         self.0
             .iter()
@@ -148,7 +153,6 @@ impl Tree {
             }
             (RawBsonRef::Array(array), _) => Some(RawBson::Array(self.apply_array(array, mode))),
             (value, Mode::Exclude) => Some(value.into()),
-            (_, Mode::Include) if self.only_slices() => Some(value.into()),
             (_, Mode::Include) => None,
         }
     }
@@ -157,14 +161,6 @@ impl Tree {
         value::items(array)
             .filter_map(|item| self.apply(item, mode))
             .collect()
-    }
-
-    fn only_slices(&self) -> bool {
-        self.0.iter().all(|(_, branch)| match branch {
-            Branch::Leaf(Leaf::Slice(_)) => true,
-            Branch::Leaf(_) => false,
-            Branch::Inner(inner) => inner.only_slices(),
-        })
     }
 }
 

@@ -123,23 +123,24 @@ impl Operations {
     ) -> Result<bool> {
         let mut position = None;
         let mut matched = || *position.get_or_insert_with(|| filter.position(document));
-        let mut resolved: Vec<(Vec<Name>, &Operation)> = Vec::with_capacity(self.all.len());
+        let mut resolved: Vec<(Vec<Name>, Result<()>, &Operation)> =
+            Vec::with_capacity(self.all.len());
         for operation in &self.all {
             let paths = operation
                 .target
-                .resolve(document, &mut matched, &self.array_filters)?;
-            resolved.extend(paths.into_iter().map(|path| (path, operation)));
+                .resolve(document, &mut matched, &self.array_filters);
+            resolved.extend(paths.into_iter().map(|(path, end)| (path, end, operation)));
         }
-        resolved.sort_by(|(a, _), (b, _)| a.cmp(b));
+        resolved.sort_by(|(a, ..), (b, ..)| a.cmp(b));
         // As on MongoDB, an upsert may insert what an update may not name.
         let dollar = |path: &[Name]| {
             path.first()
                 .is_some_and(|first| first.as_str().starts_with('$'))
         };
         let acts = |operation: &Operation| inserting || !operation.on_insert;
-        if let Some((path, _)) = resolved
+        if let Some((path, ..)) = resolved
             .iter()
-            .find(|(path, operation)| !inserting && acts(operation) && dollar(path))
+            .find(|(path, _, operation)| !inserting && acts(operation) && dollar(path))
         {
             let message = format!(
                 "field names cannot start with '$', as in '{}'",
@@ -147,16 +148,20 @@ impl Operations {
             );
             return Err(Error::server(52, message));
         }
-        for pair in resolved.windows(2) {
-            if let [(one, _), (other, _)] = pair
-                && other.starts_with(one)
+        let mut modified = false;
+        let mut rest = resolved.as_slice();
+        // What fails first in this order is what MongoDB reports.
+        while let Some(((path, end, operation), after)) = rest.split_first() {
+            rest = after;
+            end.clone()?;
+            if let Some((_, Ok(()), _)) = after.first().filter(|(next, ..)| next.starts_with(path))
             {
-                let message = format!("the update changes '{}' twice", dotted(one));
+                let message = format!("the update changes '{}' twice", dotted(path));
                 return Err(Error::server(40, message));
             }
-        }
-        let mut modified = false;
-        for (path, operation) in resolved.iter().filter(|(_, operation)| acts(operation)) {
+            if !acts(operation) {
+                continue;
+            }
             modified |= operation.action.run(path, document, root)?;
             if path.first().is_some_and(|first| first.as_str() == "_id") {
                 // An upsert may give an id to what has none.

@@ -90,18 +90,17 @@ impl Target {
 
     /// The paths that this one stands for in a document.
     ///
-    /// `matched` is the position that `$` stands for.
-    ///
-    /// # Errors
-    /// `$` without a position, and `$[]` or `$[name]` on what is not an array (code 2).
+    /// `matched` is the position that `$` stands for. A path that leads nowhere ends there, with the reason: `$`
+    /// without a position, and `$[]` or `$[name]` on what is not an array (code 2).
     pub(super) fn resolve(
         &self,
         document: &RawDocument,
         matched: &mut dyn FnMut() -> Option<usize>,
         filters: &ArrayFilters,
-    ) -> Result<Vec<Vec<Name>>> {
+    ) -> Vec<(Vec<Name>, Result<()>)> {
         // Each path found so far, with the value it leads to.
         let mut paths = vec![(Vec::new(), Some(RawBsonRef::Document(document)))];
+        let mut ended = Vec::new();
         for step in &self.0 {
             let mut next = Vec::with_capacity(paths.len());
             for (path, value) in paths {
@@ -114,32 +113,37 @@ impl Target {
                     Step::Name(name) => {
                         push(name.clone(), value.and_then(|value| child(value, name)))
                     }
-                    Step::Matched => {
-                        let index = matched().ok_or_else(|| {
-                            Error::bad_value(
-                                "'$' needs a filter that matches through an array element",
-                            )
-                        })?;
-                        let name = Name::position(index);
-                        push(name.clone(), value.and_then(|value| child(value, &name)));
-                    }
-                    Step::Each | Step::Filtered(_) => {
-                        let array = array_at(&path, value)?;
-                        for (index, item) in value::items(array).enumerate() {
-                            let chosen = match step {
-                                Step::Filtered(name) => filters.matches(name, item),
-                                _ => true,
-                            };
-                            if chosen {
-                                push(Name::position(index), Some(item));
+                    Step::Matched => match matched() {
+                        Some(index) => {
+                            let name = Name::position(index);
+                            push(name.clone(), value.and_then(|value| child(value, &name)));
+                        }
+                        None => {
+                            let message =
+                                "'$' needs a filter that matches through an array element";
+                            ended.push((path, Err(Error::bad_value(message))));
+                        }
+                    },
+                    Step::Each | Step::Filtered(_) => match array_at(&path, value) {
+                        Ok(array) => {
+                            for (index, item) in value::items(array).enumerate() {
+                                let chosen = match step {
+                                    Step::Filtered(name) => filters.matches(name, item),
+                                    _ => true,
+                                };
+                                if chosen {
+                                    push(Name::position(index), Some(item));
+                                }
                             }
                         }
-                    }
+                        Err(error) => ended.push((path, Err(error))),
+                    },
                 }
             }
             paths = next;
         }
-        Ok(paths.into_iter().map(|(path, _)| path).collect())
+        ended.extend(paths.into_iter().map(|(path, _)| (path, Ok(()))));
+        ended
     }
 }
 

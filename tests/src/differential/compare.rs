@@ -20,8 +20,8 @@ pub(super) enum Way {
     AsBagOfSets,
     /// How many documents there are.
     ByNumber,
-    /// Values in any order, and of equal numbers the type does not matter. Nor does null: where MongoDB reads the values
-    /// from an index, it gives null for what is missing, and otherwise it does not.
+    /// Values in any order, and of equal numbers the type does not matter. Nor do null and
+    /// undefined: where MongoDB reads the values from an index, it gives them for what is missing and for empty arrays.
     ByValue,
     /// A write of several documents that ends at the first failure: which one that is depends on the order.
     UpToFailure,
@@ -199,7 +199,8 @@ fn of_pipeline(step: &Step) -> Way {
 
 fn same_by_value(one: &[Bson], other: &[Bson]) -> bool {
     let sorted = |values: &[Bson]| {
-        let values = values.iter().filter(|value| **value != Bson::Null);
+        let is_value = |value: &&Bson| !matches!(value, Bson::Null | Bson::Undefined);
+        let values = values.iter().filter(is_value);
         let mut values: Vec<_> = values.cloned().map(without_type).collect();
         values.sort_by_cached_key(|value| format!("{value:?}"));
         values
