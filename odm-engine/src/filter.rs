@@ -170,6 +170,24 @@ mod tests {
     }
 
     #[test]
+    fn an_element_that_the_path_names_has_no_position() {
+        let position = |filter: RawDocumentBuf| {
+            let document = rawdoc! { "a": [[1, 9], 3, { "x": 5 }] };
+            let filter = Filter::parse(&filter).unwrap();
+            assert!(filter.matches(&document));
+            filter.position(&document)
+        };
+        assert_eq!(position(rawdoc! { "a.1": 3 }), None);
+        assert_eq!(position(rawdoc! { "a.2.x": 5 }), None);
+        assert_eq!(position(rawdoc! { "a.0.1": { "$exists": true } }), None);
+        assert_eq!(
+            position(rawdoc! { "a.0": { "$elemMatch": { "$gt": 8 } } }),
+            Some(1)
+        );
+        assert_eq!(position(rawdoc! { "a.x": 5 }), Some(2));
+    }
+
+    #[test]
     fn what_is_never_true_says_nothing_about_equality() {
         let count = |filter: RawDocumentBuf| Filter::parse(&filter).unwrap().equalities().len();
         assert_eq!(count(rawdoc! { "a": 1, "b": { "$in": [] } }), 1);

@@ -204,7 +204,12 @@ impl Shared<'_> {
                 break;
             }
         }
-        self.report().operations += compared;
+        let (errors, nothing) = pair.take_tally();
+        let mut report = self.report();
+        report.operations += compared;
+        report.errors += errors;
+        report.nothing += nothing;
+        drop(report);
         self.progress.inc(compared);
         Ok(())
     }

@@ -20,8 +20,9 @@ pub(super) enum Way {
     AsBagOfSets,
     /// How many documents there are.
     ByNumber,
-    /// Values in any order, and of equal numbers the type does not matter. Nor do null and
-    /// undefined: where MongoDB reads the values from an index, it gives them for what is missing and for empty arrays.
+    /// Values in any order, and of equal numbers the type does not matter. Where MongoDB reads the values from an index,
+    /// it gives null for what is missing, undefined for empty arrays and takes arrays in arrays apart; otherwise it does
+    /// not. So the former two are left out, and arrays taken apart.
     ByValue,
     /// A write of several documents that ends at the first failure: which one that is depends on the order.
     UpToFailure,
@@ -199,21 +200,32 @@ fn of_pipeline(step: &Step) -> Way {
 
 fn same_by_value(one: &[Bson], other: &[Bson]) -> bool {
     let sorted = |values: &[Bson]| {
-        let is_value = |value: &&Bson| !matches!(value, Bson::Null | Bson::Undefined);
-        let values = values.iter().filter(is_value);
-        let mut values: Vec<_> = values.cloned().map(without_type).collect();
-        values.sort_by_cached_key(|value| format!("{value:?}"));
-        values
+        let mut apart = Vec::new();
+        take_apart(values, &mut apart);
+        let mut apart: Vec<_> = apart.into_iter().map(without_type).collect();
+        apart.sort_by_cached_key(|value| format!("{value:?}"));
+        apart.dedup_by(|a, b| same(a, b));
+        apart
     };
     let (one, other) = (sorted(one), sorted(other));
     one.len() == other.len() && one.iter().zip(&other).all(|(a, b)| same(a, b))
+}
+
+fn take_apart(values: &[Bson], apart: &mut Vec<Bson>) {
+    for value in values {
+        match value {
+            Bson::Null | Bson::Undefined => {}
+            Bson::Array(inner) => take_apart(inner, apart),
+            value => apart.push(value.clone()),
+        }
+    }
 }
 
 /// A value with every number as a double: equal ones become the same, and hardly any others do.
 fn without_type(value: Bson) -> Bson {
     match value {
         Bson::Int32(number) => Bson::Double(f64::from(number)),
-        // An integer beyond 2^53 may become its neighbour; the number of values is still compared.
+        // An integer beyond 2^53 may become its neighbour.
         #[expect(clippy::cast_precision_loss, reason = "as said above")]
         Bson::Int64(number) => Bson::Double(number as f64),
         // There are two zeros.

@@ -13,6 +13,8 @@ pub(super) struct Pair {
     engine: Box<dyn Backend>,
     mongodb: Box<dyn Backend>,
     state: State,
+    /// How many answers were errors, and how many were no error and said nothing.
+    tally: (u64, u64),
 }
 
 /// What both sides hold.
@@ -57,6 +59,7 @@ impl Pair {
             engine: backend::open(engine)?,
             mongodb: backend::open(Kind::Mongodb)?,
             state: State::default(),
+            tally: (0, 0),
         })
     }
 
@@ -69,6 +72,12 @@ impl Pair {
         self.state = State::default();
         self.engine.reset()?;
         self.mongodb.reset()
+    }
+
+    /// How many answers were errors and how many said nothing, since this was last asked: it shows whether the operations
+    /// are worth asking.
+    pub(super) fn take_tally(&mut self) -> (u64, u64) {
+        std::mem::take(&mut self.tally)
     }
 
     /// What both sides hold, as far as they are the same.
@@ -108,6 +117,8 @@ impl Pair {
             }
         };
         let has_failed = mongodb.contains_key("error");
+        self.tally.0 += u64::from(has_failed);
+        self.tally.1 += u64::from(says_nothing(&mongodb));
         self.note(step, has_failed);
         if is_last {
             return Ok(Asked::Last);
@@ -192,6 +203,16 @@ impl Pair {
             _ => {}
         }
     }
+}
+
+/// Whether nothing was found, counted or changed.
+fn says_nothing(answer: &Document) -> bool {
+    let says = |value: &Bson| match value {
+        Bson::Array(values) => !values.is_empty(),
+        Bson::Int32(number) => *number != 0,
+        _ => true,
+    };
+    !answer.is_empty() && !answer.values().any(says)
 }
 
 impl State {

@@ -12,6 +12,9 @@ use super::step::COLLECTIONS;
 pub(super) struct Report {
     pub(super) operations: u64,
     pub(super) differences: usize,
+    /// Operations that failed, and that did or found nothing.
+    pub(super) errors: u64,
+    pub(super) nothing: u64,
     /// Operations that were not asked, because MongoDB does not determine what they do.
     pub(super) undetermined: u64,
     not_offered: BTreeMap<String, u64>,
@@ -32,6 +35,8 @@ impl Report {
         let Self {
             operations,
             differences,
+            errors,
+            nothing,
             undetermined,
             not_offered,
         } = self;
@@ -40,7 +45,8 @@ impl Report {
         #[expect(clippy::cast_precision_loss, reason = "it is for people")]
         let rate = *operations as f64 / seconds;
         format!(
-            "not asked: {not_offered} not offered, {undetermined} not determined; {seconds:.0} s, {rate:.0} operations/s\n\
+            "answers: {errors} errors, {nothing} that say nothing\n\
+             not asked: {not_offered} not offered, {undetermined} not determined; {seconds:.0} s, {rate:.0} operations/s\n\
              {operations} operations, {differences} differences (seed {seed})"
         )
     }
