@@ -236,6 +236,9 @@ pub(super) mod tests {
         let of_id = rawdoc! { "$inc": { "c": 1 }, "$set": { "_id": 2 } };
         let refused = updated(rawdoc! { "_id": 1, "c": "x" }, of_id);
         assert_eq!(refused.unwrap_err().code(), Some(66));
+        let moved = rawdoc! { "$rename": { "a.b": "z" }, "$inc": { "c": 1 } };
+        let refused = updated(rawdoc! { "a": 1, "c": "x" }, moved);
+        assert_eq!(refused.unwrap_err().code(), Some(14));
         let of_array = rawdoc! { "$inc": { "b.$[]": 1, "a": 1 } };
         let refused = updated(rawdoc! { "a": "x" }, of_array);
         assert_eq!(refused.unwrap_err().code(), Some(14));

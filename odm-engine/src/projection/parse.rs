@@ -109,6 +109,10 @@ impl Parser {
             (Some((name, _)), None) if name.starts_with('$') => {
                 Err(computed::by_operator(path, name))
             }
+            _ if self.tree.has_leaf(Path::new(path).parts()) => {
+                let message = format!("the projection names '{path}' twice");
+                Err(Error::server(31250, message))
+            }
             _ => self.fields(path, inner),
         }
     }
@@ -238,6 +242,7 @@ mod tests {
         let code = |document: bson::RawDocumentBuf| projection(&document).unwrap_err().code();
         assert_eq!(code(rawdoc! { "a": 1, "a.b": 0 }), Some(31249));
         assert_eq!(code(rawdoc! { "a": 1, "b": 0 }), Some(31254));
+        assert_eq!(code(rawdoc! { "a.$": 1, "a": { "b": 1 } }), Some(31250));
         assert_eq!(code(rawdoc! { "_id": 0, "_id.a": 1 }), Some(31249));
         assert_eq!(code(rawdoc! { "_id.a": 1, "_id": 0 }), Some(31250));
         let slice = |operand: i32| rawdoc! { "$slice": operand };

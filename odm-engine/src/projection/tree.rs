@@ -93,6 +93,18 @@ impl Tree {
         output
     }
 
+    /// Whether the projection names this very path, rather than paths inside it.
+    pub(super) fn has_leaf(&self, parts: &[Part]) -> bool {
+        match parts.split_first() {
+            Some((part, rest)) => match self.get(part.name()) {
+                Some(Branch::Leaf(_)) => rest.is_empty(),
+                Some(Branch::Inner(inner)) => inner.has_leaf(rest),
+                None => false,
+            },
+            None => false,
+        }
+    }
+
     /// Whether a path begins with this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.get(name).is_some()

@@ -230,9 +230,10 @@ impl Action {
                 }
                 None => Ok(false),
             },
-            Action::MoveAway(from) => match rename::source(before, from)? {
-                Some(_) => root.edit(path, &Remove),
-                None => Ok(false),
+            // What is wrong with the source is said where the value is to arrive.
+            Action::MoveAway(from) => match rename::source(before, from) {
+                Ok(Some(_)) => root.edit(path, &Remove),
+                Ok(None) | Err(_) => Ok(false),
             },
         }
     }

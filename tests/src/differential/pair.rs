@@ -104,7 +104,10 @@ impl Pair {
             Ok(answer) => answer,
             Err(reason) => return Err(format!("MongoDB cannot be asked {step:?}: {reason}")),
         };
-        compare::trim(step, &mut mongodb);
+        compare::trim(step, is_indexed, &mut mongodb);
+        if compare::is_not_now(&mongodb) {
+            return Ok(Asked::Last);
+        }
         let is_last = match way.compare(&mongodb, &engine) {
             Agreement::Same => false,
             Agreement::Unlike => true,
@@ -141,7 +144,7 @@ impl Pair {
     /// Carries out an operation on MongoDB alone; none if it cannot be asked.
     pub(super) fn ask_mongodb(&mut self, step: &Step) -> Option<Document> {
         let mut answer = self.mongodb.run(&step.operation()).ok()?;
-        compare::trim(step, &mut answer);
+        compare::trim(step, false, &mut answer);
         Some(answer)
     }
 

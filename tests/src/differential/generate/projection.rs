@@ -93,7 +93,11 @@ impl World {
             let pair = [self.dice.number(-3, 3), self.dice.number(1, 3)];
             pair.into_iter().map(Bson::Int32).collect()
         };
-        self.or_malformed(slice)
+        // Another array would be an expression.
+        if self.dice.chance(3) {
+            return self.scalar();
+        }
+        slice
     }
 }
 
