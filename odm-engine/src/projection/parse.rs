@@ -181,9 +181,10 @@ impl Parser {
         if self.positional.is_some() {
             return refused(31276, "more than once");
         }
+        self.insert(path, Leaf::Named)?;
         self.set_mode(path, Mode::Include)?;
         self.positional = Some(Path::new(path));
-        self.insert(path, Leaf::Named)
+        Ok(())
     }
 
     fn set_mode(&mut self, path: &str, mode: Mode) -> Result<()> {
@@ -243,6 +244,7 @@ mod tests {
         assert_eq!(code(rawdoc! { "a": 1, "a.b": 0 }), Some(31249));
         assert_eq!(code(rawdoc! { "a": 1, "b": 0 }), Some(31254));
         assert_eq!(code(rawdoc! { "a.$": 1, "a": { "b": 1 } }), Some(31250));
+        assert_eq!(code(rawdoc! { "a": 0, "a.$": 1 }), Some(31250));
         assert_eq!(code(rawdoc! { "_id": 0, "_id.a": 1 }), Some(31249));
         assert_eq!(code(rawdoc! { "_id.a": 1, "_id": 0 }), Some(31250));
         let slice = |operand: i32| rawdoc! { "$slice": operand };

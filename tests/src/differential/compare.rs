@@ -42,6 +42,10 @@ pub(super) enum Agreement {
 pub(super) fn way(step: &Step, is_indexed: bool) -> Option<Way> {
     let empty = Document::new();
     let filter = step.document("filter").unwrap_or(&empty);
+    // A sparse index answers these on MongoDB, and does not have what is missing.
+    if is_indexed && ranges_over_null(&step.args) {
+        return None;
+    }
     // Otherwise an index may decide what comes first.
     let is_scan = !is_indexed && !mentions_id(filter);
     let is_page = ["skip", "limit"]
@@ -184,6 +188,18 @@ fn mentions_id(filter: &Document) -> bool {
     })
 }
 
+fn ranges_over_null(filter: &Document) -> bool {
+    filter.iter().any(|(name, value)| match value {
+        Bson::Null => matches!(name.as_str(), "$gte" | "$lte"),
+        Bson::Document(inner) => ranges_over_null(inner),
+        Bson::Array(values) => values
+            .iter()
+            .filter_map(Bson::as_document)
+            .any(ranges_over_null),
+        _ => false,
+    })
+}
+
 fn is_total(sort: &Document) -> bool {
     sort.contains_key("_id")
 }
@@ -288,6 +304,13 @@ mod tests {
         assert_eq!(way_of("find", by_id, false), Some(Way::AsBag));
         let sorted = doc! { "sort": { "a": 1, "_id": -1 }, "limit": 1 };
         assert_eq!(way_of("find", sorted, true), Some(Way::Exactly));
+    }
+
+    #[test]
+    fn a_range_over_null_is_not_asked_where_an_index_could_be_sparse() {
+        let filter = || doc! { "filter": { "$or": [{ "a": { "$lte": null } }] } };
+        assert_eq!(way_of("find", filter(), true), None);
+        assert_eq!(way_of("find", filter(), false), Some(Way::Exactly));
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub(super) fn shrink(
         deadline: Instant::now() + patience,
         pair,
     };
-    shrinking.from_state()?;
+    shrinking.begin_at_state()?;
     shrinking.steps()?;
     while shrinking.values()? && !shrinking.is_late() {
         shrinking.steps()?;
@@ -66,7 +66,7 @@ struct Shrinking<'p> {
 
 impl Shrinking<'_> {
     /// Puts the state before the last operation in the place of what led to it.
-    fn from_state(&mut self) -> Result<(), String> {
+    fn begin_at_state(&mut self) -> Result<(), String> {
         let Some((last, before)) = self.steps.split_last() else {
             return Ok(());
         };

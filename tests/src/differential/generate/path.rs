@@ -35,11 +35,9 @@ impl World {
         let more = *self.dice.pick(&[0, 0, 0, 1, 1, 2]);
         for _ in 0..more {
             path.push('.');
-            path.push_str(
-                *self
-                    .dice
-                    .pick(&["x", "y", "x", "y", "0", "1", "a", "2", "z"]),
-            );
+            let names = &["x", "y", "x", "y", "0", "1", "a", "2", "z"];
+            let name = *self.dice.pick(names);
+            path.push_str(name);
         }
         path
     }

@@ -96,7 +96,10 @@ pub(super) fn number(dice: &mut Dice) -> Bson {
             -9_223_372_036_854_775_808.0,
             2_147_483_648.0,
         ])),
-        _ => decimal(*dice.pick(&DECIMALS)),
+        _ => {
+            let text = *dice.pick(&DECIMALS);
+            decimal(text)
+        }
     }
 }
 
