@@ -145,11 +145,14 @@ impl Filter {
 
 fn collect_equalities<'e>(expression: &'e Expression, found: &mut Vec<(&'e Path, &'e RawBson)>) {
     match expression {
+        // MongoDB forgets what stands beside a condition that is never true.
+        Expression::And(all) if all.iter().any(is_never) => {}
         Expression::And(all) => all
             .iter()
             .for_each(|inner| collect_equalities(inner, found)),
         Expression::Or(any) => {
-            if let [only] = any.as_slice() {
+            let mut possible = any.iter().filter(|inner| !is_never(inner));
+            if let (Some(only), None) = (possible.next(), possible.next()) {
                 collect_equalities(only, found);
             }
         }
@@ -164,6 +167,15 @@ fn collect_equalities<'e>(expression: &'e Expression, found: &mut Vec<(&'e Path,
             }
         }
         Expression::Nor(_) | Expression::Not(_) | Expression::Field(..) | Expression::Expr(_) => {}
+    }
+}
+
+/// Whether nothing can match, as with `{ $all: [] }`; of `{ $in: [] }`, too, that is true, but MongoDB does not see it.
+fn is_never(expression: &Expression) -> bool {
+    match expression {
+        Expression::And(all) => all.iter().any(is_never),
+        Expression::Or(any) => any.iter().all(is_never),
+        _ => false,
     }
 }
 
@@ -205,6 +217,35 @@ mod tests {
         let position = |document: RawDocumentBuf| filter.position(&document).unwrap();
         assert_eq!(position(rawdoc! { "a": [1, 2], "b": 8 }), Some(1));
         assert_eq!(position(rawdoc! { "a": [1, 2], "b": 7 }), None);
+    }
+
+    #[test]
+    fn an_element_that_the_path_names_has_no_position() {
+        let position = |filter: RawDocumentBuf| {
+            let document = rawdoc! { "a": [[1, 9], 3, { "x": 5 }] };
+            let filter = Filter::parse(&filter).unwrap();
+            assert!(filter.matches(&document).unwrap());
+            filter.position(&document).unwrap()
+        };
+        assert_eq!(position(rawdoc! { "a.1": 3 }), None);
+        assert_eq!(position(rawdoc! { "a.2.x": 5 }), None);
+        assert_eq!(position(rawdoc! { "a.0.1": { "$exists": true } }), None);
+        assert_eq!(
+            position(rawdoc! { "a.0": { "$elemMatch": { "$gt": 8 } } }),
+            Some(1)
+        );
+        assert_eq!(position(rawdoc! { "a.x": 5 }), Some(2));
+    }
+
+    #[test]
+    fn what_is_never_true_says_nothing_about_equality() {
+        let count = |filter: RawDocumentBuf| Filter::parse(&filter).unwrap().equalities().len();
+        assert_eq!(count(rawdoc! { "a": 1, "b": { "$in": [] } }), 1);
+        assert_eq!(count(rawdoc! { "a": 1, "b": { "$all": [] } }), 0);
+        assert_eq!(
+            count(rawdoc! { "$or": [{ "a": 1 }, { "b": { "$all": [] } }] }),
+            1
+        );
     }
 
     #[test]

@@ -201,7 +201,7 @@ impl Walk {
         };
         value::items(array).enumerate().any(|(index, item)| {
             // Below an element that was entered implicitly, that element's position is the one to
-            // report; below one that the path names, the position of whatever is entered next.
+            // report; one that the path names has none, below it counts whatever is entered next.
             if let RawBsonRef::Document(inner) = item {
                 let implicit = &mut |value, _| visit(value, Some(index));
                 if self.document(rest, inner, leaf, implicit) {
@@ -212,7 +212,7 @@ impl Walk {
                 return false;
             }
             match (after.split_first(), item) {
-                (None, item) => visit(Some(item), Some(index)),
+                (None, item) => visit(Some(item), None),
                 (Some(_), RawBsonRef::Document(inner)) => self.document(after, inner, leaf, visit),
                 (Some(_), RawBsonRef::Array(inner)) => self.array(after, inner, leaf, visit),
                 (Some(_), _) => false,

@@ -171,6 +171,15 @@ mod tests {
             projected(rawdoc! { "g": { "$slice": [1, 5] }, "a": 1 }),
             rawdoc! { "_id": 1, "a": { "b": 2, "c": 3 }, "g": [2, 3] }
         );
+        // Where fields are included, what has none is not, on the way to a slice either.
+        assert_eq!(
+            projected(rawdoc! { "_id": 1, "d.e": { "$slice": 1 } }),
+            rawdoc! { "_id": 1, "d": [{ "e": 4 }] }
+        );
+        assert_eq!(
+            projected(rawdoc! { "_id": 1, "g.x": { "$slice": 1 } }),
+            rawdoc! { "_id": 1, "g": [] }
+        );
     }
 
     #[test]

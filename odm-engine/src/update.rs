@@ -120,10 +120,8 @@ impl Update {
                 if places.is_empty() {
                     return Ok(None);
                 }
-                let changed = root.into_document();
-                check_id_untouched(document, &changed)?;
                 Modified {
-                    document: changed,
+                    document: root.into_document(),
                     how: How::Update(places),
                 }
             }
@@ -164,11 +162,7 @@ impl Update {
                 let seed = seed::document(filter)?;
                 let mut root = Node::document(&seed);
                 operations.apply(&seed, filter, &mut root, true)?;
-                let document = root.into_document();
-                if value::get(&seed, "_id").is_some() {
-                    check_id_untouched(&seed, &document)?;
-                }
-                document
+                root.into_document()
             }
             Kind::Replacement(replacement) => replacement.upsert(filter)?,
             Kind::Pipeline(transforms) => {
@@ -301,6 +295,33 @@ pub(super) mod tests {
         assert_eq!(Update::parse(&conflict, &[]).unwrap_err().code(), Some(40));
         let beside = rawdoc! { "$set": { "a.c": 1, "ab": 1 }, "$inc": { "a.b": 1 } };
         assert!(Update::parse(&beside, &[]).is_ok());
+    }
+
+    #[test]
+    fn the_first_mistake_counts() {
+        let code = |update: RawDocumentBuf| Update::parse(&update, &[]).unwrap_err().code();
+        let conflict_first =
+            rawdoc! { "$set": { "a": 1 }, "$rename": { "a.b": "a" }, "$inc": { "c": "x" } };
+        assert_eq!(code(conflict_first), Some(40));
+        let operand_first = rawdoc! { "$inc": { "c": "x" }, "$set": { "a": 1, "a.b": 1 } };
+        assert_eq!(code(operand_first), Some(14));
+        let of_id = rawdoc! { "$inc": { "c": 1 }, "$set": { "_id": 2 } };
+        let refused = updated(rawdoc! { "_id": 1, "c": "x" }, of_id);
+        assert_eq!(refused.unwrap_err().code(), Some(66));
+        let moved = rawdoc! { "$rename": { "a.b": "z" }, "$inc": { "c": 1 } };
+        let refused = updated(rawdoc! { "a": 1, "c": "x" }, moved);
+        assert_eq!(refused.unwrap_err().code(), Some(14));
+        let of_array = rawdoc! { "$inc": { "b.$[]": 1, "a": 1 } };
+        let refused = updated(rawdoc! { "a": "x" }, of_array);
+        assert_eq!(refused.unwrap_err().code(), Some(14));
+    }
+
+    #[test]
+    fn what_is_set_on_insert_needs_its_arrays_always() {
+        let update = || rawdoc! { "$setOnInsert": { "a.$[]": 1 } };
+        assert_eq!(updated(rawdoc! {}, update()).unwrap_err().code(), Some(2));
+        let document = rawdoc! { "a": [2] };
+        assert_eq!(updated(document.clone(), update()).unwrap(), document);
     }
 
     #[test]

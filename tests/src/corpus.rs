@@ -3,13 +3,13 @@
 //! A `backend` carries out operations; a format (`case`, `matrix`, `steps`, `spec`, `bytes`) knows how a line of a file is asked
 //! and judged; `compare` decides whether an answer is the recorded one, and `report` counts.
 
-mod backend;
+pub(crate) mod backend;
 mod bytes;
 mod case;
-mod compare;
+pub(crate) mod compare;
 mod json;
 mod matrix;
-mod operation;
+pub(crate) mod operation;
 mod reindexed;
 mod report;
 mod spec;

@@ -4,6 +4,7 @@
 //! A real MongoDB is a part of the tests: [`mongod`] finds, downloads, starts and stops it.
 
 pub mod corpus;
+pub mod differential;
 mod fixture;
 pub mod models;
 pub mod mongod;

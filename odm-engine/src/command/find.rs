@@ -48,14 +48,16 @@ pub(crate) fn run(reading: Reading<'_>, name: &str, find: &Find) -> Result<Curso
 impl Query {
     pub(super) fn parse(find: &Find) -> Result<Query> {
         let environment = variables::environment(&find.variables)?;
-        let (sort, hint) = parse_order(find.sort.as_deref(), find.hint.as_ref())?;
+        // In this order, as several may be refused.
+        let filter = Filter::parse_in(&find.filter, &environment)?;
         let projection = find
             .projection
             .as_deref()
             .map(|projection| Projection::parse(projection, &environment))
             .transpose()?;
+        let (sort, hint) = parse_order(find.sort.as_deref(), find.hint.as_ref())?;
         Ok(Query {
-            filter: Arc::new(Filter::parse_in(&find.filter, &environment)?),
+            filter: Arc::new(filter),
             sort,
             projection,
             skip: find.skip,

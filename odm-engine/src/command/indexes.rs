@@ -147,6 +147,13 @@ fn is_id_index(index: &Index) -> Result<bool> {
         }
         return Ok(false);
     }
+    if index.unique || index.sparse || index.partial.is_some() {
+        let message = "the index of _id takes no options";
+        return Err(Error::server(
+            code::INVALID_INDEX_SPECIFICATION_OPTION,
+            message,
+        ));
+    }
     if index
         .keys
         .iter()

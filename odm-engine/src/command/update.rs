@@ -49,12 +49,13 @@ pub struct UpdateReport {
 
 pub(crate) fn run(overlay: &mut Overlay, name: &str, command: &Update) -> Result<UpdateReport> {
     let environment = variables::environment(&command.variables)?;
-    let filter = Arc::new(Filter::parse_in(&command.filter, &environment)?);
     let array_filters = &command.array_filters;
+    // The update first, as both may be refused.
     let update = match &command.pipeline {
         Some(stages) => update::Update::parse_pipeline(stages, array_filters, &environment)?,
         None => update::Update::parse(&command.update, array_filters)?,
     };
+    let filter = Arc::new(Filter::parse_in(&command.filter, &environment)?);
     if command.multi && update.is_replacement() {
         let message = "a replacement is for one document; use update operators for several";
         return Err(Error::server(code::FAILED_TO_PARSE, message));

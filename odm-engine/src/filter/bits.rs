@@ -89,7 +89,7 @@ impl Operator for Bits {
             Some(RawBsonRef::Binary(binary)) => {
                 &move |position| bit_of_bytes(binary.bytes, position)
             }
-            value => match value.and_then(Number::from_bson).and_then(Number::whole) {
+            value => match value.and_then(Number::from_bson).and_then(Number::bits) {
                 // The sign is extended for ever.
                 Some(number) => &move |position| number >> position.min(63) & 1 == 1,
                 None => return false,
@@ -116,10 +116,25 @@ fn bit_of_bytes(bytes: &[u8], position: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::filter::Filter;
-    use bson::{RawDocumentBuf, rawdoc};
+    use bson::{Decimal128, RawDocumentBuf, rawdoc};
 
     fn matches(filter: RawDocumentBuf, document: RawDocumentBuf) -> bool {
         Filter::parse(&filter).unwrap().matches(&document).unwrap()
+    }
+
+    #[test]
+    fn decimals_are_rounded() {
+        let has = |decimal: &str, bit: i32| {
+            let decimal: Decimal128 = decimal.parse().unwrap();
+            matches(
+                rawdoc! { "a": { "$bitsAllSet": [bit] } },
+                rawdoc! { "a": decimal },
+            )
+        };
+        assert!(has("0.6", 0) && !has("0.5", 0));
+        assert!(has("1.5", 1) && has("2.5", 1) && !has("2.5", 0));
+        assert!(has("-1.5", 63) && has("-1.5", 62) && !has("-1.5", 0));
+        assert!(has("NaN", 63) && has("1E+30", 63) && !has("1E+30", 62));
     }
 
     #[test]

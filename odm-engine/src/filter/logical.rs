@@ -46,9 +46,15 @@ fn one_of(branches: Vec<Expression>) -> Result<(Path, Membership), Vec<Expressio
             _ => return Err(branches),
         }
     }
-    match common.filter(|_| branches.len() > 1) {
-        Some(path) => Ok((path.clone(), Membership::of_values(values))),
-        None => Err(branches),
+    let Some(path) = common.cloned() else {
+        return Err(branches);
+    };
+    let membership = Membership::of_values(values);
+    // Of the same value twice, an upsert would make an equality.
+    if membership.values().len() > 1 {
+        Ok((path, membership))
+    } else {
+        Err(branches)
     }
 }
 

@@ -10,8 +10,8 @@
 mod budget;
 mod translate;
 
-use bson::RawBsonRef;
 use bson::raw::RawRegexRef;
+use bson::{RawBsonRef, RawDocument};
 
 use super::parse::Operand;
 use super::{Predicate, Test};
@@ -39,14 +39,8 @@ pub(super) fn parse(operand: &Operand<'_>) -> Result<Predicate> {
     let regex = match operand.value {
         RawBsonRef::String(pattern) => Regex::new(pattern, options.unwrap_or_default())?,
         RawBsonRef::RegularExpression(literal) => {
-            let own = literal.options.as_str();
-            if options.is_some() && !own.is_empty() {
-                return Err(Error::server(
-                    51075,
-                    "options set in both $regex and $options",
-                ));
-            }
-            Regex::new(literal.pattern.as_str(), options.unwrap_or(own))?
+            let options = options_beside(literal.options.as_str(), options, operand.siblings)?;
+            Regex::new(literal.pattern.as_str(), options)?
         }
         _ => {
             return Err(Error::bad_value(
@@ -55,6 +49,29 @@ pub(super) fn parse(operand: &Operand<'_>) -> Result<Predicate> {
         }
     };
     Ok(Predicate::Test(Test::Regex(regex)))
+}
+
+/// The options of a literal that `$options` may stand beside. Empty ones before it count as none, as on MongoDB.
+fn options_beside<'a>(
+    own: &'a str,
+    beside: Option<&'a str>,
+    siblings: &RawDocument,
+) -> Result<&'a str> {
+    let mut names = value::fields(siblings).map(|(name, _)| name);
+    let options_first =
+        names.find(|name| matches!(*name, "$options" | "$regex")) == Some("$options");
+    match beside {
+        None => Ok(own),
+        Some(options) if own.is_empty() => Ok(options),
+        Some("") if options_first => Ok(own),
+        Some(_) => {
+            let code = if options_first { 51074 } else { 51075 };
+            Err(Error::server(
+                code,
+                "options set in both $regex and $options",
+            ))
+        }
+    }
 }
 
 /// The options are read by [`parse`]; all there is to check is that it has something to read.
@@ -151,6 +168,7 @@ impl Regex {
 mod tests {
     use super::*;
     use crate::filter::Filter;
+    use bson::raw::{CStr, cstr};
     use bson::{RawDocumentBuf, rawdoc};
 
     fn matches(filter: RawDocumentBuf, document: RawDocumentBuf) -> bool {
@@ -171,6 +189,34 @@ mod tests {
             rawdoc! { "a": { "$regex": "1" } },
             rawdoc! { "a": 1 }
         ));
+    }
+
+    #[test]
+    fn options_are_given_once() {
+        let literal = |options: &CStr| bson::Regex {
+            pattern: cstr!("a").into(),
+            options: options.into(),
+        };
+        let code = |conditions: RawDocumentBuf| {
+            let parsed = Filter::parse(&rawdoc! { "a": conditions });
+            parsed.err().and_then(|error| error.code())
+        };
+        assert_eq!(
+            code(rawdoc! { "$regex": literal(cstr!("")), "$options": "i" }),
+            None
+        );
+        assert_eq!(
+            code(rawdoc! { "$regex": literal(cstr!("m")), "$options": "" }),
+            Some(51075)
+        );
+        assert_eq!(
+            code(rawdoc! { "$options": "", "$regex": literal(cstr!("m")) }),
+            None
+        );
+        assert_eq!(
+            code(rawdoc! { "$options": "i", "$regex": literal(cstr!("m")) }),
+            Some(51074)
+        );
     }
 
     #[test]

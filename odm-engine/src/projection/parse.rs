@@ -100,9 +100,14 @@ impl Parser<'_> {
 
     fn plain(&mut self, path: &str, include: bool) -> Result<()> {
         if path == "_id" {
+            if self.tree.has("_id") {
+                let message = "the projection names a path inside '_id' before '_id' itself";
+                return Err(Error::server(31250, message));
+            }
             self.id = Some(include);
             return Ok(());
         }
+        self.insert(path, Leaf::Named)?;
         self.set_mode(
             path,
             if include {
@@ -110,8 +115,7 @@ impl Parser<'_> {
             } else {
                 Mode::Exclude
             },
-        )?;
-        self.insert(path, Leaf::Named)
+        )
     }
 
     fn document(&mut self, path: &str, inner: &RawDocument) -> Result<()> {
@@ -122,14 +126,7 @@ impl Parser<'_> {
                 let message = format!("the projection of '{path}' is empty");
                 Err(Error::server(51270, message))
             }
-            (Place::Query, Some(("$slice", operand)), None) => match Slice::parse(operand) {
-                Some(slice) => {
-                    self.has_slice = true;
-                    self.insert(path, Leaf::Slice(slice))
-                }
-                // What is no slice of the field itself may be the expression of that name.
-                None => self.computed(path, whole),
-            },
+            (Place::Query, Some(("$slice", operand)), None) => self.slice(path, operand, whole),
             (Place::Query, Some(("$elemMatch", operand)), None) => self.elem_match(path, operand),
             (_, Some((name, _)), None) if name.starts_with('$') => self.computed(path, whole),
             _ if self.tree.has_leaf(Path::new(path).parts()) => {
@@ -138,6 +135,21 @@ impl Parser<'_> {
             }
             _ => self.fields(path, inner),
         }
+    }
+
+    /// What is no slice of the field itself is, as on MongoDB, the expression of that name; none fits into an exclusion.
+    fn slice(&mut self, path: &str, operand: RawBsonRef<'_>, whole: RawBsonRef<'_>) -> Result<()> {
+        if let Some(slice) = Slice::parse(operand)
+            && self.insert(path, Leaf::Slice(slice)).is_ok()
+        {
+            self.has_slice = true;
+            return Ok(());
+        }
+        if self.mode == Some(Mode::Exclude) {
+            let message = format!("an exclusion cannot compute '{path}' by $slice");
+            return Err(Error::server(31252, message));
+        }
+        self.computed(path, whole)
     }
 
     fn computed(&mut self, path: &str, value: RawBsonRef<'_>) -> Result<()> {
@@ -195,9 +207,10 @@ impl Parser<'_> {
         if self.positional.is_some() {
             return refused(31276, "more than once");
         }
+        self.insert(path, Leaf::Named)?;
         self.set_mode(path, Mode::Include)?;
         self.positional = Some(Path::new(path));
-        self.insert(path, Leaf::Named)
+        Ok(())
     }
 
     fn set_mode(&mut self, path: &str, mode: Mode) -> Result<()> {
@@ -215,6 +228,10 @@ impl Parser<'_> {
     }
 
     fn insert(&mut self, path: &str, leaf: Leaf) -> Result<()> {
+        if self.id.is_some() && path.starts_with("_id.") {
+            let message = format!("the path '{path}' leads into another of the projection");
+            return Err(Error::server(31249, message));
+        }
         match self.tree.insert(Path::new(path).parts(), leaf)? {
             None => Ok(()),
             Some(Collision::Inside) => {
@@ -259,5 +276,19 @@ mod tests {
         assert_eq!(code(rawdoc! { "a": { "$elemMatch": 1 } }), Some(31274));
         assert_eq!(code(rawdoc! { "a.b": { "$elemMatch": {} } }), Some(31275));
         assert_eq!(code(rawdoc! { "a": { "$slice": "x" } }), Some(28667));
+    }
+
+    #[test]
+    fn of_paths_that_overlap_the_kind_of_projection_decides() {
+        let code = |document: bson::RawDocumentBuf| projection(&document).unwrap_err().code();
+        assert_eq!(code(rawdoc! { "a": 1, "a.b": 0 }), Some(31249));
+        assert_eq!(code(rawdoc! { "a": 1, "b": 0 }), Some(31254));
+        assert_eq!(code(rawdoc! { "a.$": 1, "a": { "b": 1 } }), Some(31250));
+        assert_eq!(code(rawdoc! { "a": 0, "a.$": 1 }), Some(31250));
+        assert_eq!(code(rawdoc! { "_id": 0, "_id.a": 1 }), Some(31249));
+        assert_eq!(code(rawdoc! { "_id.a": 1, "_id": 0 }), Some(31250));
+        let slice = |operand: i32| rawdoc! { "$slice": operand };
+        assert_eq!(code(rawdoc! { "a": 0, "a.b": slice(1) }), Some(31252));
+        assert_eq!(code(rawdoc! { "a.b": 1, "a": slice(1) }), Some(28667));
     }
 }

@@ -111,6 +111,11 @@ impl Tree {
         }
     }
 
+    /// Whether a path begins with this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.place(name).is_some()
+    }
+
     fn place(&self, name: &str) -> Option<usize> {
         if self.fields.len() > FEW {
             return self.places.get(name).copied();
@@ -226,7 +231,6 @@ impl Tree {
             // What is computed in it takes the place of what has no fields.
             _ if self.computes => Some(self.document(None, pass, &|_| false)?.into()),
             (value, Mode::Exclude) => Some(value.into()),
-            (_, Mode::Include) if self.only_slices() => Some(value.into()),
             (_, Mode::Include) => None,
         })
     }
@@ -239,14 +243,6 @@ impl Tree {
             }
         }
         Ok(output)
-    }
-
-    fn only_slices(&self) -> bool {
-        self.fields.iter().all(|(_, branch)| match branch {
-            Branch::Leaf(Leaf::Slice(_)) => true,
-            Branch::Leaf(_) => false,
-            Branch::Inner(inner) => inner.only_slices(),
-        })
     }
 }
 

@@ -1,13 +1,14 @@
 //! The operations that an update consists of, and their application.
 
 use std::cell::Cell;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 
 use bson::{RawBson, RawDocument};
 
 use super::array_filter::ArrayFilters;
 use super::changed::{Changed, Fans, places};
+use super::check_id_untouched;
 use super::node::{Edit, Node, Outcome};
 use super::rename::{self, Before};
 use super::set::Set;
@@ -22,6 +23,8 @@ use crate::value;
 #[derive(Debug, Default)]
 pub(super) struct Operations {
     all: Vec<Operation>,
+    /// Their paths.
+    targets: BTreeSet<Target>,
     array_filters: ArrayFilters,
 }
 
@@ -78,6 +81,13 @@ const MAX_BYTES: usize = 64 << 20;
 const MAX_PLACES: usize = 5_000_000;
 
 impl Operations {
+    pub(super) fn new(array_filters: ArrayFilters) -> Operations {
+        Operations {
+            array_filters,
+            ..Operations::default()
+        }
+    }
+
     pub(super) fn change(&mut self, path: &str, operator: impl Operator + 'static) -> Result<()> {
         let size = operator.size();
         self.push(path, Action::Change(Box::new(operator), size), false)
@@ -97,46 +107,34 @@ impl Operations {
     }
 
     pub(super) fn rename(&mut self, from: &str, to: &str) -> Result<()> {
+        // The path that is left may overlap with others before the two are looked at together.
+        self.push(from, Action::MoveAway(Path::new(from)), false)?;
         if Target::parse(from)?.is_dynamic() || Target::parse(to)?.is_dynamic() {
             return Err(Error::bad_value(format!(
                 "$rename of '{from}' cannot use '$' in its paths"
             )));
         }
-        self.push(from, Action::MoveAway(Path::new(from)), false)?;
+        rename::check_apart(from, to)?;
         self.push(to, Action::MoveFrom(Path::new(from)), false)
     }
 
-    /// Completes the operations: puts them in order and checks what can be without a document.
+    /// Completes the operations: puts them in order.
     ///
     /// # Errors
-    /// Paths that overlap (code 40), array filters that are missing (code 2) or unused (code 9).
-    pub(super) fn finish(mut self, array_filters: ArrayFilters) -> Result<Operations> {
-        // In this order a path is next to those that lead into it.
+    /// Array filters that are not used (code 9).
+    pub(super) fn finish(mut self) -> Result<Operations> {
         self.all.sort_by(|a, b| a.target.cmp(&b.target));
-        for pair in self.all.windows(2) {
-            if let [one, other] = pair
-                && one.target.conflicts(&other.target)
-            {
-                let (one, other) = (&one.target, &other.target);
-                let message = format!("updating the path '{other}' conflicts with '{one}'");
-                return Err(Error::server(40, message));
-            }
-        }
         let identifiers = || {
             self.all
                 .iter()
                 .flat_map(|operation| operation.target.identifiers())
         };
-        if let Some(unknown) = identifiers().find(|name| !array_filters.contains(name)) {
-            let message = format!("there is no array filter for '$[{unknown}]'");
-            return Err(Error::bad_value(message));
-        }
         let used: HashSet<_> = identifiers().collect();
-        if let Some(unused) = array_filters.names().find(|name| !used.contains(name)) {
+        let unused = self.array_filters.names().find(|name| !used.contains(name));
+        if let Some(unused) = unused {
             let message = format!("the array filter '{unused}' is not used in the update");
             return Err(Error::server(9, message));
         }
-        self.array_filters = array_filters;
         Ok(self)
     }
 
@@ -155,52 +153,91 @@ impl Operations {
             Some(known) => Ok(known),
             None => Ok(*position.insert(filter.position(document)?)),
         };
-        let mut resolved: Vec<(Vec<Name>, &Action)> = Vec::with_capacity(self.all.len());
-        for operation in self
-            .all
-            .iter()
-            .filter(|operation| inserting || !operation.on_insert)
-        {
-            let paths =
-                operation
-                    .target
-                    .resolve(document, &mut matched, &self.array_filters, &mut fans)?;
-            resolved.extend(paths.into_iter().map(|path| (path, &operation.action)));
+        let acts = |operation: &Operation| inserting || !operation.on_insert;
+        let mut resolved: Vec<(Vec<Name>, Result<()>, &Operation)> =
+            Vec::with_capacity(self.all.len());
+        for operation in &self.all {
+            let mut none = Fans::default();
+            let fans = if acts(operation) {
+                &mut fans
+            } else {
+                &mut none
+            };
+            let target = &operation.target;
+            let paths = target.resolve(document, &mut matched, &self.array_filters, fans)?;
+            resolved.extend(paths.into_iter().map(|(path, end)| (path, end, operation)));
             if resolved.len() > MAX_PLACES {
                 let message = format!("the update changes more than {MAX_PLACES} places");
                 return Err(Error::server(code::BUFFER_TOO_LARGE, message));
             }
         }
-        resolved.sort_by(|(a, _), (b, _)| a.cmp(b));
-        for pair in resolved.windows(2) {
-            if let [(one, _), (other, _)] = pair
-                && other.starts_with(one)
-            {
-                let message = format!("the update changes '{}' twice", dotted(one));
-                return Err(Error::server(40, message));
-            }
-        }
+        resolved.sort_by(|(a, ..), (b, ..)| a.cmp(b));
         let mut work = Work {
             before: Before::new(document),
             left: Cell::new(MAX_BYTES),
         };
         let mut changed = Vec::with_capacity(resolved.len());
-        for (path, action) in resolved {
-            if action.run(&path, &mut work, root)? {
-                // As on MongoDB, an upsert may insert what an update may not.
-                if !inserting {
-                    action.refuse_dollar(&path, document)?;
-                }
-                let appended = action.appends(&path, document);
-                changed.push(Changed { path, appended });
+        let mut rest = resolved.as_slice();
+        // What fails first in this order is what MongoDB reports.
+        while let Some(((path, end, operation), after)) = rest.split_first() {
+            rest = after;
+            end.clone()?;
+            if let Some((_, Ok(()), _)) = after.first().filter(|(next, ..)| next.starts_with(path))
+            {
+                let message = format!("the update changes '{}' twice", dotted(path));
+                return Err(Error::server(40, message));
             }
+            if !acts(operation) {
+                continue;
+            }
+            let action = &operation.action;
+            if !action.run(path, &mut work, root)? {
+                continue;
+            }
+            if path.first().is_some_and(|first| first.as_str() == "_id") {
+                // An upsert may give an id to what has none.
+                if !inserting || value::get(document, "_id").is_some() {
+                    check_id_untouched(document, &root.clone().into_document())?;
+                }
+            }
+            // As on MongoDB, an upsert may insert what an update may not.
+            if !inserting {
+                action.refuse_dollar(path, document)?;
+            }
+            let appended = action.appends(path, document);
+            changed.push(Changed {
+                path: path.clone(),
+                appended,
+            });
         }
         Ok(places(&changed, &fans))
     }
 
+    /// # Errors
+    /// A path that is none, that overlaps with one before it (code 40), or that refers to an array filter that is
+    /// missing (code 2).
     fn push(&mut self, path: &str, action: Action, on_insert: bool) -> Result<()> {
+        let target = Target::parse(path)?;
+        if let Some(unknown) = target
+            .identifiers()
+            .find(|name| !self.array_filters.contains(name))
+        {
+            let message = format!("there is no array filter for '$[{unknown}]'");
+            return Err(Error::bad_value(message));
+        }
+        // Among paths that do not overlap, one that does stands beside those that it overlaps with.
+        let neighbours = [
+            self.targets.range(..&target).next_back(),
+            self.targets.range(&target..).next(),
+        ];
+        let overlaps = |other: &&Target| other.conflicts(&target);
+        if let Some(other) = neighbours.into_iter().flatten().find(overlaps) {
+            let message = format!("updating the path '{target}' conflicts with '{other}'");
+            return Err(Error::server(40, message));
+        }
+        self.targets.insert(target.clone());
         self.all.push(Operation {
-            target: Target::parse(path)?,
+            target,
             action,
             on_insert,
         });
@@ -266,9 +303,10 @@ impl Action {
                 }
                 None => Ok(false),
             },
-            Action::MoveAway(from) => match rename::source(&mut work.before, from)? {
-                Some(_) => root.edit(path, &Remove),
-                None => Ok(false),
+            // What is wrong with the source is said where the value is to arrive.
+            Action::MoveAway(from) => match rename::source(&mut work.before, from) {
+                Ok(Some(_)) => root.edit(path, &Remove),
+                Ok(None) | Err(_) => Ok(false),
             },
         }
     }

@@ -37,7 +37,7 @@ pub(super) fn operators(
     update: &RawDocument,
     array_filters: &[RawDocumentBuf],
 ) -> Result<Operations> {
-    let mut operations = Operations::default();
+    let mut operations = Operations::new(ArrayFilters::parse(array_filters)?);
     for (name, operand) in value::fields(update) {
         let parse = match OPERATORS.binary_search_by_key(&name, |(known, _)| known) {
             Ok(at) => OPERATORS.get(at).map(|(_, parse)| *parse),
@@ -57,7 +57,7 @@ pub(super) fn operators(
             parse(&mut operations, path, operand)?;
         }
     }
-    operations.finish(ArrayFilters::parse(array_filters)?)
+    operations.finish()
 }
 
 #[cfg(test)]

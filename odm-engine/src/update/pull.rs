@@ -5,7 +5,7 @@
 //! ```
 
 use bson::raw::cstr;
-use bson::{RawBson, RawBsonRef, RawDocumentBuf};
+use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::node::Node;
 use super::operation::{Operations, Operator};
@@ -28,10 +28,10 @@ pub(super) fn parse(
     operand: RawBsonRef<'_>,
 ) -> Result<()> {
     let pull = match operand {
-        // MongoDB takes everything but conditions on a value for a filter on documents, `$not`
-        // included, which it then refuses.
+        // MongoDB takes everything but conditions on a value for a filter on documents, what begins
+        // with `$not` included, which it then refuses.
         RawBsonRef::Document(conditions)
-            if Filter::is_on_value(conditions) && value::get(conditions, "$not").is_none() =>
+            if Filter::is_on_value(conditions) && !begins_with_not(conditions) =>
         {
             Pull::Value(Filter::parse(&wrap(operand))?)
         }
@@ -40,6 +40,12 @@ pub(super) fn parse(
         operand => Pull::Equal(operand.into()),
     };
     operations.change(path, pull)
+}
+
+fn begins_with_not(conditions: &RawDocument) -> bool {
+    value::fields(conditions)
+        .next()
+        .is_some_and(|(name, _)| name == "$not")
 }
 
 impl Pull {

@@ -23,13 +23,18 @@ pub(super) fn parse(
             "$rename of '{path}' takes the new name as a string"
         )));
     };
+    operations.rename(path, to)
+}
+
+/// Checks that a value is not moved into or out of itself.
+pub(super) fn check_apart(path: &str, to: &str) -> Result<()> {
     let (source, target) = (Path::new(path), Path::new(to));
     if source.starts_with(&target) || target.starts_with(&source) {
         return Err(Error::bad_value(format!(
             "$rename of '{path}' to '{to}' needs two paths of which none leads into the other"
         )));
     }
-    operations.rename(path, to)
+    Ok(())
 }
 
 /// How often fields are looked for one after the other before they are noted.
@@ -74,27 +79,30 @@ impl<'d> Before<'d> {
 /// The value to move. `None` if there is none, in which case nothing happens.
 ///
 /// # Errors
-/// The path leads through an array (code 2) or into a value that has no fields (code 28).
+/// The path leads to a value through an array (code 2), or into a value that has no such fields (code 28).
 pub(super) fn source<'d>(before: &mut Before<'d>, from: &Path) -> Result<Option<RawBsonRef<'d>>> {
     let mut value = RawBsonRef::Document(before.document);
+    let mut is_in_array = false;
     for part in from.parts() {
-        match value {
-            RawBsonRef::Document(inner) => match before.get(inner, part.name()) {
-                Some(next) => value = next,
-                None => return Ok(None),
-            },
-            RawBsonRef::Array(_) => return Err(through_array(from.as_str())),
-            other => {
-                return Err(Error::server(
-                    28,
-                    format!(
-                        "'{}' leads through a value of type {}",
-                        from.as_str(),
-                        value::type_name(other)
-                    ),
-                ));
+        let next = match (value, part.index()) {
+            (RawBsonRef::Document(inner), _) => before.get(inner, part.name()),
+            (RawBsonRef::Array(array), Some(index)) => {
+                is_in_array = true;
+                value::items(array).nth(index)
             }
+            (other, _) => {
+                let (path, kind) = (from.as_str(), value::type_name(other));
+                let message = format!("'{path}' leads through a value of type {kind}");
+                return Err(Error::server(28, message));
+            }
+        };
+        match next {
+            Some(next) => value = next,
+            None => return Ok(None),
         }
+    }
+    if is_in_array {
+        return Err(through_array(from.as_str()));
     }
     Ok(Some(value))
 }
@@ -154,15 +162,17 @@ mod tests {
 
     #[test]
     fn arrays_are_not_reached_into() {
-        assert_eq!(
-            renamed(rawdoc! { "a": [{ "b": 1 }] }).unwrap_err().code(),
-            Some(2)
-        );
-        assert_eq!(
-            renamed(rawdoc! { "a": { "b": 1 }, "c": [] })
-                .unwrap_err()
-                .code(),
-            Some(2)
-        );
+        let code = |document| renamed(document).unwrap_err().code();
+        assert_eq!(code(rawdoc! { "a": [{ "b": 1 }] }), Some(28));
+        assert_eq!(code(rawdoc! { "a": { "b": 1 }, "c": [] }), Some(2));
+        let of_item = |path: &str| {
+            let mut paths = RawDocumentBuf::new();
+            crate::document::append(&mut paths, path, "c");
+            updated(rawdoc! { "a": [{ "b": 1 }] }, rawdoc! { "$rename": paths })
+        };
+        assert_eq!(of_item("a.0").unwrap_err().code(), Some(2));
+        assert_eq!(of_item("a.0.b").unwrap_err().code(), Some(2));
+        // What is not there is not moved, from wherever.
+        assert!(of_item("a.1").is_ok());
     }
 }

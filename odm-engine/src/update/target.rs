@@ -91,22 +91,25 @@ impl Target {
 
     /// The paths that this one stands for in a document.
     ///
-    /// `matched` is the position that `$` stands for; `fans` learns what `$[]` and `$[name]` do.
+    /// `matched` is the position that `$` stands for; `fans` learns what `$[]` and `$[name]` do. A path that leads
+    /// nowhere ends there, with the reason: `$` without a position, and `$[]` or `$[name]` on what is not an array
+    /// (code 2).
     ///
     /// # Errors
-    /// `$` without a position, and `$[]` or `$[name]` on what is not an array (code 2).
+    /// What `matched` fails with.
     pub(super) fn resolve(
         &self,
         document: &RawDocument,
         matched: &mut dyn FnMut() -> Result<Option<usize>>,
         filters: &ArrayFilters,
         fans: &mut Fans,
-    ) -> Result<Vec<Vec<Name>>> {
+    ) -> Result<Vec<(Vec<Name>, Result<()>)>> {
         // Behind the last dynamic step, nobody asks for values.
         let is_dynamic = |step: &Step| !matches!(step, Step::Name(_));
         let dynamic = self.0.iter().rposition(is_dynamic);
         // Each path found so far, with the value it leads to.
         let mut paths = vec![(Vec::new(), Some(RawBsonRef::Document(document)))];
+        let mut ended = Vec::new();
         for (at, step) in self.0.iter().enumerate() {
             let is_needed = dynamic.is_some_and(|last| at < last);
             let mut next = Vec::with_capacity(paths.len());
@@ -121,33 +124,38 @@ impl Target {
                         let value = value.filter(|_| is_needed);
                         push(name.clone(), value.and_then(|value| child(value, name)))
                     }
-                    Step::Matched => {
-                        let index = matched()?.ok_or_else(|| {
-                            Error::bad_value(
-                                "'$' needs a filter that matches through an array element",
-                            )
-                        })?;
-                        let name = Name::position(index);
-                        push(name.clone(), value.and_then(|value| child(value, &name)));
-                    }
-                    Step::Each | Step::Filtered(_) => {
-                        let array = array_at(&path, value)?;
-                        for (index, item) in value::items(array).enumerate() {
-                            let chosen = match step {
-                                Step::Filtered(name) => filters.matches(name, item),
-                                _ => true,
-                            };
-                            if chosen {
-                                fans.add(&path, index);
-                                push(Name::position(index), Some(item));
+                    Step::Matched => match matched()? {
+                        Some(index) => {
+                            let name = Name::position(index);
+                            push(name.clone(), value.and_then(|value| child(value, &name)));
+                        }
+                        None => {
+                            let message =
+                                "'$' needs a filter that matches through an array element";
+                            ended.push((path, Err(Error::bad_value(message))));
+                        }
+                    },
+                    Step::Each | Step::Filtered(_) => match array_at(&path, value) {
+                        Ok(array) => {
+                            for (index, item) in value::items(array).enumerate() {
+                                let chosen = match step {
+                                    Step::Filtered(name) => filters.matches(name, item),
+                                    _ => true,
+                                };
+                                if chosen {
+                                    fans.add(&path, index);
+                                    push(Name::position(index), Some(item));
+                                }
                             }
                         }
-                    }
+                        Err(error) => ended.push((path, Err(error))),
+                    },
                 }
             }
             paths = next;
         }
-        Ok(paths.into_iter().map(|(path, _)| path).collect())
+        ended.extend(paths.into_iter().map(|(path, _)| (path, Ok(()))));
+        Ok(ended)
     }
 }
 

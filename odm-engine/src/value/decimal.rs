@@ -235,6 +235,38 @@ impl Decimal {
         i64::try_from(if negative { -magnitude } else { magnitude }).ok()
     }
 
+    /// The nearest whole number, of two that are equally near the even one. `None` for NaN and for what does not fit.
+    pub(crate) fn nearest(self) -> Option<i64> {
+        let whole = self.truncated()?;
+        let Some(opposite) = whole.checked_neg() else {
+            return Some(whole);
+        };
+        let Decimal::Finite {
+            negative,
+            coefficient,
+            exponent,
+        } = self.add(Decimal::from_integer(opposite))
+        else {
+            return None;
+        };
+        let rest = Decimal::Finite {
+            negative: false,
+            coefficient,
+            exponent,
+        };
+        let half = Decimal::Finite {
+            negative: false,
+            coefficient: 5,
+            exponent: -1,
+        };
+        match rest.compare_decimal(half) {
+            Ordering::Less => Some(whole),
+            Ordering::Equal if whole % 2 == 0 => Some(whole),
+            _ if negative => whole.checked_sub(1),
+            _ => whole.checked_add(1),
+        }
+    }
+
     pub(super) fn compare(self, other: Exact) -> Ordering {
         match other {
             Exact::Decimal(other) => self.compare_decimal(other),

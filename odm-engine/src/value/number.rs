@@ -83,6 +83,15 @@ impl Number {
             .filter(|&whole| self.compare(Number::Int64(whole)) == Ordering::Equal)
     }
 
+    /// The number in 64 bits, as the bit operators see it: a decimal rounded, and as the lowest number where it does not
+    /// fit; a double only if it is whole.
+    pub(crate) fn bits(self) -> Option<i64> {
+        match self {
+            Number::Decimal(value) => Some(value.nearest().unwrap_or(i64::MIN)),
+            number => number.whole(),
+        }
+    }
+
     /// The number as a decimal, doubles by their 15 significant digits.
     pub(crate) fn to_decimal(self) -> Decimal {
         match self {

@@ -19,7 +19,7 @@ pub enum Kind {
 }
 
 /// A database that operations are carried out on.
-pub(super) trait Backend {
+pub(crate) trait Backend {
     /// Makes the database empty, and ends the transactions.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ pub(super) trait Backend {
     fn store(&mut self, document: RawDocumentBuf) -> Result<Option<RawDocumentBuf>, NotOffered>;
 }
 
-pub(super) fn open(kind: Kind) -> Result<Box<dyn Backend>, String> {
+pub(crate) fn open(kind: Kind) -> Result<Box<dyn Backend>, String> {
     Ok(match kind {
         Kind::Engine => Box::new(engine::Engine::on_disk()?),
         Kind::Memory => Box::new(engine::Engine::in_memory()),

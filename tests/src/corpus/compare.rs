@@ -4,7 +4,7 @@ use bson::{Bson, Document};
 
 /// How lists of results are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(crate) enum Order {
     /// As lists.
     Total,
     /// As multisets.
@@ -12,7 +12,7 @@ pub(super) enum Order {
 }
 
 /// Whether `got` has all that was recorded, and neither an error nor an insertion that was not.
-pub(super) fn same_answer(expected: &Document, got: &Document, order: Order) -> bool {
+pub(crate) fn same_answer(expected: &Document, got: &Document, order: Order) -> bool {
     let unexpected = |name: &&str| got.contains_key(*name) && !expected.contains_key(*name);
     !["error", "upsertedId"].iter().any(unexpected)
         && expected.iter().all(|(name, expected_value)| {
@@ -41,7 +41,7 @@ pub(super) fn same_answer(expected: &Document, got: &Document, order: Order) -> 
 }
 
 /// Whether two values are the same in type, value and order of fields. A generated value is as good as any other.
-pub(super) fn same(expected: &Bson, got: &Bson) -> bool {
+pub(crate) fn same(expected: &Bson, got: &Bson) -> bool {
     match (expected, got) {
         (Bson::Document(expected), Bson::ObjectId(_)) => is_generated(expected),
         (Bson::Document(expected), Bson::Document(got)) => same_document(expected, got),
@@ -60,7 +60,7 @@ pub(super) fn same(expected: &Bson, got: &Bson) -> bool {
 }
 
 /// Sorts the arrays within a value, the inner ones first.
-pub(super) fn sort_arrays(value: &mut Bson) {
+pub(crate) fn sort_arrays(value: &mut Bson) {
     match value {
         Bson::Array(values) => {
             values.iter_mut().for_each(sort_arrays);

@@ -6,21 +6,21 @@ use bson::{Bson, Document, RawBson, RawDocumentBuf};
 
 /// An operation on a collection, in the words of the corpus.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Operation<'a> {
-    pub(super) collection: &'a str,
-    pub(super) name: &'a str,
-    pub(super) args: &'a Document,
+pub(crate) struct Operation<'a> {
+    pub(crate) collection: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) args: &'a Document,
     /// The transaction that it is a part of.
-    pub(super) session: Option<&'a str>,
+    pub(crate) session: Option<&'a str>,
 }
 
 /// Why a backend was not asked, or said that it does not have it: neither right nor wrong.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct NotOffered(String);
+pub(crate) struct NotOffered(String);
 
 impl<'a> Operation<'a> {
     /// An operation outside of any transaction.
-    pub(super) fn new(collection: &'a str, name: &'a str, args: &'a Document) -> Self {
+    pub(crate) fn new(collection: &'a str, name: &'a str, args: &'a Document) -> Self {
         Self {
             collection,
             name,
@@ -30,7 +30,7 @@ impl<'a> Operation<'a> {
     }
 
     /// Refuses arguments other than these.
-    pub(super) fn only(&self, names: &[&str]) -> Result<(), NotOffered> {
+    pub(crate) fn only(&self, names: &[&str]) -> Result<(), NotOffered> {
         match self
             .args
             .keys()
@@ -50,12 +50,12 @@ impl<'a> Operation<'a> {
         self.args.get(name).map(raw).transpose()
     }
 
-    pub(super) fn document(&self, name: &str) -> Result<Option<RawDocumentBuf>, NotOffered> {
+    pub(crate) fn document(&self, name: &str) -> Result<Option<RawDocumentBuf>, NotOffered> {
         let document = self.args.get(name).map(|value| self.to_raw(name, value));
         document.transpose()
     }
 
-    pub(super) fn documents(&self, name: &str) -> Result<Vec<RawDocumentBuf>, NotOffered> {
+    pub(crate) fn documents(&self, name: &str) -> Result<Vec<RawDocumentBuf>, NotOffered> {
         match self.args.get(name) {
             None => Ok(Vec::new()),
             Some(Bson::Array(values)) => values
@@ -66,7 +66,7 @@ impl<'a> Operation<'a> {
         }
     }
 
-    pub(super) fn flag(&self, name: &str) -> Result<bool, NotOffered> {
+    pub(crate) fn flag(&self, name: &str) -> Result<bool, NotOffered> {
         match self.args.get(name) {
             None => Ok(false),
             Some(Bson::Boolean(flag)) => Ok(*flag),
@@ -74,12 +74,12 @@ impl<'a> Operation<'a> {
         }
     }
 
-    pub(super) fn text(&self, name: &str) -> Result<&'a str, NotOffered> {
+    pub(crate) fn text(&self, name: &str) -> Result<&'a str, NotOffered> {
         let text = self.args.get(name).and_then(Bson::as_str);
         text.ok_or_else(|| self.not_offered(name, " that is not a string"))
     }
 
-    pub(super) fn count(&self, name: &str) -> Result<Option<u64>, NotOffered> {
+    pub(crate) fn count(&self, name: &str) -> Result<Option<u64>, NotOffered> {
         let Some(value) = self.args.get(name) else {
             return Ok(None);
         };
@@ -93,7 +93,7 @@ impl<'a> Operation<'a> {
     }
 
     /// What does not exist with this operation.
-    pub(super) fn not_offered(&self, argument: &str, what: &str) -> NotOffered {
+    pub(crate) fn not_offered(&self, argument: &str, what: &str) -> NotOffered {
         NotOffered::new(format!("{} with {argument}{what}", self.name))
     }
 
@@ -105,7 +105,7 @@ impl<'a> Operation<'a> {
 }
 
 impl NotOffered {
-    pub(super) fn new(what: impl Into<String>) -> Self {
+    pub(crate) fn new(what: impl Into<String>) -> Self {
         Self(what.into())
     }
 }
@@ -117,7 +117,7 @@ impl fmt::Display for NotOffered {
 }
 
 /// The bytes of a document.
-pub(super) fn raw(document: &Document) -> Result<RawDocumentBuf, NotOffered> {
+pub(crate) fn raw(document: &Document) -> Result<RawDocumentBuf, NotOffered> {
     let cannot = |error| NotOffered::new(format!("what the driver cannot write: {error}"));
     RawDocumentBuf::try_from(document).map_err(cannot)
 }

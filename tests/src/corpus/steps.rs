@@ -16,7 +16,7 @@ pub(super) fn judge(line: &Document, backend: &mut dyn Backend) -> Verdict {
         let operation = Operation {
             session: step.get_str("session").ok(),
             ..Operation::new(
-                case::COLLECTION,
+                step.get_str("collection").unwrap_or(case::COLLECTION),
                 step.get_str("op").unwrap_or_default(),
                 document(step, "args"),
             )

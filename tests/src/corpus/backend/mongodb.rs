@@ -1,11 +1,10 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
-use mongodb::{Client, ClientSession, Database, error::Error, options::ReadConcern};
+use mongodb::{Client, ClientSession, Database, error::Error};
 use tokio::runtime::Runtime;
 
 use super::Backend;
-use crate::corpus::case::COLLECTION;
 use crate::corpus::operation::{NotOffered, Operation};
 use crate::mongod;
 
@@ -18,9 +17,9 @@ pub(super) struct Mongodb {
     client: Client,
     database: Database,
     sessions: BTreeMap<String, ClientSession>,
-    /// Whether the collection of the last case is there, empty. The server keeps the files of a dropped one open for
-    /// minutes, and could not open others in the end.
-    is_left: bool,
+    /// The collections of the last case that are still there, empty. The server keeps the files of a dropped one open
+    /// for minutes, and could not open others in the end.
+    left: BTreeSet<String>,
 }
 
 impl Mongodb {
@@ -43,7 +42,7 @@ impl Mongodb {
             client,
             database,
             sessions: BTreeMap::new(),
-            is_left: false,
+            left: BTreeSet::new(),
         })
     }
 
@@ -67,12 +66,13 @@ impl Mongodb {
             if operation.name == "startTransaction" {
                 let mut session = client.start_session().await?;
                 let concern = super::super::document(operation.args, "readConcern");
-                let concern = match concern.get_str("level") {
-                    Ok(level) => ReadConcern::custom(level),
-                    Err(_) => ReadConcern::snapshot(),
-                };
                 let begin = session.start_transaction();
-                begin.read_concern(concern).await?;
+                // A transaction reads one state in any case. Of a state that must outlive the server, which the
+                // read concern `snapshot` asks for, other clients' writes keep the last moments back.
+                match concern.get_str("level") {
+                    Ok(level) => begin.read_concern(ReadConcern::custom(level)).await?,
+                    Err(_) => begin.await?,
+                }
                 sessions.insert(name.to_owned(), session);
             } else if let Some(session) = sessions.get_mut(name) {
                 if operation.name == "commitTransaction" {
@@ -103,13 +103,9 @@ impl Backend for Mongodb {
                 }
                 for name in self.database.list_collection_names().await? {
                     let collection = self.database.collection::<Document>(&name);
-                    if name == COLLECTION {
-                        collection.delete_many(doc! {}).await?;
-                        collection.drop_indexes().await?;
-                        self.is_left = true;
-                    } else {
-                        collection.drop().await?;
-                    }
+                    collection.delete_many(doc! {}).await?;
+                    collection.drop_indexes().await?;
+                    self.left.insert(name);
                 }
                 Ok(())
             })
@@ -117,11 +113,12 @@ impl Backend for Mongodb {
     }
 
     fn run(&mut self, operation: &Operation<'_>) -> Result<Document, NotOffered> {
-        if std::mem::take(&mut self.is_left) {
-            if operation.name == "create" {
-                return Ok(doc! { "ok": true });
-            }
-            self.command(doc! { "drop": COLLECTION }, None);
+        if operation.name == "create" && self.left.remove(operation.collection) {
+            return Ok(doc! { "ok": true });
+        }
+        // Those that the case does not create are not there.
+        for name in std::mem::take(&mut self.left) {
+            self.command(doc! { "drop": name }, None);
         }
         if operation.name.ends_with("Transaction") {
             return self.transaction(operation);

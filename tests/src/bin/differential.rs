@@ -1,0 +1,17 @@
+//! Asks the engine and a real MongoDB the same random operations: `odm_tests::differential`.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use odm_tests::differential::{self, Options};
+
+fn main() -> ExitCode {
+    match differential::run(&Options::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! How far MongoDB determines what an operation answers, and whether two answers agree as far as that.
+//!
+//! What depends on the order in which a plan meets the documents is not determined: without a sort by all that
+//! distinguishes documents, MongoDB gives any order, and takes any documents for a limit. Only a scan of the whole
+//! collection, which is all there is without indexes, meets them in the order in which they came.
+
+use bson::{Bson, Document, doc};
+
+use super::step::Step;
+use crate::corpus::compare::{Order, same, same_answer, sort_arrays};
+
+/// How two answers to an operation are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// All of it, lists in their order.
+    Exactly,
+    /// Documents in any order.
+    AsBag,
+    /// Documents in any order, and the arrays in them as well.
+    AsBagOfSets,
+    /// How many documents there are.
+    ByNumber,
+    /// Values in any order, and of equal numbers the type does not matter. Where MongoDB reads the values from an index,
+    /// it gives null for what is missing, undefined for empty arrays and takes arrays in arrays apart; otherwise it does
+    /// not. So the former two are left out, and arrays taken apart.
+    ByValue,
+    /// A write of several documents that ends at the first failure: which one that is depends on the order.
+    UpToFailure,
+}
+
+/// Whether two answers agree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Agreement {
+    /// As far as MongoDB determines them.
+    Same,
+    /// They may both be right, and what the sides hold now may be unlike.
+    Unlike,
+    Different,
+}
+
+/// How the answers to an operation are compared; none if MongoDB does not determine what it does.
+pub(super) fn way(step: &Step, is_indexed: bool) -> Option<Way> {
+    let empty = Document::new();
+    let filter = step.document("filter").unwrap_or(&empty);
+    // A sparse index answers these on MongoDB, and does not have what is missing.
+    if is_indexed && ranges_over_null(&step.args) {
+        return None;
+    }
+    // Otherwise an index may decide what comes first.
+    let is_scan = !is_indexed && !mentions_id(filter);
+    let is_page = ["skip", "limit"]
+        .iter()
+        .any(|name| step.args.contains_key(name));
+    let is_sorted = step.document("sort").is_some_and(is_total);
+    match step.name.as_str() {
+        "find" => Some(if is_sorted {
+            Way::Exactly
+        } else if step.args.contains_key("sort") {
+            if is_page { Way::ByNumber } else { Way::AsBag }
+        } else if is_scan {
+            Way::Exactly
+        } else if is_page {
+            Way::ByNumber
+        } else {
+            Way::AsBag
+        }),
+        "distinct" => Some(if is_scan { Way::Exactly } else { Way::ByValue }),
+        "aggregate" => Some(of_pipeline(step)),
+        "updateOne" | "replaceOne" | "deleteOne" => {
+            (is_scan || pins_id(filter)).then_some(Way::Exactly)
+        }
+        "findOneAndUpdate" | "findOneAndReplace" | "findOneAndDelete" => {
+            let is_first = !step.args.contains_key("sort") && is_scan;
+            (is_first || is_sorted || pins_id(filter)).then_some(Way::Exactly)
+        }
+        "updateMany" if !is_scan && !pins_id(filter) => Some(Way::UpToFailure),
+        _ => Some(Way::Exactly),
+    }
+}
+
+/// How the lists of what the sides hold are compared: the documents have no order.
+pub(super) fn held() -> Way {
+    Way::AsBag
+}
+
+/// Takes out of an answer what is about the form of the question: MongoDB takes a list of writes and says which of
+/// them failed. Of an insertion that is a part of the answer.
+///
+/// Nor does it say whether `$push` of nothing counts as a modification where an index is: MongoDB counts what could
+/// change the index.
+pub(super) fn trim(step: &Step, is_indexed: bool, answer: &mut Document) {
+    if step.name == "insertMany" {
+        return;
+    }
+    if is_indexed && pushes_nothing(step) {
+        answer.remove("modified");
+    }
+    if let Some(Bson::Document(mut error)) = answer.remove("error") {
+        error.remove("index");
+        *answer = doc! { "error": error };
+    }
+}
+
+impl Way {
+    pub(super) fn compare(self, mongodb: &Document, engine: &Document) -> Agreement {
+        let have = |name: &str| (mongodb.get(name), engine.get(name));
+        if let (Some(Bson::ObjectId(one)), Some(Bson::ObjectId(other))) = have("upsertedId")
+            && one != other
+        {
+            // Both have made one up.
+            return Agreement::Unlike;
+        }
+        if let (Some(_), Some(_)) = have("error")
+            && self == Way::UpToFailure
+        {
+            return Agreement::Unlike;
+        }
+        let is_same = match self {
+            Way::Exactly | Way::UpToFailure => same_answer(mongodb, engine, Order::Total),
+            Way::AsBag => same_answer(mongodb, engine, Order::Any),
+            Way::AsBagOfSets => {
+                let (mut one, mut other) = (mongodb.clone(), engine.clone());
+                for answer in [&mut one, &mut other] {
+                    if let Some(documents) = answer.get_mut("docs") {
+                        sort_arrays(documents);
+                    }
+                }
+                same_answer(&one, &other, Order::Any)
+            }
+            Way::ByNumber => match have("docs") {
+                (Some(Bson::Array(one)), Some(Bson::Array(other))) => one.len() == other.len(),
+                _ => same_answer(mongodb, engine, Order::Any),
+            },
+            Way::ByValue => match have("values") {
+                (Some(Bson::Array(one)), Some(Bson::Array(other))) => same_by_value(one, other),
+                _ => same_answer(mongodb, engine, Order::Any),
+            },
+        };
+        if is_same {
+            Agreement::Same
+        } else {
+            Agreement::Different
+        }
+    }
+}
+
+fn pushes_nothing(step: &Step) -> bool {
+    let update = step.document("update");
+    let pushes = update.and_then(|update| update.get_document("$push").ok());
+    let is_nothing = |push: &Bson| {
+        let push = push.as_document();
+        push.is_some_and(|push| push.get_array("$each").is_ok_and(Vec::is_empty))
+    };
+    pushes.is_some_and(|pushes| pushes.values().any(is_nothing))
+}
+
+/// Whether MongoDB says that it cannot answer just now: a transaction has begun while indexes were made, maybe in
+/// another database.
+pub(super) fn is_not_now(mongodb: &Document) -> bool {
+    const SNAPSHOT_UNAVAILABLE: i32 = 246;
+    let error = mongodb.get_document("error");
+    error.is_ok_and(|error| error.get("code") == Some(&Bson::Int32(SNAPSHOT_UNAVAILABLE)))
+}
+
+/// Whether a filter can only be met by the document with one `_id`.
+pub(super) fn pins_id(filter: &Document) -> bool {
+    match filter.get("_id") {
+        None | Some(Bson::RegularExpression(_)) => false,
+        Some(Bson::Document(conditions)) => {
+            let mut names = conditions.keys();
+            match names.next() {
+                Some(name) if name.starts_with('$') => name == "$eq",
+                _ => true,
+            }
+        }
+        Some(_) => true,
+    }
+}
+
+fn mentions_id(filter: &Document) -> bool {
+    filter.iter().any(|(name, value)| {
+        name.starts_with("_id")
+            || match value {
+                Bson::Document(inner) => mentions_id(inner),
+                Bson::Array(values) => values.iter().filter_map(Bson::as_document).any(mentions_id),
+                _ => false,
+            }
+    })
+}
+
+fn ranges_over_null(filter: &Document) -> bool {
+    filter.iter().any(|(name, value)| match value {
+        Bson::Null => matches!(name.as_str(), "$gte" | "$lte"),
+        Bson::Document(inner) => ranges_over_null(inner),
+        Bson::Array(values) => values
+            .iter()
+            .filter_map(Bson::as_document)
+            .any(ranges_over_null),
+        _ => false,
+    })
+}
+
+fn is_total(sort: &Document) -> bool {
+    sort.contains_key("_id")
+}
+
+/// A pipeline gives a list only if a total sort of whole documents comes last but for stages that keep the order.
+fn of_pipeline(step: &Step) -> Way {
+    let stages = step
+        .args
+        .get_array("pipeline")
+        .map_or(&[][..], Vec::as_slice);
+    let mut is_list = false;
+    let mut has_sets = false;
+    for stage in stages.iter().filter_map(Bson::as_document) {
+        let text = format!("{stage}");
+        has_sets |= [
+            "$addToSet",
+            "$setUnion",
+            "$setIntersection",
+            "$setDifference",
+        ]
+        .iter()
+        .any(|name| text.contains(name));
+        is_list = match stage.keys().next().map(String::as_str) {
+            Some("$sort") => stage.get_document("$sort").is_ok_and(is_total),
+            Some("$limit" | "$skip" | "$match" | "$project" | "$set" | "$addFields" | "$unset") => {
+                is_list
+            }
+            Some("$count") => true,
+            _ => false,
+        };
+    }
+    match (has_sets, is_list) {
+        (true, _) => Way::AsBagOfSets,
+        (false, true) => Way::Exactly,
+        (false, false) => Way::AsBag,
+    }
+}
+
+fn same_by_value(one: &[Bson], other: &[Bson]) -> bool {
+    let sorted = |values: &[Bson]| {
+        let mut apart = Vec::new();
+        take_apart(values, &mut apart);
+        let mut apart: Vec<_> = apart.into_iter().map(without_type).collect();
+        apart.sort_by_cached_key(|value| format!("{value:?}"));
+        apart.dedup_by(|a, b| same(a, b));
+        apart
+    };
+    let (one, other) = (sorted(one), sorted(other));
+    one.len() == other.len() && one.iter().zip(&other).all(|(a, b)| same(a, b))
+}
+
+fn take_apart(values: &[Bson], apart: &mut Vec<Bson>) {
+    for value in values {
+        match value {
+            Bson::Null | Bson::Undefined => {}
+            Bson::Array(inner) => take_apart(inner, apart),
+            value => apart.push(value.clone()),
+        }
+    }
+}
+
+/// A value with every number as a double: equal ones become the same, and hardly any others do.
+fn without_type(value: Bson) -> Bson {
+    match value {
+        Bson::Int32(number) => Bson::Double(f64::from(number)),
+        // An integer beyond 2^53 may become its neighbour.
+        #[expect(clippy::cast_precision_loss, reason = "as said above")]
+        Bson::Int64(number) => Bson::Double(number as f64),
+        // There are two zeros.
+        Bson::Double(number) => Bson::Double(number + 0.0),
+        Bson::Decimal128(number) => match number.to_string().parse::<f64>() {
+            Ok(number) => Bson::Double(number + 0.0),
+            Err(_) => Bson::Decimal128(number),
+        },
+        Bson::Array(values) => values.into_iter().map(without_type).collect(),
+        Bson::Document(document) => {
+            let fields = document.into_iter();
+            Bson::Document(
+                fields
+                    .map(|(name, value)| (name, without_type(value)))
+                    .collect(),
+            )
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn way_of(name: &str, args: Document, is_indexed: bool) -> Option<Way> {
+        way(&Step::new("c", name, args), is_indexed)
+    }
+
+    #[test]
+    fn without_a_total_sort_an_index_leaves_the_order_open() {
+        let limited = || doc! { "filter": { "a": 1 }, "limit": 1 };
+        assert_eq!(way_of("find", limited(), false), Some(Way::Exactly));
+        assert_eq!(way_of("find", limited(), true), Some(Way::ByNumber));
+        let by_id = doc! { "filter": { "$or": [{ "_id": 1 }] } };
+        assert_eq!(way_of("find", by_id, false), Some(Way::AsBag));
+        let sorted = doc! { "sort": { "a": 1, "_id": -1 }, "limit": 1 };
+        assert_eq!(way_of("find", sorted, true), Some(Way::Exactly));
+    }
+
+    #[test]
+    fn a_range_over_null_is_not_asked_where_an_index_could_be_sparse() {
+        let filter = || doc! { "filter": { "$or": [{ "a": { "$lte": null } }] } };
+        assert_eq!(way_of("find", filter(), true), None);
+        assert_eq!(way_of("find", filter(), false), Some(Way::Exactly));
+    }
+
+    #[test]
+    fn a_write_of_one_document_must_say_which() {
+        let of = |filter: Document, is_indexed| {
+            way_of("deleteOne", doc! { "filter": filter }, is_indexed)
+        };
+        assert_eq!(of(doc! { "a": 1 }, true), None);
+        assert_eq!(of(doc! { "_id": 1, "a": 1 }, true), Some(Way::Exactly));
+        assert_eq!(of(doc! { "_id": { "$gt": 1 } }, false), None);
+        assert_eq!(of(doc! { "a": 1 }, false), Some(Way::Exactly));
+    }
+
+    #[test]
+    fn equal_numbers_of_other_types_are_the_same_value() {
+        let values = |values: Bson| doc! { "values": values };
+        let (one, other) = (
+            values(bson::bson!([1, "a"])),
+            values(bson::bson!(["a", 1.0])),
+        );
+        assert_eq!(Way::ByValue.compare(&one, &other), Agreement::Same);
+        assert_eq!(Way::Exactly.compare(&one, &other), Agreement::Different);
+    }
+}

@@ -1,0 +1,277 @@
+//! What is asked: worlds of documents and indexes, and operations on them.
+//!
+//! Operands are drawn from what is stored, and changed a little, so that conditions are met and just missed. Left out is
+//! what no two servers answer alike: the current date and time (`$currentDate`, `$$NOW`), random numbers (`$rand`,
+//! `$sample`), and ids that the server makes up, which is why every upsert says the `_id`. Also left out are the types that
+//! BSON calls deprecated, and timestamps of zero, which a server replaces.
+
+mod aggregate;
+mod dice;
+mod document;
+mod expression;
+mod filter;
+mod index;
+mod path;
+mod projection;
+mod sort;
+mod transaction;
+mod update;
+mod value;
+
+use bson::{Bson, Document, doc};
+
+use super::Options;
+use super::pair::State;
+use super::step::{COLLECTIONS, Step};
+use dice::Dice;
+
+/// A few collections, and what may be asked of them.
+pub(super) struct World {
+    dice: Dice,
+    aggregates: bool,
+    finds_and_modifies: bool,
+    schema: Schema,
+    /// The number of the last index and the last `_id` that were made up.
+    last_index: usize,
+    last_id: i32,
+}
+
+/// What the documents and the operations of a world are made of.
+#[derive(Debug, Default)]
+struct Schema {
+    /// The fields of documents, each with what is in it as a rule.
+    fields: Vec<(&'static str, Kind)>,
+    /// The scalars that turn up again and again.
+    pool: Vec<Bson>,
+    has_indexes: bool,
+    has_transactions: bool,
+    /// Whether ids are of all types.
+    has_mixed_ids: bool,
+}
+
+/// What is in a field as a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Any,
+    Number,
+    Scalar,
+    Scalars,
+    Document,
+    Documents,
+    Text,
+}
+
+/// The most documents that a collection is meant to have.
+const MANY: usize = 25;
+
+impl World {
+    pub(super) fn new(seed: u64, number: u64, options: &Options) -> Self {
+        Self {
+            dice: Dice::new(seed, number),
+            aggregates: options.aggregate,
+            finds_and_modifies: options.find_and_modify,
+            schema: Schema::default(),
+            last_index: 0,
+            last_id: 0,
+        }
+    }
+
+    /// Another schema, with the steps that make its collections.
+    pub(super) fn begin(&mut self) -> Vec<Step> {
+        self.schema = self.schema();
+        let mut steps: Vec<_> = COLLECTIONS
+            .iter()
+            .map(|name| Step::new(name, "create", Document::new()))
+            .collect();
+        if self.schema.has_indexes {
+            for collection in COLLECTIONS {
+                let count = self.dice.between(0, 4);
+                for _ in 0..count {
+                    steps.push(self.create_index(collection, &[]));
+                }
+            }
+        }
+        for (collection, most) in COLLECTIONS.into_iter().zip([14, 5]) {
+            let count = self.dice.between(1, most);
+            for _ in 0..count {
+                // One by one: those that a unique index refuses are only missing.
+                let id = self.fresh_id();
+                let document = self.document(id);
+                steps.push(insert(collection, vec![document.into()]));
+            }
+        }
+        steps
+    }
+
+    /// What is asked next.
+    pub(super) fn next(&mut self, state: &State) -> Vec<Step> {
+        if self.schema.has_transactions && self.dice.chance(5) {
+            return self.transactions(state);
+        }
+        let collection = if self.dice.chance(85) {
+            COLLECTIONS[0]
+        } else {
+            COLLECTIONS[1]
+        };
+        let empty = Vec::new();
+        let documents = state.documents.get(collection).unwrap_or(&empty);
+        let step = match self.dice.below(100) {
+            0..42 => self.find(collection, documents),
+            42..46 => self.count(collection, documents),
+            46..50 => self.distinct(collection, documents),
+            50..59 if self.aggregates => self.aggregate(collection, documents),
+            59..63 if self.finds_and_modifies => self.find_and_modify(collection, documents),
+            50..84 => self.update(collection, documents),
+            84..95 if documents.len() < MANY => self.insert(collection, documents),
+            84..98 => self.delete(collection, documents),
+            98 if self.schema.has_indexes => self.define_index(collection, state),
+            _ => self.count(collection, documents),
+        };
+        vec![step]
+    }
+
+    fn schema(&mut self) -> Schema {
+        let dice = &mut self.dice;
+        let kinds = [
+            Kind::Any,
+            Kind::Number,
+            Kind::Scalar,
+            Kind::Scalars,
+            Kind::Document,
+            Kind::Documents,
+            Kind::Text,
+        ];
+        let count = dice.between(2, 4);
+        let fields = ["a", "b", "c", "d"];
+        let fields = fields.into_iter().take(count);
+        let fields = fields.map(|name| (name, *dice.pick(&kinds))).collect();
+        let is_plain = dice.chance(20);
+        let size = dice.between(4, 14);
+        let pool = (0..size)
+            .map(|_| {
+                if is_plain {
+                    value::plain(dice)
+                } else {
+                    value::scalar(dice)
+                }
+            })
+            .collect();
+        Schema {
+            fields,
+            pool,
+            has_indexes: dice.chance(60),
+            has_transactions: dice.chance(35),
+            has_mixed_ids: dice.chance(15),
+        }
+    }
+
+    fn find(&mut self, collection: &str, documents: &[Document]) -> Step {
+        let filter = self.filter(documents);
+        let mut args = Document::new();
+        if self.dice.chance(35) {
+            let projection = self.projection(&filter, documents);
+            args.insert("projection", projection);
+        }
+        args.insert("filter", filter);
+        if self.dice.chance(50) {
+            args.insert("sort", self.sort(documents));
+        }
+        if self.dice.chance(20) {
+            args.insert("skip", self.dice.number(0, 5));
+        }
+        if self.dice.chance(25) {
+            args.insert("limit", self.dice.number(0, 6));
+        }
+        Step::new(collection, "find", args)
+    }
+
+    fn count(&mut self, collection: &str, documents: &[Document]) -> Step {
+        let mut args = doc! { "filter": self.filter(documents) };
+        if self.dice.chance(20) {
+            args.insert("limit", self.dice.number(1, 6));
+        }
+        Step::new(collection, "count", args)
+    }
+
+    fn distinct(&mut self, collection: &str, documents: &[Document]) -> Step {
+        let (path, _) = self.path(documents);
+        let mut args = doc! { "field": path };
+        if self.dice.chance(60) {
+            args.insert("filter", self.filter(documents));
+        }
+        Step::new(collection, "distinct", args)
+    }
+
+    fn insert(&mut self, collection: &str, documents: &[Document]) -> Step {
+        let count = self.dice.between(1, 3);
+        let inserted = (0..count).map(|_| {
+            let id = if self.dice.chance(15) {
+                self.stored_id(documents)
+            } else {
+                self.fresh_id()
+            };
+            Bson::Document(self.document(id))
+        });
+        insert(collection, inserted.collect())
+    }
+
+    fn delete(&mut self, collection: &str, documents: &[Document]) -> Step {
+        if documents.len() > MANY || self.dice.chance(20) {
+            let filter = self.filter(documents);
+            // Nothing would be left to ask of.
+            let filter = if filter.is_empty() || documents.len() < MANY / 2 {
+                let id = self.stored_id(documents);
+                doc! { "$and": [filter, { "_id": { "$gte": id } }] }
+            } else {
+                filter
+            };
+            return Step::new(collection, "deleteMany", doc! { "filter": filter });
+        }
+        let filter = self.filter_of_one(documents);
+        Step::new(collection, "deleteOne", doc! { "filter": filter })
+    }
+
+    /// A filter that says which document is meant, as the choice of one among several is MongoDB's own.
+    fn filter_of_one(&mut self, documents: &[Document]) -> Document {
+        let filter = self.filter(documents);
+        if !self.schema.has_indexes && !filter.contains_key("_id") && self.dice.chance(60) {
+            return filter;
+        }
+        let mut pinned = doc! { "_id": self.stored_id(documents) };
+        if self.dice.chance(50) {
+            pinned.extend(filter.into_iter().filter(|(name, _)| name != "_id"));
+        }
+        pinned
+    }
+
+    fn fresh_id(&mut self) -> Bson {
+        self.last_id += 1;
+        let number = self.last_id;
+        if !self.schema.has_mixed_ids {
+            return Bson::Int32(number);
+        }
+        match self.dice.below(8) {
+            0 => Bson::Double(f64::from(number) + 0.5),
+            1 => Bson::Int64(number.into()),
+            2 => Bson::String(format!("id{number}")),
+            3 => Bson::Document(doc! { "x": number }),
+            4 => value::decimal(&number.to_string()),
+            5 => Bson::DateTime(bson::DateTime::from_millis(number.into())),
+            _ => Bson::Int32(number),
+        }
+    }
+
+    /// The `_id` of a stored document; a fresh one if there is none.
+    fn stored_id(&mut self, documents: &[Document]) -> Bson {
+        let stored = self.dice.choose(documents);
+        let id = stored.and_then(|document| document.get("_id")).cloned();
+        match id {
+            Some(id) if self.dice.chance(92) => id,
+            _ => self.fresh_id(),
+        }
+    }
+}
+
+fn insert(collection: &str, documents: Vec<Bson>) -> Step {
+    Step::new(collection, "insertMany", doc! { "documents": documents })
+}
