@@ -39,6 +39,7 @@ mod update;
 
 mod direction;
 mod path;
+mod pattern;
 mod value;
 
 mod catalog;
