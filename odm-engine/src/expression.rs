@@ -12,12 +12,16 @@ mod call;
 mod categories;
 mod computation;
 mod conditional;
+mod date;
 #[cfg(test)]
 mod examples;
 mod names;
+mod object;
 mod parse;
 mod path;
 mod scope;
+mod set;
+mod string;
 mod value;
 mod variable;
 
