@@ -41,6 +41,15 @@ impl Call<'_> {
         self.apply(self.exactly::<1>()?.into(), Function::One(function))
     }
 
+    /// An operator that is a function of its operand as it stands: an array is no list of operands.
+    ///
+    /// # Errors
+    /// What the function gives for a constant one.
+    pub(super) fn whole(&self, function: Unary) -> Result<Expression> {
+        let operand = self.parse(self.operand)?;
+        self.apply(vec![operand], Function::One(function))
+    }
+
     /// An operator that is a function of two operands.
     ///
     /// # Errors

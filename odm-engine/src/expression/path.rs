@@ -36,6 +36,9 @@ impl FieldPath {
             });
         }
         let path = text.strip_prefix('$').unwrap_or(text);
+        if path.is_empty() {
+            return Err(Error::server(16872, "'$' alone is no path"));
+        }
         let parts = parts(path)?;
         let variable = names.is_bound("CURRENT").then(|| "CURRENT".into());
         Ok(FieldPath { variable, parts })
@@ -66,6 +69,9 @@ impl FieldPath {
 }
 
 fn parts(path: &str) -> Result<Box<[Box<str>]>> {
+    if path.is_empty() {
+        return Err(Error::server(40353, "a path does not end with a dot"));
+    }
     if path.contains('\0') {
         return Err(Error::server(16411, "the path of a field has no null byte"));
     }

@@ -15,7 +15,7 @@ use crate::expression::call::Call;
 use crate::value::{self, Number};
 
 pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
-    call.unary(|value| {
+    call.whole(|value| {
         let mut context = Context::new();
         context.consume(0_i32.to_le_bytes());
         feed(&mut context, None, value.or_null());

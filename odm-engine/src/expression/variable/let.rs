@@ -5,7 +5,7 @@
 //! { "$let": { "vars": { "CURRENT": { "a": 5 } }, "in": "$a" } } → 5
 //! ```
 
-use bson::RawBsonRef;
+use bson::{RawBsonRef, RawDocument};
 
 use crate::expression::call::Call;
 use crate::expression::{Expression, Operator, Scope, Value, names};
@@ -23,6 +23,10 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
         match (name, argument) {
             ("in", argument) => body = Some(argument),
             ("vars", RawBsonRef::Document(document)) => variables = Some(document),
+            // The elements of an array have numbers as names, which variables cannot have.
+            ("vars", RawBsonRef::Array(array)) => {
+                variables = Some(RawDocument::from_bytes(array.as_bytes())?);
+            }
             ("vars", other) => {
                 let found = value::type_name(other);
                 let message = format!("'vars' of $let is a document, not {found}");
