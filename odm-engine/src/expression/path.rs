@@ -6,7 +6,7 @@
 use bson::{RawArrayBuf, RawBson, RawBsonRef};
 
 use super::names::{self, Names};
-use super::{Scope, Value};
+use super::{Environment, Scope, Value};
 use crate::{Error, Result, sort, value};
 
 /// A parsed path.
@@ -56,6 +56,14 @@ impl FieldPath {
                 Some(start) => Value::from(lookup(start, &self.parts).into_bson()),
                 None => Value::Missing,
             },
+        }
+    }
+
+    /// The value, if it is at a variable of the command.
+    pub(crate) fn of_environment<'v>(&self, environment: &'v Environment) -> Option<Value<'v>> {
+        match environment.get(self.variable.as_deref()?)? {
+            Some(start) => Some(lookup(start.as_raw_bson_ref(), &self.parts)),
+            None => Some(Value::Missing),
         }
     }
 
