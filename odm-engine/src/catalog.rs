@@ -45,8 +45,9 @@ impl Catalog {
     pub(crate) fn apply(&mut self, view: &View, changes: &Changes) -> Result<()> {
         let definitions = KeyRange::prefix(&key::catalog_prefix());
         for (key, value) in changes.range::<_, [u8]>(definitions.bounds()) {
-            if let Some(value) = value {
-                self.read(view, key, value)?;
+            match value {
+                Some(value) => self.read(view, key, value)?,
+                None => self.remove(key::catalog_name(key)?),
             }
         }
         Ok(())
@@ -62,6 +63,10 @@ impl Catalog {
 
     pub(crate) fn insert(&mut self, collection: Arc<Collection>) {
         self.collections.insert(collection.name.clone(), collection);
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) {
+        self.collections.remove(name);
     }
 
     fn read(&mut self, view: &View, key: &[u8], value: &[u8]) -> Result<()> {

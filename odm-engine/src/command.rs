@@ -5,25 +5,28 @@
 //! transactions: a read is given a state, a write an overlay on one.
 
 pub(crate) mod aggregate;
+pub(crate) mod collections;
 pub(crate) mod count;
 pub(crate) mod delete;
 pub(crate) mod distinct;
 pub(crate) mod explain;
 pub(crate) mod find;
+pub(crate) mod find_and_modify;
 pub(crate) mod find_each;
 pub(crate) mod indexes;
 pub(crate) mod insert;
 mod matches;
-mod sorted;
 pub(crate) mod update;
 mod variables;
 
 pub use aggregate::Aggregate;
+pub use count::Count;
 pub use delete::{Delete, DeleteReport};
 pub use explain::{Explain, Stage};
 pub use find::Find;
+pub use find_and_modify::{FindAndModify, FindAndModifyReport, Modification};
 pub use find_each::FindEach;
-pub use insert::InsertReport;
+pub use insert::{InsertFailure, InsertReport};
 pub use update::{Update, UpdateReport};
 
 use crate::catalog::Catalog;

@@ -1,29 +1,26 @@
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
+use bson::DateTime;
 
-use crate::command::{
-    Aggregate, Delete, DeleteReport, Explain, Find, FindEach, InsertReport, Reading, Update,
-    UpdateReport, aggregate, count, delete, distinct, explain, find, find_each, indexes, insert,
-    update,
-};
-use crate::commit::{Committer, State};
-use crate::cursor::Cursor;
+use crate::command::{Explain, Find, collections, explain, indexes};
+use crate::commit::Committer;
 use crate::error::Result;
 use crate::expiry::{self, Expiry};
 use crate::index::Index;
+use crate::session::Session;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 use crate::store::redb::RedbStore;
 use crate::transaction::Transaction;
 
-/// A database: collections of documents in one file, or in memory.
+/// A database: collections of documents in one file, or in memory; reading and writing is that of a
+/// [`Session`].
 ///
 /// A clone is another handle to the same database. All methods block until they are done; those that
-/// write return once the change is durable. Each write is atomic: after an error nothing has changed,
-/// but for [`insert`](Database::insert), which reports how far it came.
+/// write return once the change is durable.
 ///
 /// ```
 /// use bson::rawdoc;
@@ -41,7 +38,7 @@ pub struct Database {
 }
 
 struct Shared {
-    committer: Arc<Committer>,
+    session: Session,
     expiry: Expiry,
 }
 
@@ -61,112 +58,32 @@ impl Database {
         opened.expect("a store in memory has nothing to fail on")
     }
 
-    /// Inserts documents in their order, in one durable commit.
-    ///
-    /// A document without an `_id` gets an ObjectId. The first document that cannot be inserted ends
-    /// the insertion; those before it are kept, and the report says both.
+    /// The names of the collections, in the order of their bytes.
     ///
     /// # Errors
-    /// An invalid name of a collection, I/O. Nothing has been inserted then.
-    pub fn insert(&self, collection: &str, documents: Vec<RawDocumentBuf>) -> Result<InsertReport> {
-        self.shared
-            .committer
-            .write(|overlay| insert::run(overlay, collection, documents))
+    /// None for now.
+    pub fn list_collections(&self) -> Result<Vec<String>> {
+        self.read(|reading| Ok(collections::list(reading)))
     }
 
-    /// Finds documents. A collection that does not exist is empty.
+    /// Drops a collection with its documents and indexes, in one durable commit; nothing happens if
+    /// there is none.
+    ///
+    /// What was begun before is not disturbed: a cursor and a transaction go on seeing the documents. A
+    /// transaction that writes to the collection gets a write conflict.
     ///
     /// # Errors
-    /// A filter, projection or sort that is not valid or not supported; a sort that needs too much
-    /// memory; I/O.
-    pub fn find(&self, collection: &str, find: &Find) -> Result<Cursor> {
-        find::run(self.shared.committer.state().reading(), collection, find)
-    }
-
-    /// Runs documents through a pipeline. A collection that does not exist is empty.
-    ///
-    /// # Errors
-    /// A pipeline that is not valid or not supported; documents that its expressions do not fit; a stage
-    /// that needs too much memory; I/O.
-    pub fn aggregate(&self, collection: &str, aggregate: &Aggregate) -> Result<Cursor> {
-        aggregate::run(
-            self.shared.committer.state().reading(),
-            collection,
-            aggregate,
-        )
-    }
-
-    /// Runs one query for each of several keys, all on one state of the database, and returns the
-    /// documents of each key in the order of the keys.
-    ///
-    /// # Errors
-    /// As [`find`](Database::find).
-    pub fn find_each(&self, collection: &str, each: &FindEach) -> Result<Vec<Vec<RawDocumentBuf>>> {
-        find_each::run(self.shared.committer.state().reading(), collection, each)
-    }
-
-    /// Counts the documents that match, up to `limit`.
-    ///
-    /// # Errors
-    /// A filter that is not valid or not supported; I/O.
-    pub fn count(&self, collection: &str, filter: &RawDocument, limit: Option<u64>) -> Result<u64> {
-        count::run(
-            self.shared.committer.state().reading(),
-            collection,
-            filter,
-            limit,
-        )
-    }
-
-    /// The values at a dotted path of the documents that match, each once, in ascending order. Of an
-    /// array, its elements count.
-    ///
-    /// # Errors
-    /// As [`count`](Database::count).
-    pub fn distinct(
-        &self,
-        collection: &str,
-        path: &str,
-        filter: &RawDocument,
-    ) -> Result<Vec<RawBson>> {
-        distinct::run(
-            self.shared.committer.state().reading(),
-            collection,
-            path,
-            filter,
-        )
-    }
-
-    /// Changes the first document that matches, or all of them, in one durable commit.
-    ///
-    /// The first document that cannot be changed ends the update; those before it stay changed, and the
-    /// report says both.
-    ///
-    /// # Errors
-    /// A filter or an update that is not valid, not supported or does not fit a document; duplicate
-    /// key; I/O. No document has changed then.
-    pub fn update(&self, collection: &str, update: &Update) -> Result<UpdateReport> {
-        self.shared
-            .committer
-            .write(|overlay| update::run(overlay, collection, update))
-    }
-
-    /// Deletes the first document that matches, or all of them.
-    ///
-    /// # Errors
-    /// A filter that is not valid or not supported; I/O. No document has been deleted then.
-    pub fn delete(&self, collection: &str, delete: &Delete) -> Result<DeleteReport> {
-        self.shared
-            .committer
-            .write(|overlay| delete::run(overlay, collection, delete))
+    /// I/O.
+    pub fn drop_collection(&self, name: &str) -> Result<()> {
+        self.write(|overlay| collections::drop(overlay, name))
     }
 
     /// Runs a query and says how it found its documents.
     ///
     /// # Errors
-    /// As [`find`](Database::find).
+    /// As [`find`](Session::find).
     pub fn explain(&self, collection: &str, find: &Find) -> Result<Explain> {
-        explain::run(self.shared.committer.state().reading(), collection, find)
+        self.read(|reading| explain::run(reading, collection, find))
     }
 
     /// Creates indexes, over the documents that are there already; all of them or none.
@@ -177,9 +94,7 @@ impl Database {
     /// A definition that is not valid; another index with the same name or the same fields; documents
     /// with duplicate keys or parallel arrays; I/O.
     pub fn create_indexes(&self, collection: &str, indexes: &[Index]) -> Result<()> {
-        self.shared
-            .committer
-            .write(|overlay| indexes::create(overlay, collection, indexes))?;
+        self.write(|overlay| indexes::create(overlay, collection, indexes))?;
         if indexes.iter().any(|index| index.expire_after.is_some()) {
             self.shared.expiry.start()?;
         }
@@ -191,10 +106,7 @@ impl Database {
     /// # Errors
     /// None for now.
     pub fn list_indexes(&self, collection: &str) -> Result<Vec<Index>> {
-        Ok(indexes::list(
-            self.shared.committer.state().reading(),
-            collection,
-        ))
+        self.read(|reading| Ok(indexes::list(reading, collection)))
     }
 
     /// Drops the index with this name.
@@ -202,9 +114,7 @@ impl Database {
     /// # Errors
     /// There is no such index, or it is that of `_id`; I/O.
     pub fn drop_index(&self, collection: &str, name: &str) -> Result<()> {
-        self.shared
-            .committer
-            .write(|overlay| indexes::drop(overlay, collection, name))
+        self.write(|overlay| indexes::drop(overlay, collection, name))
     }
 
     /// Begins a transaction, which sees the database as it is now.
@@ -212,7 +122,7 @@ impl Database {
     /// # Errors
     /// I/O.
     pub fn begin(&self) -> Result<Transaction> {
-        Transaction::begin(Arc::clone(&self.shared.committer))
+        Transaction::begin(Arc::clone(self.committer()))
     }
 
     /// Sets how often a background thread deletes the documents that [expire](Index::expire_after);
@@ -227,7 +137,7 @@ impl Database {
     /// # Errors
     /// I/O. Some documents may have been deleted then.
     pub fn delete_expired(&self) -> Result<u64> {
-        expiry::delete_expired(&self.shared.committer, DateTime::now())
+        expiry::delete_expired(self.committer(), DateTime::now())
     }
 
     fn on(store: Box<dyn Store>) -> Result<Database> {
@@ -236,18 +146,18 @@ impl Database {
         if expiry::is_needed(&committer) {
             expiry.start()?;
         }
+        let session = Session::direct(committer);
         Ok(Database {
-            shared: Arc::new(Shared { committer, expiry }),
+            shared: Arc::new(Shared { session, expiry }),
         })
     }
 }
 
-impl State {
-    fn reading(&self) -> Reading<'_> {
-        Reading {
-            view: &self.view,
-            catalog: &self.catalog,
-        }
+impl Deref for Database {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.shared.session
     }
 }
 

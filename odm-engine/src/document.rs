@@ -10,7 +10,7 @@ use crate::value;
 /// The largest document, in bytes.
 pub(crate) const MAX_BYTES: usize = 16 << 20;
 
-/// By how many bytes MongoDB lets its own messages exceed the limit.
+/// By how many bytes MongoDB lets its own messages, which have the document in them, exceed the limit.
 const MAX_EXCESS: usize = 16 << 10;
 
 /// The document as it is stored: valid, not too large, with an `_id` that comes first.
@@ -50,7 +50,7 @@ pub(crate) fn check_size(document: &RawDocument, slightly: i32) -> Result<()> {
     if size <= MAX_BYTES {
         return Ok(());
     }
-    let code = if size > MAX_BYTES + MAX_EXCESS {
+    let code = if size >= MAX_BYTES + MAX_EXCESS {
         code::DOCUMENT_TOO_LARGE
     } else {
         slightly

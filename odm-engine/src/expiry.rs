@@ -10,6 +10,7 @@ use crate::command::delete;
 use crate::commit::Committer;
 use crate::document::append;
 use crate::error::{Error, Result};
+use crate::filter::Filter;
 use crate::index::Index;
 
 /// How often expired documents are looked for, as on MongoDB.
@@ -126,7 +127,21 @@ pub(crate) fn delete_expired(committer: &Committer, now: DateTime) -> Result<u64
             };
             loop {
                 let batch = committer.write(|overlay| {
-                    delete::matching(overlay, &collection.name, &filter, Some(BATCH))
+                    // The collection or the index may be gone by now, and another in its place.
+                    let now = overlay.collection(&collection.name);
+                    let is_there = now.is_some_and(|now| {
+                        now.id == collection.id
+                            && now.indexes.iter().any(|state| state.id == index.id)
+                    });
+                    if !is_there {
+                        return Ok(0);
+                    }
+                    delete::matching(
+                        overlay,
+                        &collection.name,
+                        Filter::parse(&filter)?,
+                        Some(BATCH),
+                    )
                 })?;
                 deleted += batch;
                 if batch < BATCH {

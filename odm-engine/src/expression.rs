@@ -8,20 +8,29 @@
 
 mod arithmetic;
 mod array;
+mod boolean;
 mod call;
 mod categories;
+mod comparison;
 mod computation;
 mod conditional;
 mod date;
 #[cfg(test)]
 mod examples;
+mod miscellaneous;
 mod names;
+mod numeric;
 mod object;
 mod parse;
 mod path;
+mod regroup;
 mod scope;
 mod set;
+mod size;
 mod string;
+mod timestamp;
+mod trigonometry;
+mod types;
 mod value;
 mod variable;
 
@@ -30,7 +39,7 @@ use std::fmt;
 use bson::raw::CString;
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf};
 
-use crate::Result;
+use crate::{Error, Result};
 
 use call::Call;
 pub(crate) use computation::Computation;
@@ -52,6 +61,8 @@ pub(crate) enum Expression {
     Array(Vec<Expression>),
     /// An operator with its operands.
     Operator(Box<dyn Operator>),
+    /// A constant part that cannot be computed.
+    Failing(Error),
 }
 
 /// What an expression operator computes.
@@ -61,6 +72,12 @@ pub(crate) trait Operator: fmt::Debug + Send + Sync {
     /// # Errors
     /// Operands of the wrong kind, with MongoDB's codes.
     fn evaluate<'v>(&'v self, scope: &Scope<'_, 'v>) -> Result<Value<'v>>;
+
+    /// The operands, taken out, if this is the associative operator `name`: one of that name around
+    /// it can have them as its own.
+    fn release(&mut self, _name: &str) -> Option<Vec<Expression>> {
+        None
+    }
 }
 
 impl Expression {
@@ -70,7 +87,13 @@ impl Expression {
     /// Unknown operators and variables, operands of the wrong number or kind, and whatever constant
     /// parts fail with, with MongoDB's codes.
     pub(crate) fn parse(value: RawBsonRef<'_>, names: &Names<'_>) -> Result<Expression> {
-        parse::expression(value, names)
+        names.parse_all(|| {
+            let expression = parse::expression(value, names)?;
+            if let Expression::Failing(error) = &expression {
+                names.note(error);
+            }
+            Ok(expression)
+        })
     }
 
     /// The value for what `scope` shows.
@@ -99,6 +122,7 @@ impl Expression {
                 Ok(Value::from(array))
             }
             Expression::Operator(operator) => operator.evaluate(scope),
+            Expression::Failing(error) => Err(error.clone()),
         }
     }
 

@@ -8,6 +8,7 @@ mod bits;
 mod compare;
 mod elem_match;
 mod exists;
+mod expr;
 mod expression;
 mod implication;
 mod logical;
@@ -19,8 +20,11 @@ mod regex;
 mod size;
 mod type_of;
 
+use std::sync::Arc;
+
 use bson::{RawBson, RawDocument};
 
+use crate::expression::Environment;
 use crate::path::Path;
 use crate::{Result, value};
 
@@ -37,7 +41,8 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Reads a filter document. The empty document matches everything.
+    /// Reads a filter document that is not the filter of a command, so that `$expr` has no place in
+    /// it. The empty document matches everything.
     ///
     /// # Errors
     /// Unknown operators, operators that the engine does not support, and operands of the wrong
@@ -45,8 +50,27 @@ impl Filter {
     pub(crate) fn parse(filter: &RawDocument) -> Result<Filter> {
         value::check(filter)?;
         Ok(Filter {
-            expression: parse::document(filter)?,
+            expression: parse::document(filter, None)?,
         })
+    }
+
+    /// Reads the filter of a command. The empty document matches everything.
+    ///
+    /// # Errors
+    /// As [`parse`](Filter::parse), and what is wrong with an `$expr`.
+    pub(crate) fn parse_in(filter: &RawDocument, environment: &Arc<Environment>) -> Result<Filter> {
+        value::check(filter)?;
+        Ok(Filter {
+            expression: parse::document(filter, Some(environment))?,
+        })
+    }
+
+    /// A path that has a value equal to one of these, also within an array.
+    pub(crate) fn equal_to_any(path: &Path, values: Vec<RawBson>) -> Filter {
+        let membership = Membership::of_values(values);
+        Filter {
+            expression: Expression::Field(path.clone(), Test::In(membership)),
+        }
     }
 
     /// What all of some filters say together.
@@ -69,16 +93,27 @@ impl Filter {
     }
 
     /// Whether a document matches.
-    pub(crate) fn matches(&self, document: &RawDocument) -> bool {
+    ///
+    /// # Errors
+    /// What an `$expr` fails with.
+    pub(crate) fn matches(&self, document: &RawDocument) -> Result<bool> {
         self.expression.matches(document, &mut None)
+    }
+
+    /// Whether a document matches a filter from [`parse`](Filter::parse), which has no `$expr` and never fails.
+    pub(crate) fn accepts(&self, document: &RawDocument) -> bool {
+        self.matches(document).unwrap_or(false)
     }
 
     /// The position of the array element through which a document matches, which positional `$`
     /// stands for. `None` if it does not match, or not through an array.
-    pub(crate) fn position(&self, document: &RawDocument) -> Option<usize> {
+    ///
+    /// # Errors
+    /// As [`matches`](Filter::matches).
+    pub(crate) fn position(&self, document: &RawDocument) -> Result<Option<usize>> {
         let mut position = None;
-        let matches = self.expression.matches(document, &mut position);
-        position.filter(|_| matches)
+        let matches = self.expression.matches(document, &mut position)?;
+        Ok(position.filter(|_| matches))
     }
 
     /// What the filter says, for the planner.
@@ -126,7 +161,7 @@ fn collect_equalities<'e>(expression: &'e Expression, found: &mut Vec<(&'e Path,
                 found.push((path, only));
             }
         }
-        Expression::Nor(_) | Expression::Not(_) | Expression::Field(..) => {}
+        Expression::Nor(_) | Expression::Not(_) | Expression::Field(..) | Expression::Expr(_) => {}
     }
 }
 
@@ -136,7 +171,7 @@ mod tests {
     use bson::{RawBson, RawDocumentBuf, rawdoc};
 
     fn matches(filter: RawDocumentBuf, document: RawDocumentBuf) -> bool {
-        Filter::parse(&filter).unwrap().matches(&document)
+        Filter::parse(&filter).unwrap().matches(&document).unwrap()
     }
 
     #[test]
@@ -165,8 +200,9 @@ mod tests {
     #[test]
     fn the_position_is_that_of_the_last_condition_on_an_array() {
         let filter = Filter::parse(&rawdoc! { "a": 2, "b": 8 }).unwrap();
-        assert_eq!(filter.position(&rawdoc! { "a": [1, 2], "b": 8 }), Some(1));
-        assert_eq!(filter.position(&rawdoc! { "a": [1, 2], "b": 7 }), None);
+        let position = |document: RawDocumentBuf| filter.position(&document).unwrap();
+        assert_eq!(position(rawdoc! { "a": [1, 2], "b": 8 }), Some(1));
+        assert_eq!(position(rawdoc! { "a": [1, 2], "b": 7 }), None);
     }
 
     #[test]

@@ -87,6 +87,15 @@ pub(crate) fn multikeys(collection: u32, index: u32) -> Vec<u8> {
     index_prefix(MULTIKEY, collection, index)
 }
 
+/// What all keys of a collection begin with, but for that of its definition.
+pub(crate) fn of_collection(collection: u32) -> [Vec<u8>; 4] {
+    [RECORD, ENTRY, UNIQUE_ENTRY, MULTIKEY].map(|kind| {
+        let mut prefix = vec![kind];
+        prefix.extend_from_slice(&collection.to_be_bytes());
+        prefix
+    })
+}
+
 /// The record number at the end of a document's key or of an entry's key.
 pub(crate) fn trailing_record(key: &[u8]) -> Result<RecordId> {
     key.last_chunk()

@@ -23,11 +23,13 @@
 
 mod database;
 mod expiry;
+mod session;
 mod transaction;
 
 mod command;
 mod cursor;
 
+mod accumulator;
 mod pipeline;
 
 mod expression;
@@ -54,12 +56,13 @@ mod store;
 mod error;
 
 pub use command::{
-    Aggregate, Delete, DeleteReport, Explain, Find, FindEach, InsertReport, Stage, Update,
-    UpdateReport,
+    Aggregate, Count, Delete, DeleteReport, Explain, Find, FindAndModify, FindAndModifyReport,
+    FindEach, InsertFailure, InsertReport, Modification, Stage, Update, UpdateReport,
 };
 pub use cursor::Cursor;
 pub use database::Database;
 pub use direction::Direction;
 pub use error::{DuplicateKey, Error, ErrorKind, Result};
 pub use index::Index;
+pub use session::Session;
 pub use transaction::Transaction;

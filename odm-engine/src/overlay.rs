@@ -171,13 +171,20 @@ impl Overlay {
     /// Removes an index with its entries.
     pub(crate) fn drop_index(&mut self, collection: &Collection, state: &IndexState) -> Result<()> {
         let marks = key::multikeys(collection.id, state.id);
-        for prefix in [&state.prefix, &marks] {
-            let range = KeyRange::prefix(prefix);
-            for entry in self.view.clone().range(range, Direction::Ascending) {
-                self.view.remove(&*entry?.0);
-            }
-        }
+        self.remove_all(&state.prefix)?;
+        self.remove_all(&marks)?;
         self.define(&Arc::new(collection.without_index(state.id)));
+        Ok(())
+    }
+
+    /// Removes a collection with its documents and indexes.
+    pub(crate) fn drop_collection(&mut self, collection: &Collection) -> Result<()> {
+        for prefix in key::of_collection(collection.id) {
+            self.remove_all(&prefix)?;
+        }
+        self.view.remove(key::catalog(&collection.name));
+        self.catalog.remove(&collection.name);
+        self.touch(collection);
         Ok(())
     }
 
@@ -187,6 +194,15 @@ impl Overlay {
             .put(key::catalog(&collection.name), definition.as_bytes());
         self.catalog.insert(Arc::clone(collection));
         self.touch(collection);
+    }
+
+    /// Removes every key that begins with `prefix`.
+    fn remove_all(&mut self, prefix: &[u8]) -> Result<()> {
+        let range = KeyRange::prefix(prefix);
+        for entry in self.view.clone().range(range, Direction::Ascending) {
+            self.view.remove(&*entry?.0);
+        }
+        Ok(())
     }
 
     fn touch(&mut self, collection: &Collection) {

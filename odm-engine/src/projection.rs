@@ -77,6 +77,11 @@ impl Projection {
         parse::projection(projection, Place::Stage, environment)
     }
 
+    /// Whether it has a positional `$`, which looks at the document that the filter has found.
+    pub(crate) fn is_positional(&self) -> bool {
+        self.positional.is_some()
+    }
+
     /// What is left of a document that `filter` has found.
     ///
     /// # Errors
@@ -85,7 +90,7 @@ impl Projection {
         let Some(path) = &self.positional else {
             return self.apply_plainly(document);
         };
-        let position = filter.position(document);
+        let position = filter.position(document)?;
         let reduced = positional::only_matched(path, document, position)?;
         self.tree.apply(&reduced, self.mode, self.id)
     }

@@ -1,6 +1,7 @@
 //! The order of results.
 
 mod elements;
+mod sorter;
 
 use std::cmp::Ordering;
 
@@ -12,6 +13,7 @@ use crate::value::{self, Number};
 use crate::{Error, Result};
 
 pub(crate) use elements::{ElementOrder, OrderFault};
+pub(crate) use sorter::Sorter;
 
 /// A parsed sort specification, such as `{ age: -1, name: 1 }`.
 #[derive(Debug, Clone)]

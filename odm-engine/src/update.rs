@@ -14,6 +14,7 @@ mod min_max;
 mod node;
 mod operation;
 mod parse;
+mod pipeline;
 mod pop;
 mod pull;
 mod pull_all;
@@ -25,19 +26,23 @@ mod set;
 mod target;
 mod unset;
 
+use std::sync::Arc;
+
 use bson::oid::ObjectId;
 use bson::raw::cstr;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
+use crate::expression::Environment;
 use crate::filter::Filter;
 use crate::{Error, Result, value};
 
 use array_filter::ArrayFilters;
 use node::Node;
 use operation::Operations;
+use pipeline::Transforms;
 use replacement::Replacement;
 
-/// A parsed update: operators such as `$set`, or a replacement.
+/// A parsed update: operators such as `$set`, a replacement, or a pipeline.
 #[derive(Debug)]
 pub(crate) struct Update(Kind);
 
@@ -45,6 +50,7 @@ pub(crate) struct Update(Kind);
 enum Kind {
     Operators(Operations),
     Replacement(Replacement),
+    Pipeline(Transforms),
 }
 
 impl Update {
@@ -62,9 +68,27 @@ impl Update {
             } else {
                 // Nothing can refer to them, but they must be array filters.
                 ArrayFilters::parse(array_filters)?;
-                Kind::Replacement(Replacement::parse(update)?)
+                Kind::Replacement(Replacement::new(update))
             },
         ))
+    }
+
+    /// Reads an update that is a pipeline.
+    ///
+    /// # Errors
+    /// Stages that are malformed or have no place in an update; array filters, which nothing in a
+    /// pipeline can refer to.
+    pub(crate) fn parse_pipeline(
+        stages: &[RawDocumentBuf],
+        array_filters: &[RawDocumentBuf],
+        environment: &Arc<Environment>,
+    ) -> Result<Update> {
+        if !array_filters.is_empty() {
+            let message = "an update by a pipeline cannot have array filters";
+            return Err(Error::server(9, message));
+        }
+        let transforms = Transforms::parse(stages, environment)?;
+        Ok(Update(Kind::Pipeline(transforms)))
     }
 
     /// Whether this replaces the document, which no update of several documents may do.
@@ -100,6 +124,14 @@ impl Update {
                 check_id_unchanged(document, &changed)?;
                 changed
             }
+            Kind::Pipeline(transforms) => {
+                let changed = transforms.apply(document)?;
+                if changed.as_bytes() == document.as_bytes() {
+                    return Ok(None);
+                }
+                check_id_unchanged(document, &changed)?;
+                with_id_first(&changed)
+            }
         };
         value::check(&changed)?;
         Ok(Some(changed))
@@ -123,6 +155,14 @@ impl Update {
                 document
             }
             Kind::Replacement(replacement) => replacement.upsert(filter)?,
+            Kind::Pipeline(transforms) => {
+                let seed = seed::document(filter)?;
+                let document = transforms.apply(&seed)?;
+                if value::get(&seed, "_id").is_some() {
+                    check_id_unchanged(&seed, &document)?;
+                }
+                document
+            }
         };
         let document = with_id_first(&document);
         check_id(&document)?;
@@ -289,6 +329,36 @@ pub(super) mod tests {
             run(rawdoc! { "$inc": { "a.$[x]": 1 } }, &odd),
             rawdoc! { "a": [1, 6, 10] }
         );
+    }
+
+    #[test]
+    fn names_with_a_dollar_are_not_given_to_fields_at_the_top() {
+        let document = || rawdoc! { "_id": 1, "$a": { "b": 1 }, "$l": [1, 2] };
+        let code = |update| {
+            updated(document(), update)
+                .err()
+                .and_then(|error| error.code())
+        };
+        let refused = [
+            rawdoc! { "$set": { "$a": 1 } },
+            rawdoc! { "$set": { "$new.b": 1 } },
+            rawdoc! { "$push": { "$l": 1 } },
+            rawdoc! { "$rename": { "$a": "$b" } },
+        ];
+        for update in refused {
+            assert_eq!(code(update.clone()), Some(52), "{update:?}");
+        }
+        let taken = [
+            rawdoc! { "$inc": { "$a.b": 1 } },
+            rawdoc! { "$set": { "$a.$c": 1, "d.$e": 1 } },
+            rawdoc! { "$unset": { "$a": 1 } },
+            rawdoc! { "$rename": { "$a": "b" } },
+            rawdoc! { "$pull": { "$l": 1 } },
+            rawdoc! { "$set": { "$a": { "b": 1 } } },
+        ];
+        for update in taken {
+            assert_eq!(code(update.clone()), None, "{update:?}");
+        }
     }
 
     #[test]

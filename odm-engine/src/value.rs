@@ -3,6 +3,7 @@
 mod decimal;
 mod lookup;
 mod number;
+mod sum;
 
 use std::cmp::Ordering;
 
@@ -11,9 +12,10 @@ use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::{Error, Result};
 
-pub(crate) use decimal::Decimal;
+pub(crate) use decimal::{Decimal, Function, Rounding};
 pub(crate) use lookup::get;
 pub(crate) use number::Number;
+pub(crate) use sum::Sum;
 
 /// How deep documents may nest.
 ///

@@ -6,7 +6,7 @@
 //!
 //! # The contract
 //!
-//! **Meaning.** Filters, updates, projections and sorts are MongoDB's, byte for byte. What a backend does not support is
+//! **Meaning.** Filters, updates, projections, sorts and pipelines are MongoDB's, byte for byte. What a backend does not support is
 //! an error of kind [`Unsupported`](ErrorKind::Unsupported) that names it; nothing is ignored.
 //!
 //! **Atomicity.** A write to one document, with its index entries, happens whole or not at all. An operation on several
@@ -15,7 +15,16 @@
 //!
 //! **Order.** Operations awaited one after the other take effect in that order. An insert of many goes in order and stops
 //! at the first failure: what stands before it is stored, what stands behind it is not, and
-//! [`Error::inserted`](crate::Error::inserted) counts the former.
+//! [`Error::inserted`](crate::Error::inserted) counts the former. An unordered one stores every document that can be; its
+//! error is that of the first that cannot, and [`Error::failures`](crate::Error::failures) has each with its position. In a
+//! transaction, which the first failure ends, that is the only one.
+//!
+//! **Collections.** A collection comes into being with its first document, its first index, or by
+//! [`Backend::create_collection`]; one that does not exist is empty. [`Backend::drop_collection`] removes its documents and
+//! indexes; a transaction that has written to it, and commits later, conflicts.
+//!
+//! **Upserts.** What is inserted where nothing matched are the filter's equalities, changed by the operators, or the
+//! replacement with the filter's `_id`; without an `_id` in either it gets an ObjectId.
 //!
 //! **Durability.** A write that returned `Ok` outside a transaction, or a [`Transaction::commit`] that did, survives a
 //! crash of the process and of the machine.
@@ -48,10 +57,13 @@ pub(crate) use task::outcome;
 
 use std::{fmt, pin::Pin, sync::Arc};
 
-use bson::RawDocumentBuf;
+use bson::{RawBson, RawDocumentBuf};
 
 use crate::{Error, ErrorKind, Result};
-use operation::{Count, Delete, Deleted, Find, FindEach, Index, Insert, Update, Updated};
+use operation::{
+    Aggregate, Count, Delete, Deleted, Distinct, Find, FindAndModify, FindEach, Index, Insert,
+    Update, Updated,
+};
 
 /// A boxed future that can be sent to another thread: what makes the traits here object-safe.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -63,6 +75,12 @@ pub trait Executor: fmt::Debug + Send + Sync + 'static {
     /// The documents that match, in the order asked for, as of one point in time or later.
     fn find(&self, find: Find) -> BoxFuture<'_, Result<Box<dyn Cursor>>>;
 
+    /// What a pipeline makes of the documents of a collection, as of one point in time or later.
+    ///
+    /// Other collections that its stages read are read as of the same point in time in a transaction and on the engine,
+    /// and on MongoDB outside of one whenever their turn comes. A stage that writes is refused.
+    fn aggregate(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Box<dyn Cursor>>>;
+
     /// For each of several keys, the documents whose value at a path is, or whose array there contains, that key.
     ///
     /// The cursor gives one document `{key: <position of the key, as int32>, document: {…}}` for each, sorted within
@@ -72,22 +90,43 @@ pub trait Executor: fmt::Debug + Send + Sync + 'static {
     /// How many documents match.
     fn count(&self, count: Count) -> BoxFuture<'_, Result<u64>>;
 
-    /// Inserts documents in order, stopping at the first that fails.
+    /// The values at a path of the documents that match, each once, in no particular order.
+    ///
+    /// They are told apart as a filter tells them apart: of `1` and `1.0` there is one.
+    fn distinct(&self, distinct: Distinct) -> BoxFuture<'_, Result<Vec<RawBson>>>;
+
+    /// Inserts documents, in order and stopping at the first that fails, or all that can be.
     ///
     /// Every document has an `_id`, as its first field.
     fn insert(&self, insert: Insert) -> BoxFuture<'_, Result<()>>;
 
-    /// Changes the first document that matches, or all of them.
+    /// Changes or replaces the first document that matches, or changes all of them; or inserts one if none does.
     fn update(&self, update: Update) -> BoxFuture<'_, Result<Updated>>;
 
     /// Deletes the first document that matches, or all of them.
     fn delete(&self, delete: Delete) -> BoxFuture<'_, Result<Deleted>>;
+
+    /// Changes, replaces or deletes the first document that matches, and returns it as it was before or is then; none if
+    /// nothing matched, unless what was inserted instead is asked for.
+    fn find_and_modify(
+        &self,
+        modify: FindAndModify,
+    ) -> BoxFuture<'_, Result<Option<RawDocumentBuf>>>;
 }
 
 /// A database.
 pub trait Backend: Executor {
     /// What this backend can do beyond the operations that every backend has.
     fn capabilities(&self) -> Capabilities;
+
+    /// The names of the collections, sorted, without views and those of the database itself.
+    fn list_collections(&self) -> BoxFuture<'_, Result<Vec<String>>>;
+
+    /// Creates a collection without documents. One that exists is left alone.
+    fn create_collection<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<()>>;
+
+    /// Drops a collection with its documents and indexes. Nothing happens if there is none.
+    fn drop_collection<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<()>>;
 
     /// The indexes of a collection without the one on `_id`; none if the collection does not exist.
     fn list_indexes<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Vec<Index>>>;

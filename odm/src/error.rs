@@ -30,6 +30,7 @@ struct Inner {
     value: Option<Bson>,
     code: Option<i32>,
     inserted: Option<usize>,
+    failures: Vec<(usize, Error)>,
     source: Option<Arc<dyn error::Error + Send + Sync>>,
 }
 
@@ -89,6 +90,7 @@ impl Error {
             value: None,
             code: None,
             inserted: None,
+            failures: Vec::new(),
             source: None,
         }))
     }
@@ -182,10 +184,18 @@ impl Error {
         self.0.code
     }
 
-    /// How many documents an insert of many had stored before the one that failed.
+    /// How many documents an insert of many stored: in order, those before the one that failed.
     #[must_use]
     pub fn inserted(&self) -> Option<usize> {
         self.0.inserted
+    }
+
+    /// The documents of an insert of many that were refused: the position of each among all, from 0, and why.
+    ///
+    /// An insert in order has one at most, because it stops there.
+    pub fn failures(&self) -> impl ExactSizeIterator<Item = (usize, &Self)> {
+        let failures = self.0.failures.iter();
+        failures.map(|(position, error)| (*position, error))
     }
 
     /// The backend's or the application's own error that this one was made from, to be downcast.
@@ -239,9 +249,18 @@ impl Error {
         self.with(|e| e.inserted = Some(inserted))
     }
 
+    /// The same error with the documents that were refused, by their positions.
+    #[must_use]
+    pub fn with_failures(self, failures: impl IntoIterator<Item = (usize, Self)>) -> Self {
+        self.with(|e| e.failures = failures.into_iter().collect())
+    }
+
     /// An insert of one has no part that succeeded.
     pub(crate) fn without_inserted(self) -> Self {
-        self.with(|e| e.inserted = None)
+        self.with(|e| {
+            e.inserted = None;
+            e.failures.clear();
+        })
     }
 
     /// The same error with what caused it.
@@ -285,7 +304,10 @@ impl fmt::Display for Error {
             part(f, "key", value)?;
         }
         if let Some(inserted) = e.inserted {
-            part(f, "documents stored before it", &inserted)?;
+            part(f, "documents stored", &inserted)?;
+        }
+        if e.failures.len() > 1 {
+            part(f, "documents refused", &e.failures.len())?;
         }
         if open { f.write_str(")") } else { Ok(()) }
     }

@@ -1,6 +1,6 @@
 //! The corpus: recorded answers of a real MongoDB, asked of a backend again.
 //!
-//! A `backend` carries out operations; a format (`case`, `matrix`, `steps`, `bytes`) knows how a line of a file is asked
+//! A `backend` carries out operations; a format (`case`, `matrix`, `steps`, `spec`, `bytes`) knows how a line of a file is asked
 //! and judged; `compare` decides whether an answer is the recorded one, and `report` counts.
 
 mod backend;
@@ -11,6 +11,7 @@ mod json;
 mod matrix;
 mod operation;
 mod report;
+mod spec;
 mod steps;
 
 use std::{
@@ -122,7 +123,7 @@ fn judge(
     } else if line.contains_key("steps") {
         &mut || steps::judge(line, backend)
     } else if line.contains_key("operations") {
-        &mut || Err(NotOffered::new("the drivers' specification"))
+        &mut || spec::judge(line, backend)
     } else if !line.contains_key("op") {
         return None;
     } else if line.contains_key("dataset") {

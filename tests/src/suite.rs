@@ -13,6 +13,13 @@ macro_rules! for_every_test {
     ($run:ident $($context:tt)*) => {
         $run! { $($context)*
             backend {
+                collection: [
+                    a_name_that_is_none_is_refused,
+                    a_snapshot_outlives_the_collection,
+                    created_listed_and_dropped,
+                    creating_leaves_the_documents_of_one_that_exists,
+                    dropping_takes_documents_and_indexes_along,
+                ]
                 count: [
                     counts_all_or_what_matches,
                     stops_at_the_limit,
@@ -20,6 +27,13 @@ macro_rules! for_every_test {
                 delete: [
                     deletes_one_or_all,
                     no_match_deletes_nothing,
+                ]
+                distinct: [
+                    a_transaction_sees_its_own_writes,
+                    each_value_once,
+                    elements_of_arrays_count,
+                    nothing_has_no_values,
+                    numbers_are_one_across_types,
                 ]
                 find: [
                     a_missing_collection_is_empty,
@@ -30,6 +44,15 @@ macro_rules! for_every_test {
                     dropping_a_wait_for_a_batch_loses_nothing,
                     filter_sort_limit_and_projection,
                     limit_zero_finds_nothing,
+                ]
+                find_and_modify: [
+                    a_transaction_keeps_it_to_itself,
+                    an_error_changes_nothing,
+                    array_filters_and_positions,
+                    before_or_after,
+                    deletes_in_order,
+                    no_match_gives_nothing_or_inserts,
+                    nobody_takes_the_same,
                 ]
                 find_each: [
                     a_filter_narrows_every_key,
@@ -59,6 +82,8 @@ macro_rules! for_every_test {
                     many_documents,
                     none_is_fine,
                     stops_at_the_first_failure,
+                    unordered_ends_a_transaction_at_the_first_failure,
+                    unordered_goes_on_after_a_failure,
                 ]
                 transaction: [
                     a_cursor_goes_on_inside,
@@ -77,7 +102,10 @@ macro_rules! for_every_test {
                 update: [
                     a_duplicate_key_is_named,
                     a_failure_keeps_what_came_before,
+                    a_replacement_is_no_operator,
+                    a_replacement_keeps_the_id_alone,
                     an_unknown_operator_is_unsupported,
+                    an_upsert_inserts_where_nothing_matches,
                     array_filters_choose_elements,
                     matched_is_not_modified,
                     no_match_changes_nothing,

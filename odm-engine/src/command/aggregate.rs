@@ -41,11 +41,15 @@ struct State {
 
 impl Source for State {
     fn run(&self, collection: &str, mut pipeline: Pipeline) -> Result<Documents> {
-        let filter = Arc::new(pipeline.split_filters());
+        let (filter, sort) = pipeline.split();
+        let filter = Arc::new(filter);
         let documents: Documents = match self.catalog.get(collection) {
             None => Box::new(std::iter::empty()),
             Some(collection) => {
-                let plan = plan::choose(&self.view, collection, &filter, None)?;
+                let plan = plan::choose(&self.view, collection, &filter, sort.as_ref())?;
+                if let Some(sort) = sort.filter(|_| !plan.is_sorted) {
+                    pipeline.sort_first(sort);
+                }
                 let matches = Matches::new(&self.view, collection, plan, filter);
                 Box::new(matches.map(|found| Ok(found?.document()?.to_owned())))
             }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use bson::RawDocument;
+use bson::RawDocumentBuf;
 
 use super::Reading;
 use super::matches::Matches;
@@ -8,24 +8,42 @@ use crate::error::Result;
 use crate::filter::Filter;
 use crate::plan;
 
-pub(crate) fn run(
-    reading: Reading<'_>,
-    name: &str,
-    filter: &RawDocument,
-    limit: Option<u64>,
-) -> Result<u64> {
-    let filter = Arc::new(Filter::parse(filter)?);
+/// A count of documents.
+///
+/// ```
+/// use bson::rawdoc;
+/// use odm_engine::{Count, Database};
+///
+/// let database = Database::memory();
+/// database.insert("c", (0..5).map(|id| rawdoc! { "_id": id }).collect())?.all()?;
+/// let count = Count { filter: rawdoc! { "_id": { "$gt": 0 } }, skip: 1, limit: None };
+/// assert_eq!(database.count("c", &count)?, 3);
+/// # Ok::<(), odm_engine::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Count {
+    /// What the documents must match; empty for all.
+    pub filter: RawDocumentBuf,
+    /// How many documents to pass over.
+    pub skip: u64,
+    /// Where to stop counting; nowhere if `None`.
+    pub limit: Option<u64>,
+}
+
+pub(crate) fn run(reading: Reading<'_>, name: &str, count: &Count) -> Result<u64> {
+    let filter = Arc::new(Filter::parse_in(&count.filter, &Arc::default())?);
     let Some(collection) = reading.catalog.get(name) else {
         return Ok(0);
     };
+    let last = count.limit.map(|limit| limit.saturating_add(count.skip));
     let plan = plan::choose(reading.view, collection, &filter, None)?;
     let mut matches = Matches::new(reading.view, collection, plan, filter);
-    let mut count = 0;
-    while limit.is_none_or(|limit| count < limit) {
+    let mut found = 0_u64;
+    while last.is_none_or(|last| found < last) {
         match matches.next() {
-            Some(found) => found.map(|_| count += 1)?,
+            Some(candidate) => candidate.map(|_| found += 1)?,
             None => break,
         }
     }
-    Ok(count)
+    Ok(found.saturating_sub(count.skip))
 }

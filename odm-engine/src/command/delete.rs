@@ -1,8 +1,9 @@
 use std::sync::Arc;
 
-use bson::{RawDocument, RawDocumentBuf};
+use bson::RawDocumentBuf;
 
 use super::matches::Matches;
+use super::variables;
 use crate::error::Result;
 use crate::filter::Filter;
 use crate::overlay::Overlay;
@@ -15,6 +16,8 @@ pub struct Delete {
     pub filter: RawDocumentBuf,
     /// Whether to delete all that match rather than the first.
     pub multi: bool,
+    /// The values of the variables that expressions read as `$$name`.
+    pub variables: RawDocumentBuf,
 }
 
 /// What a deletion did.
@@ -26,7 +29,9 @@ pub struct DeleteReport {
 
 pub(crate) fn run(overlay: &mut Overlay, name: &str, delete: &Delete) -> Result<DeleteReport> {
     let limit = if delete.multi { None } else { Some(1) };
-    let deleted = matching(overlay, name, &delete.filter, limit)?;
+    let environment = variables::environment(&delete.variables)?;
+    let filter = Filter::parse_in(&delete.filter, &environment)?;
+    let deleted = matching(overlay, name, filter, limit)?;
     Ok(DeleteReport { deleted })
 }
 
@@ -34,10 +39,10 @@ pub(crate) fn run(overlay: &mut Overlay, name: &str, delete: &Delete) -> Result<
 pub(crate) fn matching(
     overlay: &mut Overlay,
     name: &str,
-    filter: &RawDocument,
+    filter: Filter,
     limit: Option<u64>,
 ) -> Result<u64> {
-    let filter = Arc::new(Filter::parse(filter)?);
+    let filter = Arc::new(filter);
     let Some(collection) = overlay.collection(name) else {
         return Ok(0);
     };

@@ -26,7 +26,7 @@ pub(crate) fn run(
     if path.is_empty() {
         return Err(Error::bad_value("distinct needs the path of a field"));
     }
-    let filter = Arc::new(Filter::parse(filter)?);
+    let filter = Arc::new(Filter::parse_in(filter, &Arc::default())?);
     let Some(collection) = reading.catalog.get(name) else {
         return Ok(Vec::new());
     };

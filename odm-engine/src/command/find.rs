@@ -2,15 +2,14 @@ use std::sync::Arc;
 
 use bson::{RawDocument, RawDocumentBuf};
 
-use super::Reading;
 use super::matches::Matches;
-use super::sorted::Sorter;
+use super::{Reading, variables};
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::filter::Filter;
 use crate::plan;
 use crate::projection::Projection;
-use crate::sort::Sort;
+use crate::sort::{Sort, Sorter};
 
 /// A query.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,6 +24,8 @@ pub struct Find {
     pub skip: u64,
     /// How many documents to return at most; all if `None`.
     pub limit: Option<u64>,
+    /// The values of the variables that expressions read as `$$name`.
+    pub variables: RawDocumentBuf,
 }
 
 /// A query, parsed.
@@ -42,14 +43,15 @@ pub(crate) fn run(reading: Reading<'_>, name: &str, find: &Find) -> Result<Curso
 
 impl Query {
     pub(super) fn parse(find: &Find) -> Result<Query> {
+        let environment = variables::environment(&find.variables)?;
         let sort = find.sort.as_deref().map(Sort::parse).transpose()?;
         let projection = find
             .projection
             .as_deref()
-            .map(|projection| Projection::parse(projection, &Arc::default()))
+            .map(|projection| Projection::parse(projection, &environment))
             .transpose()?;
         Ok(Query {
-            filter: Arc::new(Filter::parse(&find.filter)?),
+            filter: Arc::new(Filter::parse_in(&find.filter, &environment)?),
             sort: sort.filter(|sort| !sort.is_empty()),
             projection,
             skip: find.skip,

@@ -48,6 +48,7 @@ impl FindEach {
             sort: self.sort.clone(),
             skip: 0,
             limit: self.limit,
+            variables: RawDocumentBuf::new(),
         }
     }
 }

@@ -50,9 +50,12 @@ impl Iterator for Matches {
                 Err(error) => return Some(Err(error)),
             };
             let candidate = Match { record, bytes };
-            match candidate.document() {
-                Ok(document) if self.filter.matches(document) => return Some(Ok(candidate)),
-                Ok(_) => {}
+            let matches = candidate
+                .document()
+                .and_then(|document| self.filter.matches(document));
+            match matches {
+                Ok(true) => return Some(Ok(candidate)),
+                Ok(false) => {}
                 Err(error) => return Some(Err(error)),
             }
         }

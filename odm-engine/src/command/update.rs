@@ -3,6 +3,7 @@ use std::sync::Arc;
 use bson::{RawBson, RawDocumentBuf};
 
 use super::matches::Matches;
+use super::variables;
 use crate::document;
 use crate::error::{Error, Result, code};
 use crate::filter::Filter;
@@ -16,12 +17,17 @@ pub struct Update {
     pub filter: RawDocumentBuf,
     /// Update operators, or the document to put in place.
     pub update: RawDocumentBuf,
+    /// Stages that make another document of each, instead of `update`: `$addFields`, `$project`, `$replaceRoot`,
+    /// `$replaceWith`, `$set` and `$unset`.
+    pub pipeline: Option<Vec<RawDocumentBuf>>,
     /// What the `$[name]` in the paths of the update refer to.
     pub array_filters: Vec<RawDocumentBuf>,
     /// Whether to update all that match rather than the first.
     pub multi: bool,
     /// Whether to insert a document if none matches.
     pub upsert: bool,
+    /// The values of the variables that expressions read as `$$name`.
+    pub variables: RawDocumentBuf,
 }
 
 /// What an update did.
@@ -39,8 +45,13 @@ pub struct UpdateReport {
 }
 
 pub(crate) fn run(overlay: &mut Overlay, name: &str, command: &Update) -> Result<UpdateReport> {
-    let filter = Arc::new(Filter::parse(&command.filter)?);
-    let update = update::Update::parse(&command.update, &command.array_filters)?;
+    let environment = variables::environment(&command.variables)?;
+    let filter = Arc::new(Filter::parse_in(&command.filter, &environment)?);
+    let array_filters = &command.array_filters;
+    let update = match &command.pipeline {
+        Some(stages) => update::Update::parse_pipeline(stages, array_filters, &environment)?,
+        None => update::Update::parse(&command.update, array_filters)?,
+    };
     if command.multi && update.is_replacement() {
         let message = "a replacement is for one document; use update operators for several";
         return Err(Error::server(code::FAILED_TO_PARSE, message));
@@ -75,12 +86,23 @@ pub(crate) fn run(overlay: &mut Overlay, name: &str, command: &Update) -> Result
         }
     }
     if report.matched == 0 && command.upsert {
-        let collection = overlay.collection_or_create(name)?;
-        let document = update.upsert(&filter)?;
-        document::check_size(&document, code::UPSERT_TOO_LARGE)?;
-        let document = document::prepare(document)?;
-        overlay.insert(&collection, &document)?;
+        let document = upsert(overlay, name, &update, &filter)?;
         report.upserted_id = Some(document::id(&document)?.into());
     }
     Ok(report)
+}
+
+/// Inserts the document that an update makes where `filter` has found none, and returns it.
+pub(super) fn upsert(
+    overlay: &mut Overlay,
+    name: &str,
+    update: &update::Update,
+    filter: &Filter,
+) -> Result<RawDocumentBuf> {
+    let collection = overlay.collection_or_create(name)?;
+    let document = update.upsert(filter)?;
+    document::check_size(&document, code::UPSERT_TOO_LARGE)?;
+    let document = document::prepare(document)?;
+    overlay.insert(&collection, &document)?;
+    Ok(document)
 }

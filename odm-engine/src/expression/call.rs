@@ -3,11 +3,12 @@
 mod arguments;
 mod function;
 
-use std::fmt;
 use std::ops::RangeInclusive;
+use std::{fmt, mem};
 
 use bson::{DateTime, RawBsonRef, RawDocument, RawDocumentBuf};
 
+use super::regroup::{Order, regroup};
 use super::{Environment, Expression, Names, Operator, Scope, Value};
 use crate::{Error, Result, value};
 pub(super) use arguments::Arguments;
@@ -45,6 +46,15 @@ impl Call<'_> {
         self.apply(self.exactly::<1>()?.into(), Function::One(function))
     }
 
+    /// An operator that is a function of its operand as it stands: an array is no list of operands.
+    ///
+    /// # Errors
+    /// What the function gives for a constant one.
+    pub(super) fn whole(&self, function: Unary) -> Result<Expression> {
+        let operand = self.parse(self.operand)?;
+        self.apply(vec![operand], Function::One(function))
+    }
+
     /// An operator that is a function of two operands.
     ///
     /// # Errors
@@ -67,6 +77,33 @@ impl Call<'_> {
     /// What the function gives for constant ones.
     pub(super) fn variadic(&self, function: Variadic) -> Result<Expression> {
         self.apply(self.operands()?, Function::Many(function))
+    }
+
+    /// As [`variadic`](Call::variadic), where operands that follow each other can be put together:
+    /// the constant ones are, and those of an inner operator of the same name join those around it.
+    ///
+    /// # Errors
+    /// What the function gives for constant ones.
+    pub(super) fn associative(&self, function: Variadic) -> Result<Expression> {
+        self.regrouped(Order::Kept, function)
+    }
+
+    /// As [`associative`](Call::associative), where the order does not matter either: all constant
+    /// operands are put together, behind the others.
+    ///
+    /// # Errors
+    /// What the function gives for constant ones.
+    pub(super) fn commutative(&self, function: Variadic) -> Result<Expression> {
+        self.regrouped(Order::Free, function)
+    }
+
+    fn regrouped(&self, order: Order, function: Variadic) -> Result<Expression> {
+        regroup(self.name, self.operands()?, order, |operands| Application {
+            name: self.name.into(),
+            operands,
+            function: Function::Many(function),
+            is_associative: true,
+        })
     }
 
     /// An operator that is a function of some number of operands.
@@ -144,6 +181,7 @@ impl Call<'_> {
             name: self.name.into(),
             operands,
             function,
+            is_associative: false,
         })
     }
 }
@@ -157,8 +195,11 @@ pub(super) trait Operands: Operator {
 /// An operator, or the constant that it gives if all its operands are: what fails for each document
 /// then fails at once, even if there are no documents.
 ///
+/// A constant that fails is an [`Expression::Failing`]; [`Expression::parse`] reports it once
+/// everything is parsed.
+///
 /// # Errors
-/// What the operator fails with.
+/// None yet.
 pub(super) fn fold(operator: impl Operands + 'static) -> Result<Expression> {
     if operator
         .operands()
@@ -167,8 +208,11 @@ pub(super) fn fold(operator: impl Operands + 'static) -> Result<Expression> {
         return Ok(Expression::operator(operator));
     }
     let (document, environment) = (RawDocumentBuf::new(), Environment::new(DateTime::MIN));
-    let value = operator.evaluate(&Scope::new(&document, &environment))?;
-    Ok(Expression::Constant(value.into_bson()))
+    let value = operator.evaluate(&Scope::new(&document, &environment));
+    Ok(match value {
+        Ok(value) => Expression::Constant(value.into_bson()),
+        Err(error) => Expression::Failing(error),
+    })
 }
 
 /// A function with its operands.
@@ -176,6 +220,7 @@ struct Application {
     name: Box<str>,
     operands: Vec<Expression>,
     function: Function,
+    is_associative: bool,
 }
 
 impl Operands for Application {
@@ -197,6 +242,10 @@ impl Operator for Application {
             // Parsing has counted the operands.
             _ => Ok(Value::Missing),
         }
+    }
+
+    fn release(&mut self, name: &str) -> Option<Vec<Expression>> {
+        (self.is_associative && *self.name == *name).then(|| mem::take(&mut self.operands))
     }
 }
 

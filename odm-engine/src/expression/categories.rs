@@ -3,7 +3,10 @@
 //! A new operator is a file in the folder of its category, and a line in the category's registry.
 
 use super::call::Call;
-use super::{Expression, arithmetic, array, conditional, date, object, set, string, variable};
+use super::{
+    Expression, arithmetic, array, boolean, comparison, conditional, date, miscellaneous, object,
+    set, size, string, timestamp, trigonometry, types, variable,
+};
 use crate::Result;
 
 /// How an operator reads its operand.
@@ -16,11 +19,18 @@ pub(super) type Registry = &'static [(&'static str, Parser)];
 pub(super) const CATEGORIES: &[Registry] = &[
     arithmetic::OPERATORS,
     array::OPERATORS,
+    boolean::OPERATORS,
+    comparison::OPERATORS,
     conditional::OPERATORS,
     date::OPERATORS,
+    miscellaneous::OPERATORS,
     object::OPERATORS,
     set::OPERATORS,
+    size::OPERATORS,
     string::OPERATORS,
+    timestamp::OPERATORS,
+    trigonometry::OPERATORS,
+    types::OPERATORS,
     variable::OPERATORS,
 ];
 

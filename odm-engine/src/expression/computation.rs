@@ -38,4 +38,49 @@ impl Computation {
         self.expression
             .evaluate(&Scope::new(document, &self.environment))
     }
+
+    /// Reads an expression whose paths lead from `$$CURRENT`, which [`of_current`](Computation::of_current) sets.
+    ///
+    /// # Errors
+    /// As [`Expression::parse`].
+    pub(crate) fn parse_current(
+        value: RawBsonRef<'_>,
+        environment: &Arc<Environment>,
+    ) -> Result<Computation> {
+        let names = Names::of(environment.names().chain(["CURRENT"]));
+        Ok(Computation {
+            expression: Expression::parse(value, &names)?,
+            environment: Arc::clone(environment),
+        })
+    }
+
+    /// The value for a document within another one.
+    ///
+    /// # Errors
+    /// As [`of`](Computation::of).
+    pub(crate) fn of_current<'v>(
+        &'v self,
+        root: &'v RawDocument,
+        current: &'v RawDocument,
+    ) -> Result<Value<'v>> {
+        let scope = Scope::new(root, &self.environment);
+        let current = Value::Borrowed(RawBsonRef::Document(current));
+        self.expression.evaluate(&scope.bind("CURRENT", current))
+    }
+
+    /// The value, if it is the same for each document.
+    pub(crate) fn constant(&self) -> Option<Value<'_>> {
+        match &self.expression {
+            Expression::Path(path) => path.of_environment(&self.environment),
+            expression => expression.constant(),
+        }
+    }
+
+    /// The path in the document that the value is at, if it is no more than that.
+    pub(crate) fn path(&self) -> Option<String> {
+        match &self.expression {
+            Expression::Path(path) => path.of_document(),
+            _ => None,
+        }
+    }
 }

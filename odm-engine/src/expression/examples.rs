@@ -16,13 +16,17 @@ fn the_examples_hold() {
         for example in examples(&file) {
             let (expression, expected) = example.split_once('→').unwrap();
             let place = format!("{}: {}", file.display(), example);
+            shown.push_str(expression);
             let value = evaluate(&parse(expression, &place));
+            if expected.trim() == "error" {
+                assert!(value.is_err(), "{place}");
+                continue;
+            }
             let value = value.unwrap_or_else(|error| panic!("{place}: {error}"));
             match expected.trim() {
                 "missing" => assert_eq!(value, None, "{place}"),
                 expected => assert_eq!(value, Some(parse(expected, &place)), "{place}"),
             }
-            shown.push_str(expression);
         }
     }
     for (name, _) in CATEGORIES.iter().copied().flatten() {

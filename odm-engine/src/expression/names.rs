@@ -1,6 +1,7 @@
 //! The variables that an expression may use, while it is parsed.
 
 use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
 
 use bson::RawBsonRef;
 
@@ -11,6 +12,17 @@ use crate::{Error, Result};
 pub(crate) struct Names<'n> {
     own: Vec<Cow<'n, str>>,
     outer: Option<&'n Names<'n>>,
+    /// Only that of the outermost names is used.
+    constants: Constants,
+}
+
+/// What constant parts of an expression fail with.
+///
+/// MongoDB computes them after all has been parsed, so what cannot be parsed is reported first.
+#[derive(Debug, Clone, Default)]
+struct Constants {
+    depth: Cell<usize>,
+    failure: RefCell<Option<Error>>,
 }
 
 /// The variables that always are there. `CURRENT` can be given another value.
@@ -25,6 +37,7 @@ impl<'n> Names<'n> {
         Names {
             own: names.into_iter().map(Cow::Borrowed).collect(),
             outer: Some(self),
+            constants: Constants::default(),
         }
     }
 
@@ -36,7 +49,58 @@ impl<'n> Names<'n> {
                 .map(|name| Cow::Owned(name.to_owned()))
                 .collect(),
             outer: None,
+            constants: Constants::default(),
         }
+    }
+
+    /// Parses several things, such as the stages of a pipeline: that a constant part of one of them
+    /// fails is reported once all of them have been parsed.
+    ///
+    /// # Errors
+    /// What `parse` fails with; what the first constant part fails with.
+    pub(crate) fn parse_all<T>(&self, parse: impl FnOnce() -> Result<T>) -> Result<T> {
+        let constants = self.constants();
+        let depth = constants.depth.get();
+        constants.depth.set(depth + 1);
+        let parsed = parse();
+        constants.depth.set(depth);
+        if depth > 0 {
+            return parsed;
+        }
+        let failure = constants.failure.take();
+        match failure {
+            Some(failure) => parsed.and(Err(failure)),
+            None => parsed,
+        }
+    }
+
+    /// Parses what may turn out not to be needed: what constant parts fail with is handed back.
+    pub(super) fn parse_apart<T>(
+        &self,
+        parse: impl FnOnce() -> Result<T>,
+    ) -> Result<(T, Option<Error>)> {
+        let constants = self.constants();
+        let before = constants.failure.take();
+        let parsed = self.parse_all(|| {
+            let parsed = parse()?;
+            Ok((parsed, constants.failure.take()))
+        });
+        constants.failure.replace(before);
+        parsed
+    }
+
+    /// A constant part has failed. The first one counts.
+    pub(super) fn note(&self, failure: &Error) {
+        let mut first = self.constants().failure.borrow_mut();
+        first.get_or_insert_with(|| failure.clone());
+    }
+
+    fn constants(&self) -> &Constants {
+        let mut names = self;
+        while let Some(outer) = names.outer {
+            names = outer;
+        }
+        &names.constants
     }
 
     /// Whether an operator around has given the variable a value.

@@ -15,7 +15,7 @@ pub(super) fn expression(value: RawBsonRef<'_>, names: &Names<'_>) -> Result<Exp
         RawBsonRef::Document(document) => object(document, names),
         RawBsonRef::Array(array) => {
             let elements: Vec<_> = value::items(array)
-                .map(|element| expression(element, names))
+                .map(|element| Expression::parse(element, names))
                 .collect::<Result<_>>()?;
             Ok(fold(Expression::Array(elements)))
         }
@@ -23,38 +23,49 @@ pub(super) fn expression(value: RawBsonRef<'_>, names: &Names<'_>) -> Result<Exp
     }
 }
 
-/// An operator or a document of expressions.
+/// An operator, if the first field is called like one, or a document of expressions.
 fn object(document: &RawDocument, names: &Names<'_>) -> Result<Expression> {
+    let mut all = value::fields(document);
+    if let Some((name, operand)) = all.next()
+        && name.starts_with('$')
+    {
+        if all.next().is_some() {
+            let message = format!(
+                "an operator stands alone in its document; '{name}' has other fields beside it"
+            );
+            return Err(Error::server(15983, message));
+        }
+        return operator(name, operand, names);
+    }
     let mut fields = Vec::new();
     for (name, value) in value::fields(document) {
-        if name.starts_with('$') {
-            if value::fields(document).nth(1).is_some() {
-                let message = format!(
-                    "an operator stands alone in its document; '{name}' has other fields beside it"
-                );
-                return Err(Error::server(15983, message));
-            }
-            return operator(name, value, names);
-        }
-        if name.contains('.') {
-            let message =
-                format!("'{name}' cannot be computed: the name of a field has no dot in it");
-            return Err(Error::server(16412, message));
-        }
-        if name.is_empty() {
-            return Err(Error::server(
-                40352,
-                "the name of a computed field is empty",
-            ));
-        }
+        check_field_name(name)?;
         let own = CString::try_from(name)?;
         if fields.iter().any(|(other, _)| *other == own) {
             let message = format!("the field '{name}' is computed twice");
             return Err(Error::server(16406, message));
         }
-        fields.push((own, expression(value, names)?));
+        fields.push((own, Expression::parse(value, names)?));
     }
     Ok(fold(Expression::Object(fields)))
+}
+
+/// Refuses what a computed field cannot be called.
+///
+/// # Errors
+/// The name is empty, starts with `$` or has a dot in it.
+fn check_field_name(name: &str) -> Result<()> {
+    let (code, why) = if name.is_empty() {
+        (15998, "is empty")
+    } else if name.starts_with('$') {
+        (16410, "starts with '$'")
+    } else if name.contains('.') {
+        (16412, "has a dot in it")
+    } else {
+        return Ok(());
+    };
+    let message = format!("'{name}' cannot be the name of a computed field: it {why}");
+    Err(Error::server(code, message))
 }
 
 fn operator(name: &str, operand: RawBsonRef<'_>, names: &Names<'_>) -> Result<Expression> {

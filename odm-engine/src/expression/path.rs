@@ -6,7 +6,7 @@
 use bson::{RawArrayBuf, RawBson, RawBsonRef};
 
 use super::names::{self, Names};
-use super::{Scope, Value};
+use super::{Environment, Scope, Value};
 use crate::{Error, Result, sort, value};
 
 /// A parsed path.
@@ -36,6 +36,9 @@ impl FieldPath {
             });
         }
         let path = text.strip_prefix('$').unwrap_or(text);
+        if path.is_empty() {
+            return Err(Error::server(16872, "'$' alone is no path"));
+        }
         let parts = parts(path)?;
         let variable = names.is_bound("CURRENT").then(|| "CURRENT".into());
         Ok(FieldPath { variable, parts })
@@ -56,6 +59,14 @@ impl FieldPath {
         }
     }
 
+    /// The value, if it is at a variable of the command.
+    pub(crate) fn of_environment<'v>(&self, environment: &'v Environment) -> Option<Value<'v>> {
+        match environment.get(self.variable.as_deref()?)? {
+            Some(start) => Some(lookup(start.as_raw_bson_ref(), &self.parts)),
+            None => Some(Value::Missing),
+        }
+    }
+
     /// The path if it starts from the document, for those who look at stored fields.
     pub(crate) fn of_document(&self) -> Option<String> {
         match self.variable.as_deref() {
@@ -66,6 +77,9 @@ impl FieldPath {
 }
 
 fn parts(path: &str) -> Result<Box<[Box<str>]>> {
+    if path.is_empty() {
+        return Err(Error::server(40353, "a path does not end with a dot"));
+    }
     if path.contains('\0') {
         return Err(Error::server(16411, "the path of a field has no null byte"));
     }

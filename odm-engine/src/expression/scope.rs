@@ -44,6 +44,14 @@ impl Environment {
         self.variables.push((name.to_owned(), value));
     }
 
+    /// The value of a variable, if there is one of this name.
+    pub(super) fn get(&self, name: &str) -> Option<&Option<RawBson>> {
+        let mut variables = self.variables.iter();
+        variables
+            .find(|(own, _)| own == name)
+            .map(|(_, value)| value)
+    }
+
     /// The names of the variables.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.variables.iter().map(|(name, _)| name.as_str())

@@ -126,7 +126,7 @@ mod tests {
     use bson::{RawBson, RawDocumentBuf, rawdoc};
 
     fn matches(filter: RawDocumentBuf, document: RawDocumentBuf) -> bool {
-        Filter::parse(&filter).unwrap().matches(&document)
+        Filter::parse(&filter).unwrap().matches(&document).unwrap()
     }
 
     #[test]

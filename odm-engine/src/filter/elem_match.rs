@@ -40,7 +40,7 @@ impl ElemMatch {
         Ok(if parse::is_on_value(conditions) {
             ElemMatch::Value(Box::new(parse::predicate("", conditions)?))
         } else {
-            ElemMatch::Document(Box::new(parse::document(conditions)?))
+            ElemMatch::Document(Box::new(parse::document(conditions, None)?))
         })
     }
 
@@ -53,16 +53,20 @@ impl ElemMatch {
         match (self, item) {
             (ElemMatch::Value(predicate), item) => predicate.matches(Some(item)),
             (ElemMatch::Document(expression), RawBsonRef::Document(item)) => {
-                expression.matches(item, &mut None)
+                holds(expression, item)
             }
             // An array counts as a document whose fields are its positions.
             (ElemMatch::Document(expression), RawBsonRef::Array(item)) => {
-                RawDocument::from_bytes(item.as_bytes())
-                    .is_ok_and(|item| expression.matches(item, &mut None))
+                RawDocument::from_bytes(item.as_bytes()).is_ok_and(|item| holds(expression, item))
             }
             (ElemMatch::Document(_), _) => false,
         }
     }
+}
+
+/// Whether an element matches. Only `$expr` could fail, and it has no place in here.
+fn holds(expression: &Expression, item: &RawDocument) -> bool {
+    expression.matches(item, &mut None).unwrap_or(false)
 }
 
 #[cfg(test)]
@@ -71,7 +75,7 @@ mod tests {
     use bson::{RawDocumentBuf, rawdoc};
 
     fn position(filter: RawDocumentBuf, document: RawDocumentBuf) -> Option<usize> {
-        Filter::parse(&filter).unwrap().position(&document)
+        Filter::parse(&filter).unwrap().position(&document).unwrap()
     }
 
     #[test]

@@ -4,7 +4,9 @@ use std::fmt;
 
 use bson::{RawBsonRef, RawDocument};
 
+use super::expr::Expr;
 use super::{Comparison, ElemMatch, Membership};
+use crate::Result;
 use crate::path::{Leaf, Path};
 use crate::pattern::Regex;
 
@@ -21,6 +23,8 @@ pub(crate) enum Expression {
     Not(Box<Expression>),
     /// One of the values that the path reaches passes the test.
     Field(Path, Test),
+    /// An aggregation expression is true.
+    Expr(Expr),
 }
 
 /// Conditions on a single value.
@@ -61,16 +65,30 @@ pub(crate) trait Operator: fmt::Debug + Send + Sync {
 impl Expression {
     /// Whether a document matches. Sets the position of the array element that decided it, if
     /// there is one; callers ignore what is set if the answer is no.
-    pub(crate) fn matches(&self, document: &RawDocument, position: &mut Option<usize>) -> bool {
-        match self {
-            Expression::And(all) => all.iter().all(|inner| inner.matches(document, position)),
+    ///
+    /// # Errors
+    /// What an `$expr` fails with; there are no others.
+    pub(crate) fn matches(
+        &self,
+        document: &RawDocument,
+        position: &mut Option<usize>,
+    ) -> Result<bool> {
+        Ok(match self {
+            Expression::And(all) => {
+                for inner in all {
+                    if !inner.matches(document, position)? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
             Expression::Or(any) => match any.as_slice() {
                 // Which branch decides is unspecified, so only a sole one sets the position.
-                [only] => only.matches(document, position),
-                any => any.iter().any(|inner| inner.matches(document, &mut None)),
+                [only] => only.matches(document, position)?,
+                any => any_matches(any, document)?,
             },
-            Expression::Nor(none) => !none.iter().any(|inner| inner.matches(document, &mut None)),
-            Expression::Not(inner) => !inner.matches(document, &mut None),
+            Expression::Nor(none) => !any_matches(none, document)?,
+            Expression::Not(inner) => !inner.matches(document, &mut None)?,
             Expression::Field(path, test) => {
                 path.walk(document, test.leaf(), &mut |value, outer| {
                     let mut inner = None;
@@ -81,8 +99,18 @@ impl Expression {
                     matches
                 })
             }
+            Expression::Expr(expr) => expr.matches(document)?,
+        })
+    }
+}
+
+fn any_matches(any: &[Expression], document: &RawDocument) -> Result<bool> {
+    for inner in any {
+        if inner.matches(document, &mut None)? {
+            return Ok(true);
         }
     }
+    Ok(false)
 }
 
 impl Predicate {

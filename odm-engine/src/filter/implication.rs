@@ -16,6 +16,7 @@ pub(super) fn implies(a: &Expression, b: &Expression) -> bool {
         (Expression::Or(any), b) if !any.is_empty() => any.iter().all(|a| implies(a, b)),
         (Expression::And(all), b) => all.iter().any(|a| implies(a, b)),
         (a, Expression::Or(any)) => any.iter().any(|b| implies(a, b)),
+        (Expression::Expr(a), b) => implies(a.implied(), b),
         (Expression::Field(a_path, a), Expression::Field(b_path, b)) => {
             a_path == b_path && test_implies(a, b)
         }
@@ -29,6 +30,7 @@ pub(super) fn requires(expression: &Expression, path: &Path) -> bool {
         Expression::And(all) => all.iter().any(|inner| requires(inner, path)),
         Expression::Or(any) => !any.is_empty() && any.iter().all(|inner| requires(inner, path)),
         Expression::Field(own, test) => own == path && !test.matches(None, &mut None),
+        Expression::Expr(expr) => requires(expr.implied(), path),
         Expression::Nor(_) | Expression::Not(_) => false,
     }
 }

@@ -6,26 +6,27 @@
 
 use bson::RawBsonRef;
 
-use super::{CompareOperator, Expression, Membership, Test, parse};
+use super::parse::{self, Condition};
+use super::{CompareOperator, Expression, Membership, Test};
 use crate::path::Path;
 use crate::{Error, Result, value};
 
-pub(super) fn parse_and(name: &str, value: RawBsonRef<'_>) -> Result<Expression> {
-    branches(name, value).map(Expression::And)
+pub(super) fn parse_and(condition: &Condition<'_>) -> Result<Expression> {
+    branches(condition).map(Expression::And)
 }
 
-pub(super) fn parse_or(name: &str, value: RawBsonRef<'_>) -> Result<Expression> {
-    Ok(match one_of(branches(name, value)?) {
+pub(super) fn parse_or(condition: &Condition<'_>) -> Result<Expression> {
+    Ok(match one_of(branches(condition)?) {
         Ok((path, membership)) => Expression::Field(path, Test::In(membership)),
         Err(branches) => Expression::Or(branches),
     })
 }
 
-pub(super) fn parse_nor(name: &str, value: RawBsonRef<'_>) -> Result<Expression> {
-    branches(name, value).map(Expression::Nor)
+pub(super) fn parse_nor(condition: &Condition<'_>) -> Result<Expression> {
+    branches(condition).map(Expression::Nor)
 }
 
-pub(super) fn parse_comment(_: &str, _: RawBsonRef<'_>) -> Result<Expression> {
+pub(super) fn parse_comment(_: &Condition<'_>) -> Result<Expression> {
     Ok(Expression::And(Vec::new()))
 }
 
@@ -51,8 +52,10 @@ fn one_of(branches: Vec<Expression>) -> Result<(Path, Membership), Vec<Expressio
     }
 }
 
-fn branches(name: &str, value: RawBsonRef<'_>) -> Result<Vec<Expression>> {
-    let array = value
+fn branches(condition: &Condition<'_>) -> Result<Vec<Expression>> {
+    let name = condition.operator;
+    let array = condition
+        .value
         .as_array()
         .ok_or_else(|| Error::bad_value(format!("{name} must be an array of filters")))?;
     if array.is_empty() {
@@ -60,7 +63,7 @@ fn branches(name: &str, value: RawBsonRef<'_>) -> Result<Vec<Expression>> {
     }
     value::items(array)
         .map(|branch| match branch {
-            RawBsonRef::Document(branch) => parse::document(branch),
+            RawBsonRef::Document(branch) => parse::document(branch, condition.environment),
             _ => Err(Error::bad_value(format!(
                 "the entries of {name} must be filters"
             ))),
@@ -86,6 +89,7 @@ mod tests {
             Filter::parse(&filter)
                 .unwrap()
                 .matches(&rawdoc! { "a": value })
+                .unwrap()
         };
         assert!(matches("$and", 3) && !matches("$and", 7));
         assert!(matches("$or", 7));

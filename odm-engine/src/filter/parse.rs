@@ -1,12 +1,15 @@
 //! From a filter document to an [`Expression`].
 
+use std::sync::Arc;
+
 use bson::{RawBsonRef, RawDocument};
 
 use super::compare::{self, Comparison};
 use super::{Expression, Predicate, Test};
 use super::{
-    all, bits, elem_match, exists, logical, membership, modulo, not, regex, size, type_of,
+    all, bits, elem_match, exists, expr, logical, membership, modulo, not, regex, size, type_of,
 };
+use crate::expression::Environment;
 use crate::path::Path;
 use crate::pattern::Regex;
 use crate::{Error, Result, value};
@@ -15,7 +18,7 @@ use crate::{Error, Result, value};
 type FieldParser = fn(&Operand<'_>) -> Result<Predicate>;
 
 /// How an operator beside the fields is read.
-type DocumentParser = fn(name: &str, value: RawBsonRef<'_>) -> Result<Expression>;
+type DocumentParser = fn(&Condition<'_>) -> Result<Expression>;
 
 /// The operators on a field, by name.
 const FIELD_OPERATORS: &[(&str, FieldParser)] = &[
@@ -46,6 +49,7 @@ const FIELD_OPERATORS: &[(&str, FieldParser)] = &[
 const DOCUMENT_OPERATORS: &[(&str, DocumentParser)] = &[
     ("$and", logical::parse_and),
     ("$comment", logical::parse_comment),
+    ("$expr", expr::parse),
     ("$nor", logical::parse_nor),
     ("$or", logical::parse_or),
 ];
@@ -54,7 +58,6 @@ const DOCUMENT_OPERATORS: &[(&str, DocumentParser)] = &[
 const NOT_SUPPORTED: &[&str] = &[
     "$alwaysFalse",
     "$alwaysTrue",
-    "$expr",
     "$geoIntersects",
     "$geoNear",
     "$geoWithin",
@@ -79,17 +82,35 @@ pub(super) struct Operand<'a> {
     pub(super) siblings: &'a RawDocument,
 }
 
+/// What an operator beside the fields is given.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Condition<'a> {
+    /// The name of the operator, as `$or`.
+    pub(super) operator: &'a str,
+    pub(super) value: RawBsonRef<'a>,
+    /// What `$expr` can see; none where that has no place.
+    pub(super) environment: Option<&'a Arc<Environment>>,
+}
+
 /// Reads conditions on a document.
-pub(super) fn document(filter: &RawDocument) -> Result<Expression> {
+pub(super) fn document(
+    filter: &RawDocument,
+    environment: Option<&Arc<Environment>>,
+) -> Result<Expression> {
     let mut all = Vec::new();
     for (name, value) in value::fields(filter) {
         if name.starts_with('$') && !is_reference_field(name) {
-            all.push(operator(DOCUMENT_OPERATORS, name, || {
+            let parse = operator(DOCUMENT_OPERATORS, name, || {
                 format!(
                     "unknown top level operator: {name}; fields whose names start with '$' cannot \
                      be queried, and conditions on a field go inside of it"
                 )
-            })?(name, value)?);
+            })?;
+            all.push(parse(&Condition {
+                operator: name,
+                value,
+                environment,
+            })?);
             continue;
         }
         match condition(name, value)?.at(&Path::new(name)) {
@@ -137,10 +158,7 @@ pub(super) fn is_on_value(conditions: &RawDocument) -> bool {
 
 fn is_document_operator(name: &str) -> bool {
     DOCUMENT_OPERATORS.iter().any(|(known, _)| *known == name)
-        || matches!(
-            name,
-            "$expr" | "$jsonSchema" | "$sampleRate" | "$text" | "$where"
-        )
+        || matches!(name, "$jsonSchema" | "$sampleRate" | "$text" | "$where")
 }
 
 /// Reads what a field is set against: a value, a pattern or conditions.

@@ -67,7 +67,7 @@ fn tuples<'d>(state: &IndexState, document: &'d RawDocument) -> Result<Vec<Tuple
     if state
         .partial
         .as_ref()
-        .is_some_and(|filter| !filter.matches(document))
+        .is_some_and(|filter| !filter.accepts(document))
     {
         return Ok(Vec::new());
     }

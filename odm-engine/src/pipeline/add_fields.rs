@@ -22,7 +22,7 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
         let message = format!("{} takes a document of fields", call.name);
         return Err(Error::server(40272, message));
     };
-    let additions = Additions::parse(fields, call.environment)?;
+    let additions = Additions::parse(fields, &call.context.environment)?;
     Ok(vec![Stage::transform(additions)])
 }
 

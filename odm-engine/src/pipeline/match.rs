@@ -18,5 +18,6 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
     let RawBsonRef::Document(filter) = call.operand else {
         return Err(Error::server(15959, "$match takes a filter"));
     };
-    Ok(vec![Stage::Match(Filter::parse(filter)?)])
+    let filter = Filter::parse_in(filter, &call.context.environment)?;
+    Ok(vec![Stage::Match(filter)])
 }

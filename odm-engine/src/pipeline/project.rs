@@ -21,7 +21,7 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
     let RawBsonRef::Document(projection) = call.operand else {
         return Err(Error::server(15969, "$project takes a document of fields"));
     };
-    let projection = Projection::parse_stage(projection, call.environment)?;
+    let projection = Projection::parse_stage(projection, &call.context.environment)?;
     Ok(vec![Stage::transform(projection)])
 }
 

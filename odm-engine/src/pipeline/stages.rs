@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use bson::RawBsonRef;
 
-use super::{Stage, add_fields, r#match, project};
+use super::{
+    Stage, add_fields, bucket, count, documents, facet, group, limit, lookup, r#match, project,
+    redact, replace_root, sample, skip, sort, sort_by_count, union_with, unset, unwind,
+};
 use crate::expression::Environment;
 use crate::{Error, Result};
 
@@ -14,8 +17,20 @@ pub(super) struct Call<'a> {
     /// The stage, as `$match`.
     pub(super) name: &'a str,
     pub(super) operand: RawBsonRef<'a>,
-    pub(super) environment: &'a Arc<Environment>,
+    pub(super) context: &'a Context,
 }
+
+/// Where a pipeline stands.
+#[derive(Debug, Clone)]
+pub(super) struct Context {
+    pub(super) environment: Arc<Environment>,
+    pub(super) is_in_facet: bool,
+    /// How many pipelines are around this one.
+    pub(super) depth: usize,
+}
+
+/// How many pipelines can be around another one.
+const MAX_DEPTH: usize = 20;
 
 /// How a stage reads its operand. Some are several simpler ones.
 pub(super) type Parser = fn(&Call<'_>) -> Result<Vec<Stage>>;
@@ -23,9 +38,26 @@ pub(super) type Parser = fn(&Call<'_>) -> Result<Vec<Stage>>;
 /// The stages, sorted by name.
 pub(super) const STAGES: &[(&str, Parser)] = &[
     ("$addFields", add_fields::parse),
+    ("$bucket", bucket::parse),
+    ("$count", count::parse),
+    ("$documents", documents::parse),
+    ("$facet", facet::parse),
+    ("$group", group::parse),
+    ("$limit", limit::parse),
+    ("$lookup", lookup::parse),
     ("$match", r#match::parse),
     ("$project", project::parse),
+    ("$redact", redact::parse),
+    ("$replaceRoot", replace_root::parse),
+    ("$replaceWith", replace_root::parse_with),
+    ("$sample", sample::parse),
     ("$set", add_fields::parse),
+    ("$skip", skip::parse),
+    ("$sort", sort::parse),
+    ("$sortByCount", sort_by_count::parse),
+    ("$unionWith", union_with::parse),
+    ("$unset", unset::parse),
+    ("$unwind", unwind::parse),
 ];
 
 /// What MongoDB has and the engine has not, sorted.
@@ -47,6 +79,33 @@ const NOT_SUPPORTED: &[&str] = &[
     "$searchMeta",
     "$setWindowFields",
 ];
+
+impl Context {
+    /// The pipeline of a command.
+    pub(super) fn new(environment: &Arc<Environment>) -> Context {
+        Context {
+            environment: Arc::clone(environment),
+            is_in_facet: false,
+            depth: 0,
+        }
+    }
+
+    /// A pipeline on another collection within this one.
+    ///
+    /// # Errors
+    /// Too many around it.
+    pub(super) fn nested(&self) -> Result<Context> {
+        if self.depth >= MAX_DEPTH {
+            let message = format!("pipelines can nest {MAX_DEPTH} levels deep");
+            return Err(Error::server(232, message));
+        }
+        Ok(Context {
+            is_in_facet: false,
+            depth: self.depth + 1,
+            ..self.clone()
+        })
+    }
+}
 
 /// The parser of a stage.
 ///

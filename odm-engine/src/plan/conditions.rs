@@ -77,6 +77,7 @@ impl<'f> Demands<'f> {
                 }
             }
             Expression::Field(path, test) => self.push(path.as_str().to_owned(), test, None),
+            Expression::Expr(expr) => self.add(expr.implied()),
             Expression::Nor(_) | Expression::Not(_) => Ok(()),
         }
     }
@@ -100,7 +101,9 @@ impl<'f> Demands<'f> {
                 };
                 self.push(format!("{array}.{}", path.as_str()), test, Some(element))
             }
-            Expression::Or(_) | Expression::Nor(_) | Expression::Not(_) => Ok(()),
+            Expression::Or(_) | Expression::Nor(_) | Expression::Not(_) | Expression::Expr(_) => {
+                Ok(())
+            }
         }
     }
 

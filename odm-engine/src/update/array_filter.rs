@@ -58,7 +58,7 @@ impl ArrayFilters {
         self.0.get(name).is_some_and(|filter| {
             let mut wrapped = RawDocumentBuf::new();
             wrapped.append(&filter.name, element);
-            filter.filter.matches(&wrapped)
+            filter.filter.accepts(&wrapped)
         })
     }
 }
@@ -82,6 +82,8 @@ fn only_name(expression: &Expression) -> Result<Option<String>> {
             Ok(name)
         }
         Expression::Not(inner) => only_name(inner),
+        // It has no place in here.
+        Expression::Expr(_) => Ok(None),
         Expression::Field(path, _) => Ok(path.parts().first().map(|part| part.name().to_owned())),
     }
 }

@@ -11,7 +11,7 @@ use super::set::Set;
 use super::target::{Name, Target, dotted};
 use crate::filter::Filter;
 use crate::path::Path;
-use crate::{Error, Result};
+use crate::{Error, Result, value};
 
 /// What an update does, in the order of its paths.
 #[derive(Debug, Default)]
@@ -48,6 +48,11 @@ pub(super) trait Operator: fmt::Debug + Send + Sync {
 
     /// The value to start with where there is none. `None` leaves it missing.
     fn missing(&self) -> Result<Option<RawBson>>;
+
+    /// Whether it can do no more than take elements out of an array.
+    fn only_removes(&self) -> bool {
+        false
+    }
 }
 
 impl Operations {
@@ -123,7 +128,10 @@ impl Operations {
         inserting: bool,
     ) -> Result<bool> {
         let mut position = None;
-        let mut matched = || *position.get_or_insert_with(|| filter.position(document));
+        let mut matched = || match position {
+            Some(known) => Ok(known),
+            None => Ok(*position.insert(filter.position(document)?)),
+        };
         let mut resolved: Vec<(Vec<Name>, &Action)> = Vec::with_capacity(self.all.len());
         for operation in self
             .all
@@ -136,18 +144,6 @@ impl Operations {
             resolved.extend(paths.into_iter().map(|path| (path, &operation.action)));
         }
         resolved.sort_by(|(a, _), (b, _)| a.cmp(b));
-        // As on MongoDB, an upsert may insert what an update may not name.
-        let dollar = |path: &[Name]| {
-            path.first()
-                .is_some_and(|first| first.as_str().starts_with('$'))
-        };
-        if let Some((path, _)) = resolved.iter().find(|(path, _)| !inserting && dollar(path)) {
-            let message = format!(
-                "field names cannot start with '$', as in '{}'",
-                dotted(path)
-            );
-            return Err(Error::server(52, message));
-        }
         for pair in resolved.windows(2) {
             if let [(one, _), (other, _)] = pair
                 && other.starts_with(one)
@@ -158,7 +154,12 @@ impl Operations {
         }
         let mut modified = false;
         for (path, action) in &resolved {
-            modified |= action.run(path, document, root)?;
+            let changed = action.run(path, document, root)?;
+            // As on MongoDB, an upsert may insert what an update may not.
+            if changed && !inserting {
+                action.refuse_dollar(path, document)?;
+            }
+            modified |= changed;
         }
         Ok(modified)
     }
@@ -174,6 +175,28 @@ impl Operations {
 }
 
 impl Action {
+    /// Refuses that this has made a field at the top whose name starts with `$`, or given one a new value.
+    fn refuse_dollar(&self, path: &[Name], before: &RawDocument) -> Result<()> {
+        let Some((first, rest)) = path.split_first() else {
+            return Ok(());
+        };
+        if !first.as_str().starts_with('$') {
+            return Ok(());
+        }
+        let is_new = value::get(before, first.as_str()).is_none();
+        let gives_value = match self {
+            Action::Change(operator) => !operator.only_removes(),
+            Action::MoveFrom(_) => true,
+            Action::Remove | Action::MoveAway(_) => false,
+        };
+        if gives_value && (is_new || rest.is_empty()) {
+            let path = dotted(path);
+            let message = format!("field names cannot start with '$', as in '{path}'");
+            return Err(Error::server(52, message));
+        }
+        Ok(())
+    }
+
     fn run(&self, path: &[Name], before: &RawDocument, root: &mut Node<'_>) -> Result<bool> {
         match self {
             Action::Change(operator) => root.edit(

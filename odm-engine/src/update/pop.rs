@@ -48,6 +48,10 @@ impl Operator for Pop {
     fn missing(&self) -> Result<Option<RawBson>> {
         Ok(None)
     }
+
+    fn only_removes(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

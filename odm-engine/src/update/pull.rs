@@ -46,8 +46,8 @@ impl Pull {
     fn takes(&self, item: RawBsonRef<'_>) -> bool {
         match self {
             Pull::Equal(value) => value::equal(value.as_raw_bson_ref(), item),
-            Pull::Document(filter) => item.as_document().is_some_and(|item| filter.matches(item)),
-            Pull::Value(filter) => filter.matches(&wrap(item)),
+            Pull::Document(filter) => item.as_document().is_some_and(|item| filter.accepts(item)),
+            Pull::Value(filter) => filter.accepts(&wrap(item)),
         }
     }
 }
@@ -59,6 +59,10 @@ impl Operator for Pull {
 
     fn missing(&self) -> Result<Option<RawBson>> {
         Ok(None)
+    }
+
+    fn only_removes(&self) -> bool {
+        true
     }
 }
 

@@ -41,6 +41,10 @@ impl Operator for PullAll {
     fn missing(&self) -> Result<Option<RawBson>> {
         Ok(None)
     }
+
+    fn only_removes(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

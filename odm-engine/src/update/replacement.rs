@@ -14,22 +14,38 @@ pub(super) struct Replacement(RawDocumentBuf);
 
 impl Replacement {
     /// Takes a document.
+    pub(super) fn new(document: &RawDocument) -> Replacement {
+        Replacement(document.to_owned())
+    }
+
+    /// The document with the `_id` of the one that it replaces, unless it has one.
     ///
     /// # Errors
     /// Fields that start with `$` (code 52).
-    pub(super) fn parse(document: &RawDocument) -> Result<Replacement> {
-        if let Some((name, _)) = value::fields(document).find(|(name, _)| name.starts_with('$')) {
+    pub(super) fn apply(&self, old: &RawDocument) -> Result<RawDocumentBuf> {
+        if let Some((name, _)) = value::fields(&self.0).find(|(name, _)| name.starts_with('$')) {
             let message =
                 format!("a replacement cannot have the field '{name}'; '$' starts operators");
             return Err(Error::server(52, message));
         }
-        Ok(Replacement(document.to_owned()))
+        Ok(self.with_id_of(old))
     }
 
-    /// The document with the `_id` of the one that it replaces, unless it has one.
-    pub(super) fn apply(&self, old: &RawDocument) -> Result<RawDocumentBuf> {
+    /// The document with the `_id` that the filter asks for, unless it has one.
+    ///
+    /// As on MongoDB, its fields may start with `$`.
+    pub(super) fn upsert(&self, filter: &Filter) -> Result<RawDocumentBuf> {
+        let seed = seed::id_only(filter)?;
+        let document = self.with_id_of(&seed);
+        if value::get(&seed, "_id").is_some() {
+            super::check_id_unchanged(&seed, &document)?;
+        }
+        Ok(document)
+    }
+
+    fn with_id_of(&self, old: &RawDocument) -> RawDocumentBuf {
         if value::get(&self.0, "_id").is_some() {
-            return Ok(with_id_first(&self.0));
+            return with_id_first(&self.0);
         }
         let mut document = RawDocumentBuf::new();
         if let Some(id) = value::get(old, "_id") {
@@ -40,17 +56,7 @@ impl Replacement {
                 document.append(element.key(), value);
             }
         }
-        Ok(document)
-    }
-
-    /// The document with the `_id` that the filter asks for, unless it has one.
-    pub(super) fn upsert(&self, filter: &Filter) -> Result<RawDocumentBuf> {
-        let seed = seed::id_only(filter)?;
-        let document = self.apply(&seed)?;
-        if value::get(&seed, "_id").is_some() {
-            super::check_id_unchanged(&seed, &document)?;
-        }
-        Ok(document)
+        document
     }
 }
 
@@ -61,7 +67,7 @@ mod tests {
 
     #[test]
     fn the_id_stays() {
-        let replacement = Replacement::parse(&rawdoc! { "a": 1 }).unwrap();
+        let replacement = Replacement::new(&rawdoc! { "a": 1 });
         let document = replacement.apply(&rawdoc! { "_id": 7, "b": 2 }).unwrap();
         assert_eq!(document, rawdoc! { "_id": 7, "a": 1 });
         let filter = Filter::parse(&rawdoc! { "_id": 8, "c": 1 }).unwrap();
@@ -73,7 +79,13 @@ mod tests {
 
     #[test]
     fn operators_have_no_place_in_it() {
-        let error = Replacement::parse(&rawdoc! { "a": 1, "$set": { "b": 1 } }).unwrap_err();
+        let replacement = Replacement::new(&rawdoc! { "a": 1, "$set": { "b": 1 } });
+        let error = replacement.apply(&rawdoc! { "_id": 1 }).unwrap_err();
         assert_eq!(error.code(), Some(52));
+        let filter = Filter::parse(&rawdoc! { "_id": 1 }).unwrap();
+        assert_eq!(
+            replacement.upsert(&filter).unwrap(),
+            rawdoc! { "_id": 1, "a": 1, "$set": { "b": 1 } }
+        );
     }
 }

@@ -97,7 +97,7 @@ impl Target {
     pub(super) fn resolve(
         &self,
         document: &RawDocument,
-        matched: &mut dyn FnMut() -> Option<usize>,
+        matched: &mut dyn FnMut() -> Result<Option<usize>>,
         filters: &ArrayFilters,
     ) -> Result<Vec<Vec<Name>>> {
         // Each path found so far, with the value it leads to.
@@ -115,7 +115,7 @@ impl Target {
                         push(name.clone(), value.and_then(|value| child(value, name)))
                     }
                     Step::Matched => {
-                        let index = matched().ok_or_else(|| {
+                        let index = matched()?.ok_or_else(|| {
                             Error::bad_value(
                                 "'$' needs a filter that matches through an array element",
                             )

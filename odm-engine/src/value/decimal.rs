@@ -1,6 +1,10 @@
 //! Decimal128: 34 decimal digits, converted and compared exactly.
 
 mod arithmetic;
+mod division;
+mod functions;
+mod parse;
+mod rounding;
 mod wide;
 
 use std::cmp::Ordering;
@@ -8,6 +12,8 @@ use std::cmp::Ordering;
 use bson::Decimal128;
 
 use super::number::{Exact, compare_doubles};
+pub(crate) use functions::Function;
+pub(crate) use rounding::Rounding;
 
 /// How many digits a coefficient has.
 const DIGITS: i32 = 34;
@@ -102,6 +108,23 @@ impl Decimal {
         }
     }
 
+    /// The number by all the digits that a decimal has room for.
+    pub(crate) fn from_double_exact(value: f64) -> Decimal {
+        if !value.is_finite() || value == 0.0 {
+            return Decimal::from_double(value);
+        }
+        // 767 digits write every double exactly.
+        let (digits, exponent) = expand(value, 767);
+        let significant = digits.trim_end_matches('0');
+        let exponent = exponent + (digits.len() - significant.len()) as i32;
+        let negative = value.is_sign_negative();
+        let exact = Decimal::from_digits(negative, significant.bytes(), exponent);
+        exact
+            .quantize(0, Rounding::HalfEven)
+            .filter(|_| exponent > 0)
+            .unwrap_or(exact)
+    }
+
     pub(crate) fn to_double(self) -> f64 {
         match self {
             Decimal::NaN => f64::NAN,
@@ -135,6 +158,53 @@ impl Decimal {
                 coefficient,
                 exponent,
             },
+        }
+    }
+
+    /// The number with the other sign.
+    pub(crate) fn negated(self) -> Decimal {
+        self.signed(!self.is_negative())
+    }
+
+    /// The number with a sign.
+    pub(crate) fn signed(self, negative: bool) -> Decimal {
+        match self {
+            Decimal::NaN => Decimal::NaN,
+            Decimal::Infinity { .. } => Decimal::Infinity { negative },
+            Decimal::Finite {
+                coefficient,
+                exponent,
+                ..
+            } => Decimal::Finite {
+                negative,
+                coefficient,
+                exponent,
+            },
+        }
+    }
+
+    /// Whether it has a minus sign, be it in front of a zero.
+    pub(crate) fn is_negative(self) -> bool {
+        match self {
+            Decimal::NaN => false,
+            Decimal::Infinity { negative } | Decimal::Finite { negative, .. } => negative,
+        }
+    }
+
+    pub(crate) fn is_zero(self) -> bool {
+        matches!(self, Decimal::Finite { coefficient: 0, .. })
+    }
+
+    pub(crate) fn is_infinite(self) -> bool {
+        matches!(self, Decimal::Infinity { .. })
+    }
+
+    /// A zero with an exponent as near to the given one as there is.
+    fn zero(negative: bool, exponent: i32) -> Decimal {
+        Decimal::Finite {
+            negative,
+            coefficient: 0,
+            exponent: exponent.clamp(-BIAS, MAX_EXPONENT),
         }
     }
 

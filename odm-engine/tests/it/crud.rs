@@ -1,7 +1,18 @@
-use bson::{RawBsonRef, rawdoc};
-use odm_engine::{Cursor, Database, Delete, Direction, Find, FindEach, Index, Transaction, Update};
+use bson::{RawBsonRef, RawDocumentBuf, rawdoc};
+use odm_engine::{
+    Count, Cursor, Database, Delete, Direction, Find, FindEach, Index, InsertReport, Transaction,
+    Update,
+};
 
 use crate::{all, find};
+
+fn count(database: &Database, filter: RawDocumentBuf) -> u64 {
+    let count = Count {
+        filter,
+        ..Count::default()
+    };
+    database.count("c", &count).unwrap()
+}
 
 #[test]
 fn an_update_that_fails_half_way_keeps_its_first_half() {
@@ -18,7 +29,7 @@ fn an_update_that_fails_half_way_keeps_its_first_half() {
     let report = database.update("c", &update).unwrap();
     assert_eq!((report.matched, report.modified), (1, 1));
     assert!(report.failure.unwrap().is_duplicate_key());
-    assert_eq!(database.count("c", &rawdoc! { "a": 9 }, None).unwrap(), 1);
+    assert_eq!(count(&database, rawdoc! { "a": 9 }), 1);
 
     let transaction = database.begin().unwrap();
     let restore = Update {
@@ -27,7 +38,7 @@ fn an_update_that_fails_half_way_keeps_its_first_half() {
     };
     assert!(transaction.update("c", &restore).unwrap().failure.is_some());
     assert!(transaction.commit().unwrap_err().is_transaction_over());
-    assert_eq!(database.count("c", &rawdoc! { "a": 7 }, None).unwrap(), 0);
+    assert_eq!(count(&database, rawdoc! { "a": 7 }), 0);
 }
 
 #[test]
@@ -53,8 +64,21 @@ fn documents_come_back_in_order_of_insertion() {
         .all()
         .unwrap();
     assert_eq!(all(&database, "c"), documents);
-    assert_eq!(database.count("c", &rawdoc! {}, None).unwrap(), 3);
-    assert_eq!(database.count("c", &rawdoc! {}, Some(2)).unwrap(), 2);
+    let count = |skip, limit| {
+        let filter = rawdoc! {};
+        let count = Count {
+            filter,
+            skip,
+            limit,
+        };
+        database.count("c", &count).unwrap()
+    };
+    assert_eq!((count(0, None), count(0, Some(2))), (3, 2));
+    assert_eq!(
+        (count(1, None), count(2, Some(2)), count(4, None)),
+        (2, 1, 0)
+    );
+    assert_eq!(count(1, Some(u64::MAX)), 2);
 }
 
 #[test]
@@ -63,7 +87,11 @@ fn insertion_stops_at_the_first_failure_and_keeps_what_came_before() {
     let documents = [1, 2, 1, 3].map(|id| rawdoc! { "_id": id, "a": "x" });
     let report = database.insert("c", documents.to_vec()).unwrap();
     assert_eq!(report.inserted, 2);
-    let failure = report.failure.unwrap();
+    let [failure] = &report.failures[..] else {
+        panic!("one failure ends it: {report:?}")
+    };
+    assert_eq!(failure.position, 2);
+    let failure = &failure.error;
     assert!(failure.is_duplicate_key());
     assert_eq!(failure.code(), Some(11000));
     let duplicate = failure.duplicate_key().unwrap();
@@ -71,6 +99,27 @@ fn insertion_stops_at_the_first_failure_and_keeps_what_came_before() {
     assert_eq!(duplicate.key_pattern(), &*rawdoc! { "_id": 1 });
     assert_eq!(duplicate.key_value(), &*rawdoc! { "_id": 1 });
     assert_eq!(all(&database, "c").len(), 2);
+}
+
+#[test]
+fn an_unordered_insertion_goes_on_after_a_failure() {
+    let database = Database::memory();
+    let documents = [1, 1, 2, 2, 3].map(|id| rawdoc! { "_id": id }).to_vec();
+    let report = database.insert_unordered("c", documents.clone()).unwrap();
+    let positions = |report: &InsertReport| {
+        let failures = report.failures.iter();
+        failures.map(|failure| failure.position).collect::<Vec<_>>()
+    };
+    assert_eq!((report.inserted, positions(&report)), (3, vec![1, 3]));
+    assert_eq!(count(&database, rawdoc! {}), 3);
+    assert!(report.all().unwrap_err().is_duplicate_key());
+
+    let transaction = database.begin().unwrap();
+    let documents = [4, 1, 5, 1].map(|id| rawdoc! { "_id": id }).to_vec();
+    let report = transaction.insert_unordered("c", documents).unwrap();
+    assert_eq!((report.inserted, positions(&report)), (1, vec![1]));
+    assert!(transaction.commit().unwrap_err().is_transaction_over());
+    assert_eq!(count(&database, rawdoc! {}), 3);
 }
 
 #[test]
@@ -137,7 +186,7 @@ fn find_each_groups_by_key() {
         ..FindEach::default()
     };
     let found = database.find_each("c", &each).unwrap();
-    let ids = |group: &Vec<bson::RawDocumentBuf>| -> Vec<i32> {
+    let ids = |group: &Vec<RawDocumentBuf>| -> Vec<i32> {
         group
             .iter()
             .map(|document| document.get_i32("_id").unwrap())

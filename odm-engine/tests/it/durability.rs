@@ -3,7 +3,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
 use bson::rawdoc;
-use odm_engine::{Database, Direction, Index};
+use odm_engine::{Count, Database, Direction, Index};
 
 use crate::all;
 
@@ -28,7 +28,7 @@ fn what_was_acknowledged_is_there_after_reopening() {
     let refused = database
         .insert("c", vec![rawdoc! { "_id": 3, "a": 1 }])
         .unwrap();
-    assert!(refused.failure.unwrap().is_duplicate_key());
+    assert!(refused.all().unwrap_err().is_duplicate_key());
     database
         .insert("c", vec![rawdoc! { "_id": 0 }])
         .unwrap()
@@ -215,5 +215,5 @@ fn many_threads_share_commits_and_lose_nothing() {
     });
     drop(database);
     let database = Database::open(&path).unwrap();
-    assert_eq!(database.count("c", &rawdoc! {}, None).unwrap(), 200);
+    assert_eq!(database.count("c", &Count::default()).unwrap(), 200);
 }

@@ -68,7 +68,7 @@ fn a_unique_index_counts_missing_as_null_and_arrays_by_element() {
     database
         .create_indexes("c", &[index("a").unique()])
         .unwrap();
-    let insert = |document| database.insert("c", vec![document]).unwrap().failure;
+    let insert = |document| database.insert("c", vec![document]).unwrap().all().err();
     assert!(insert(rawdoc! { "_id": 1 }).is_none());
     assert!(
         insert(rawdoc! { "_id": 2, "a": bson::RawBson::Null })
@@ -89,7 +89,7 @@ fn parallel_arrays_are_refused() {
     let database = Database::memory();
     let both = Index::new([("a", Direction::Ascending), ("b", Direction::Ascending)]);
     database.create_indexes("c", &[both]).unwrap();
-    let insert = |document| database.insert("c", vec![document]).unwrap().failure;
+    let insert = |document| database.insert("c", vec![document]).unwrap().all().err();
     assert!(insert(rawdoc! { "a": [1, 2], "b": 1 }).is_none());
     assert_eq!(
         insert(rawdoc! { "a": [1, 2], "b": [1] }).unwrap().code(),

@@ -1,8 +1,10 @@
 //! What the engine promises, seen from outside.
 
+mod collections;
 mod crud;
 mod durability;
 mod expiry;
+mod find_and_modify;
 mod indexes;
 mod model;
 mod planner;

@@ -49,7 +49,7 @@ impl Target<'_> {
             Target::Plain(database) => database.insert("c", vec![document]),
             Target::Inside(transaction) => transaction.insert("c", vec![document]),
         };
-        report.unwrap().failure.is_none()
+        report.unwrap().all().is_ok()
     }
 
     fn update(&self, filter: RawDocumentBuf, update: RawDocumentBuf) {

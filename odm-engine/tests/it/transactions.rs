@@ -1,5 +1,5 @@
 use bson::rawdoc;
-use odm_engine::{Database, Delete, Direction, Find, Index};
+use odm_engine::{Count, Database, Delete, Direction, Find, Index};
 
 use crate::all;
 
@@ -32,7 +32,7 @@ fn a_transaction_reads_its_own_writes_and_nobody_else_does() {
         .unwrap()
         .all()
         .unwrap();
-    let count = |name| transaction.count(name, &rawdoc! {}, None).unwrap();
+    let count = |name| transaction.count(name, &Count::default()).unwrap();
     assert_eq!((count("c"), count("new")), (2, 1));
     assert_eq!(all(&database, "c").len(), 2);
     assert!(all(&database, "new").is_empty());
@@ -182,6 +182,6 @@ fn a_duplicate_key_aborts_the_transaction() {
     let database = two();
     let transaction = database.begin().unwrap();
     let report = transaction.insert("c", vec![rawdoc! { "_id": 1 }]).unwrap();
-    assert!(report.failure.unwrap().is_duplicate_key());
+    assert!(report.all().unwrap_err().is_duplicate_key());
     assert!(transaction.commit().unwrap_err().is_transaction_over());
 }

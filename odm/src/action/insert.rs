@@ -84,6 +84,7 @@ async fn insert<T: Document>(executor: Arc<dyn Executor>, documents: &[T]) -> Re
     let write = Insert {
         collection: T::COLLECTION.into(),
         documents,
+        ordered: true,
     };
     Plan::new(&T::MODEL, write).run(executor).await
 }

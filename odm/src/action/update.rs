@@ -350,9 +350,9 @@ impl<T: Document> Update<T> {
         let write = operation::Update {
             collection: T::COLLECTION.into(),
             filter: to_raw::<T>(with_room)?,
-            update,
-            array_filters: Vec::new(),
+            change: operation::Change::operators(update),
             multi: target.is_multi(),
+            upsert: false,
         };
         let done = Plan::new(&T::MODEL, write)
             .run(Arc::clone(&executor))

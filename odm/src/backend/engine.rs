@@ -4,22 +4,24 @@
 //! work; only the read of one document by its id, which costs less than the way there, runs where it is asked for.
 //! Without a Tokio runtime everything does.
 
-mod commands;
 mod convert;
 mod cursor;
 mod error;
+mod insert;
 mod transaction;
 mod work;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{fmt, ops::Deref, path::PathBuf, sync::Arc};
 
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
-use odm_engine::{Database, InsertReport};
+use odm_engine::{Database, Session};
 
-use super::operation::{Count, Delete, Deleted, Find, FindEach, Index, Insert, Update, Updated};
+use super::operation::{
+    Aggregate, Collection, Count, Delete, Deleted, Distinct, Find, FindAndModify, FindEach, Index,
+    Insert, Update, Updated,
+};
 use super::{Backend, BoxFuture, Capabilities, Cursor, Executor, Transaction};
 use crate::{Error, ErrorKind, Result};
-use commands::Commands;
 use cursor::{EngineCursor, Fetched};
 use transaction::Open;
 
@@ -74,7 +76,26 @@ impl Engine {
     }
 }
 
-impl<T: Commands> Executor for Engine<T> {
+/// The database or a transaction: what the operations run on.
+pub trait Target: Deref<Target = Session> + fmt::Debug + Send + Sync + 'static {}
+
+impl<T: Deref<Target = Session> + fmt::Debug + Send + Sync + 'static> Target for T {}
+
+impl<T: Target> Engine<T> {
+    /// Runs an operation on a collection where it may block.
+    fn on<R: Send + 'static>(
+        &self,
+        collection: Collection,
+        run: impl FnOnce(&T, &str) -> odm_engine::Result<R> + Send + 'static,
+    ) -> BoxFuture<'_, Result<R>> {
+        let target = Arc::clone(&self.target);
+        Box::pin(work::blocking(move || {
+            run(&target, &collection).map_err(|failure| error::in_collection(failure, &collection))
+        }))
+    }
+}
+
+impl<T: Target> Executor for Engine<T> {
     fn find(&self, find: Find) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
         let target = Arc::clone(&self.target);
         Box::pin(async move {
@@ -95,55 +116,75 @@ impl<T: Commands> Executor for Engine<T> {
         })
     }
 
+    fn aggregate(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
+        let found = self.on(aggregate.collection.clone(), move |target, collection| {
+            let found = target.aggregate(collection, &convert::aggregate(aggregate))?;
+            Fetched::first(found)
+        });
+        Box::pin(async { Ok(EngineCursor::boxed(found.await?)) })
+    }
+
     fn find_each(&self, find: FindEach) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
-        let target = Arc::clone(&self.target);
-        Box::pin(async move {
-            let found = work::blocking(move || {
-                let collection = find.collection.clone();
-                let found = target.find_each(&collection, &convert::find_each(find));
-                found.map_err(|failure| error::in_collection(failure, &collection))
-            });
-            Ok(EngineCursor::boxed(Fetched::keyed(found.await?)))
-        })
+        let found = self.on(find.collection.clone(), move |target, collection| {
+            target.find_each(collection, &convert::find_each(find))
+        });
+        Box::pin(async { Ok(EngineCursor::boxed(Fetched::keyed(found.await?))) })
     }
 
     fn count(&self, count: Count) -> BoxFuture<'_, Result<u64>> {
-        let target = Arc::clone(&self.target);
-        Box::pin(work::blocking(move || {
-            let counted = target.count(&count.collection, &count.filter, count.limit);
-            counted.map_err(|failure| error::in_collection(failure, &count.collection))
-        }))
+        self.on(count.collection.clone(), move |target, collection| {
+            target.count(collection, &convert::count(count))
+        })
+    }
+
+    fn distinct(&self, distinct: Distinct) -> BoxFuture<'_, Result<Vec<RawBson>>> {
+        let Distinct {
+            collection,
+            path,
+            filter,
+        } = distinct;
+        self.on(collection, move |target, collection| {
+            target.distinct(collection, &path, &filter)
+        })
     }
 
     fn insert(&self, insert: Insert) -> BoxFuture<'_, Result<()>> {
         let target = Arc::clone(&self.target);
-        Box::pin(work::blocking(move || {
-            insert_into(insert, |collection, documents| {
-                target.insert(collection, documents)
-            })
-        }))
+        Box::pin(work::blocking(move || insert::insert(&target, insert)))
     }
 
     fn update(&self, update: Update) -> BoxFuture<'_, Result<Updated>> {
-        let target = Arc::clone(&self.target);
-        Box::pin(work::blocking(move || {
-            let collection = update.collection.clone();
-            let updated = target.update(&collection, &convert::update(update));
-            updated
-                .and_then(convert::updated)
-                .map_err(|failure| error::in_collection(failure, &collection))
-        }))
+        let collection = update.collection.clone();
+        let converted = convert::update(update);
+        Box::pin(async {
+            let converted = converted?;
+            let updated = self.on(collection, move |target, collection| {
+                convert::updated(target.update(collection, &converted)?)
+            });
+            updated.await
+        })
     }
 
     fn delete(&self, delete: Delete) -> BoxFuture<'_, Result<Deleted>> {
-        let target = Arc::clone(&self.target);
-        Box::pin(work::blocking(move || {
-            let collection = delete.collection.clone();
-            let deleted = target.delete(&collection, &convert::delete(delete));
-            deleted
-                .map(convert::deleted)
-                .map_err(|failure| error::in_collection(failure, &collection))
-        }))
+        self.on(delete.collection.clone(), move |target, collection| {
+            let deleted = target.delete(collection, &convert::delete(delete));
+            deleted.map(convert::deleted)
+        })
+    }
+
+    fn find_and_modify(
+        &self,
+        modify: FindAndModify,
+    ) -> BoxFuture<'_, Result<Option<RawDocumentBuf>>> {
+        let collection = modify.collection.clone();
+        let converted = convert::find_and_modify(modify);
+        Box::pin(async {
+            let converted = converted?;
+            let modified = self.on(collection, move |target, collection| {
+                target.find_and_modify(collection, &converted)
+            });
+            Ok(modified.await?.document)
+        })
     }
 }
 
@@ -152,14 +193,34 @@ impl Backend for Engine {
         Capabilities::new(true)
     }
 
-    fn list_indexes<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Vec<Index>>> {
-        let (database, collection) = (Arc::clone(&self.target), collection.to_owned());
+    fn list_collections(&self) -> BoxFuture<'_, Result<Vec<String>>> {
+        let database = Arc::clone(&self.target);
         Box::pin(work::blocking(move || {
-            let listed = database.list_indexes(&collection);
-            let listed = listed.map_err(|failure| error::in_collection(failure, &collection))?;
-            let listed = listed.into_iter().filter(|index| index.name != "_id_");
-            Ok(listed.map(convert::index_from_engine).collect())
+            database.list_collections().map_err(error::from_engine)
         }))
+    }
+
+    fn create_collection<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<()>> {
+        self.on(name.to_owned().into(), |database, name| {
+            match database.create_collection(name) {
+                Err(failure) if failure.code() == Some(error::NAMESPACE_EXISTS) => Ok(()),
+                created => created,
+            }
+        })
+    }
+
+    fn drop_collection<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<()>> {
+        self.on(name.to_owned().into(), |database, name| {
+            database.drop_collection(name)
+        })
+    }
+
+    fn list_indexes<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Vec<Index>>> {
+        self.on(collection.to_owned().into(), |database, collection| {
+            let listed = database.list_indexes(collection)?.into_iter();
+            let listed = listed.filter(|index| index.name != "_id_");
+            Ok(listed.map(convert::index_from_engine).collect())
+        })
     }
 
     fn create_indexes<'a>(
@@ -167,28 +228,24 @@ impl Backend for Engine {
         collection: &'a str,
         indexes: Vec<Index>,
     ) -> BoxFuture<'a, Result<()>> {
-        let (database, collection) = (Arc::clone(&self.target), collection.to_owned());
-        Box::pin(work::blocking(move || {
+        Box::pin(async move {
             if indexes.is_empty() {
                 return Ok(());
             }
             let indexes = indexes.into_iter().map(convert::index_to_engine);
             let indexes = indexes.collect::<Result<Vec<_>>>()?;
-            let created = database.create_indexes(&collection, &indexes);
-            created.map_err(|failure| error::in_collection(failure, &collection))
-        }))
+            let created = self.on(collection.to_owned().into(), move |database, collection| {
+                database.create_indexes(collection, &indexes)
+            });
+            created.await
+        })
     }
 
     fn drop_index<'a>(&'a self, collection: &'a str, name: &'a str) -> BoxFuture<'a, Result<()>> {
-        let (database, collection, name) = (
-            Arc::clone(&self.target),
-            collection.to_owned(),
-            name.to_owned(),
-        );
-        Box::pin(work::blocking(move || {
-            let dropped = database.drop_index(&collection, &name);
-            dropped.map_err(|failure| error::in_collection(failure, &collection))
-        }))
+        let name = name.to_owned();
+        self.on(collection.to_owned().into(), move |database, collection| {
+            database.drop_index(collection, &name)
+        })
     }
 
     fn begin(&self) -> BoxFuture<'_, Result<Arc<dyn Transaction>>> {
@@ -216,31 +273,4 @@ fn is_by_id(filter: &RawDocument) -> bool {
         _ => false,
     };
     by_id && fields.next().is_none()
-}
-
-/// Inserts, and names the document that was refused.
-fn insert_into(
-    insert: Insert,
-    run: impl FnOnce(&str, Vec<RawDocumentBuf>) -> odm_engine::Result<InsertReport>,
-) -> Result<()> {
-    if insert.documents.is_empty() {
-        return Ok(());
-    }
-    let id = |document: &RawDocumentBuf| document.get("_id").ok().flatten().map(RawBson::from);
-    let ids: Vec<_> = insert.documents.iter().map(id).collect();
-    let report = run(&insert.collection, insert.documents)
-        .map_err(|failure| error::in_collection(failure, &insert.collection))?;
-    let Some(failure) = report.failure else {
-        return Ok(());
-    };
-    let error = error::in_collection(failure, &insert.collection).with_inserted(report.inserted);
-    match ids
-        .into_iter()
-        .nth(report.inserted)
-        .flatten()
-        .map(bson::Bson::try_from)
-    {
-        Some(Ok(id)) => Err(error.with_id(id)),
-        _ => Err(error),
-    }
 }

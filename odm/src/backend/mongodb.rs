@@ -4,11 +4,15 @@
 //! state that a later operation trips over. So every call of the driver runs in a task of its own ([`task`]), which goes
 //! on to its end whatever happens to the future that waits for it.
 
+mod aggregate;
+mod collection;
 mod connect;
 mod cursor;
 mod delete;
+mod distinct;
 mod error;
 mod find;
+mod find_and_modify;
 mod find_each;
 mod index;
 mod insert;
@@ -19,9 +23,12 @@ mod update;
 use std::{fmt, sync::Arc};
 
 use ::mongodb::{Client, ClientSession, Database, bson::Document};
-use bson::{RawDocument, RawDocumentBuf};
+use bson::{RawBson, RawDocument, RawDocumentBuf};
 
-use super::operation::{Count, Delete, Deleted, Find, FindEach, Index, Insert, Update, Updated};
+use super::operation::{
+    Aggregate, Count, Delete, Deleted, Distinct, Find, FindAndModify, FindEach, Index, Insert,
+    Update, Updated,
+};
 use super::{Backend, BoxFuture, Capabilities, Cursor, Executor, Transaction};
 use crate::{Error, ErrorKind, Result};
 
@@ -82,6 +89,15 @@ impl Executor for MongoDb {
         })
     }
 
+    fn aggregate(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
+        let database = self.database.clone();
+        Box::pin(async move {
+            let opened =
+                task::finish(async move { aggregate::aggregate(&database, aggregate, None).await });
+            Ok(opened.await?.outside_transaction())
+        })
+    }
+
     fn find_each(&self, find: FindEach) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
         let database = self.database.clone();
         Box::pin(async move {
@@ -95,6 +111,13 @@ impl Executor for MongoDb {
         let database = self.database.clone();
         Box::pin(task::finish(async move {
             find::count(&database, count, None).await
+        }))
+    }
+
+    fn distinct(&self, distinct: Distinct) -> BoxFuture<'_, Result<Vec<RawBson>>> {
+        let database = self.database.clone();
+        Box::pin(task::finish(async move {
+            distinct::distinct(&database, distinct, None).await
         }))
     }
 
@@ -118,11 +141,42 @@ impl Executor for MongoDb {
             delete::delete(&database, delete, None).await
         }))
     }
+
+    fn find_and_modify(
+        &self,
+        modify: FindAndModify,
+    ) -> BoxFuture<'_, Result<Option<RawDocumentBuf>>> {
+        let database = self.database.clone();
+        Box::pin(task::finish(async move {
+            find_and_modify::find_and_modify(&database, modify, None).await
+        }))
+    }
 }
 
 impl Backend for MongoDb {
     fn capabilities(&self) -> Capabilities {
         self.capabilities
+    }
+
+    fn list_collections(&self) -> BoxFuture<'_, Result<Vec<String>>> {
+        let database = self.database.clone();
+        Box::pin(task::finish(
+            async move { collection::list(&database).await },
+        ))
+    }
+
+    fn create_collection<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<()>> {
+        let (database, name) = (self.database.clone(), name.to_owned());
+        Box::pin(task::finish(async move {
+            collection::create(&database, &name).await
+        }))
+    }
+
+    fn drop_collection<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<()>> {
+        let (database, name) = (self.database.clone(), name.to_owned());
+        Box::pin(task::finish(async move {
+            collection::drop(&database, &name).await
+        }))
     }
 
     /// Indexes that [`Index`] cannot describe (text, hashed, geographic, wildcard, with a collation) are left out.

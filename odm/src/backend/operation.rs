@@ -28,6 +28,17 @@ pub struct Find {
     pub limit: Option<u64>,
 }
 
+/// Runs documents through a pipeline of stages.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Aggregate {
+    /// Where the documents come from.
+    pub collection: Collection,
+    /// The stages, in order: `{$match: {…}}`, `{$group: {…}}`. None that writes.
+    pub pipeline: Vec<RawDocumentBuf>,
+    /// The values of the variables that expressions read as `$$name`.
+    pub variables: RawDocumentBuf,
+}
+
 /// Reads the documents that match each of several keys.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FindEach {
@@ -56,28 +67,122 @@ pub struct Count {
     pub limit: Option<u64>,
 }
 
-/// Inserts documents in order.
+/// Reads the values at a path of the documents that match, each once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Distinct {
+    /// Where to look.
+    pub collection: Collection,
+    /// The dotted path; of an array, its elements count.
+    pub path: String,
+    /// Which documents; an empty one matches all.
+    pub filter: RawDocumentBuf,
+}
+
+/// Inserts documents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Insert {
     /// Where to.
     pub collection: Collection,
     /// Each with its `_id` as the first field.
     pub documents: Vec<RawDocumentBuf>,
+    /// Whether to stop at the first that is refused, rather than to insert all that can be.
+    pub ordered: bool,
 }
 
-/// Changes documents by update operators.
+/// Changes documents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Update {
     /// Where to look.
     pub collection: Collection,
     /// Which documents; an empty one matches all.
     pub filter: RawDocumentBuf,
-    /// Update operators (`{$set: {…}, …}`), never a replacement document.
-    pub update: RawDocumentBuf,
-    /// The conditions behind `$[name]` in the update's paths.
-    pub array_filters: Vec<RawDocumentBuf>,
-    /// Whether to change all documents that match, not only the first.
+    /// What becomes of them.
+    pub change: Change,
+    /// Whether to change all documents that match, not only the first; a replacement is for one.
     pub multi: bool,
+    /// Whether to insert a document if none matches.
+    pub upsert: bool,
+}
+
+/// What becomes of a document.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Change {
+    /// What operators say.
+    Operators {
+        /// The operators: `{$set: {…}, …}`, one at least.
+        update: RawDocumentBuf,
+        /// The conditions behind `$[name]` in their paths.
+        array_filters: Vec<RawDocumentBuf>,
+    },
+    /// This document, with the `_id` that was there. None of its fields is an operator: one at the top whose name begins
+    /// with a dollar is refused.
+    Replacement(RawDocumentBuf),
+    /// What the stages of a pipeline make of it: `$addFields` and `$set`, `$project` and `$unset`, `$replaceRoot` and
+    /// `$replaceWith`.
+    Pipeline(Vec<RawDocumentBuf>),
+}
+
+impl Change {
+    /// What operators say, without array filters.
+    #[must_use]
+    pub fn operators(update: RawDocumentBuf) -> Self {
+        Self::Operators {
+            update,
+            array_filters: Vec::new(),
+        }
+    }
+
+    /// Refuses operators as a replacement and the other way round: backends tell them apart by the first field.
+    #[cfg(any(feature = "engine", feature = "mongodb"))]
+    pub(super) fn check(&self) -> Result<()> {
+        let starts = |document: &RawDocumentBuf| {
+            let first = document.iter_elements().next();
+            first.map(|first| first.is_ok_and(|first| first.key().as_str().starts_with('$')))
+        };
+        match self {
+            Self::Operators { update, .. } if starts(update) != Some(true) => Err(Error::new(
+                ErrorKind::Invalid,
+                "an update by operators begins with an operator, such as `$set`",
+            )),
+            Self::Replacement(document) if starts(document) == Some(true) => Err(Error::new(
+                ErrorKind::Invalid,
+                "a replacement has no field at the top whose name begins with a dollar",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Changes or deletes the first document that matches, and returns it in the same step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FindAndModify {
+    /// Where to look.
+    pub collection: Collection,
+    /// Which document; an empty one matches any.
+    pub filter: RawDocumentBuf,
+    /// Which comes first, or none in particular.
+    pub sort: Option<RawDocumentBuf>,
+    /// Which fields to return, or all of them.
+    pub projection: Option<RawDocumentBuf>,
+    /// What to do to it.
+    pub modification: Modification,
+}
+
+/// What a [`FindAndModify`] does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Modification {
+    /// Deletes the document, and returns it as it was.
+    Delete,
+    /// Changes the document.
+    Update {
+        /// What becomes of it.
+        change: Change,
+        /// Whether to insert a document if none matches.
+        upsert: bool,
+        /// Whether to return the document as it is then rather than as it was before.
+        return_new: bool,
+    },
 }
 
 /// Deletes documents.
@@ -92,12 +197,14 @@ pub struct Delete {
 }
 
 /// What an update did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Updated {
     /// How many documents matched the filter.
     pub matched: u64,
     /// How many of them are different now.
     pub modified: u64,
+    /// The `_id` of the document that was inserted because none matched.
+    pub upserted_id: Option<RawBson>,
 }
 
 /// What a delete did.
@@ -185,16 +292,28 @@ impl Direction {
 pub enum Operation {
     /// A read.
     Find(Find),
+    /// A read through a pipeline.
+    Aggregate(Aggregate),
     /// A read by several keys.
     FindEach(FindEach),
     /// A count.
     Count(Count),
+    /// A read of distinct values.
+    Distinct(Distinct),
     /// An insert.
     Insert(Insert),
     /// An update.
     Update(Update),
     /// A delete.
     Delete(Delete),
+    /// A change that returns the document.
+    FindAndModify(FindAndModify),
+    /// A look at the names of all collections.
+    ListCollections,
+    /// The creation of a collection.
+    CreateCollection(Collection),
+    /// The end of a collection.
+    DropCollection(Collection),
     /// A look at a collection's indexes.
     ListIndexes(Collection),
     /// The creation of indexes.
@@ -213,12 +332,22 @@ impl Operation {
     /// Whether it reads documents: one backend query.
     #[must_use]
     pub fn is_query(&self) -> bool {
-        matches!(self, Self::Find(_) | Self::FindEach(_) | Self::Count(_))
+        matches!(
+            self,
+            Self::Find(_)
+                | Self::Aggregate(_)
+                | Self::FindEach(_)
+                | Self::Count(_)
+                | Self::Distinct(_)
+        )
     }
 
     /// Whether it changes documents.
     #[must_use]
     pub fn is_write(&self) -> bool {
-        matches!(self, Self::Insert(_) | Self::Update(_) | Self::Delete(_))
+        matches!(
+            self,
+            Self::Insert(_) | Self::Update(_) | Self::Delete(_) | Self::FindAndModify(_)
+        )
     }
 }

@@ -2,8 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
+use bson::{RawBson, RawDocumentBuf};
+
 use super::operation::{
-    Count, Delete, Deleted, Find, FindEach, Index, Insert, Operation, Update, Updated,
+    Aggregate, Count, Delete, Deleted, Distinct, Find, FindAndModify, FindEach, Index, Insert,
+    Operation, Update, Updated,
 };
 use super::{Backend, BoxFuture, Capabilities, Cursor, Executor, Transaction};
 use crate::Result;
@@ -35,6 +38,11 @@ impl<W: Wrapper> Executor for W {
         self.perform(operation, self.inner().find(find))
     }
 
+    fn aggregate(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
+        let operation = Operation::Aggregate(aggregate.clone());
+        self.perform(operation, self.inner().aggregate(aggregate))
+    }
+
     fn find_each(&self, find: FindEach) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
         let operation = Operation::FindEach(find.clone());
         self.perform(operation, self.inner().find_each(find))
@@ -43,6 +51,11 @@ impl<W: Wrapper> Executor for W {
     fn count(&self, count: Count) -> BoxFuture<'_, Result<u64>> {
         let operation = Operation::Count(count.clone());
         self.perform(operation, self.inner().count(count))
+    }
+
+    fn distinct(&self, distinct: Distinct) -> BoxFuture<'_, Result<Vec<RawBson>>> {
+        let operation = Operation::Distinct(distinct.clone());
+        self.perform(operation, self.inner().distinct(distinct))
     }
 
     fn insert(&self, insert: Insert) -> BoxFuture<'_, Result<()>> {
@@ -59,11 +72,33 @@ impl<W: Wrapper> Executor for W {
         let operation = Operation::Delete(delete.clone());
         self.perform(operation, self.inner().delete(delete))
     }
+
+    fn find_and_modify(
+        &self,
+        modify: FindAndModify,
+    ) -> BoxFuture<'_, Result<Option<RawDocumentBuf>>> {
+        let operation = Operation::FindAndModify(modify.clone());
+        self.perform(operation, self.inner().find_and_modify(modify))
+    }
 }
 
 impl<W: Wrapper<Inner = dyn Backend>> Backend for W {
     fn capabilities(&self) -> Capabilities {
         self.inner().capabilities()
+    }
+
+    fn list_collections(&self) -> BoxFuture<'_, Result<Vec<String>>> {
+        self.perform(Operation::ListCollections, self.inner().list_collections())
+    }
+
+    fn create_collection<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<()>> {
+        let operation = Operation::CreateCollection(name.to_owned().into());
+        self.perform(operation, self.inner().create_collection(name))
+    }
+
+    fn drop_collection<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<()>> {
+        let operation = Operation::DropCollection(name.to_owned().into());
+        self.perform(operation, self.inner().drop_collection(name))
     }
 
     fn list_indexes<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Vec<Index>>> {

@@ -30,7 +30,8 @@ pub(super) trait Backend {
     /// Carries out an operation. The answer has the fields that the corpus records of it; an error is a field of
     /// it, `error`, too.
     ///
-    /// Besides those of the corpus, there are `create` for a collection and `listIndexes`.
+    /// Besides those of the corpus, there are `create` and `drop` for a collection, `listCollections`, whose answer has
+    /// `names`, and `listIndexes`.
     ///
     /// # Errors
     ///

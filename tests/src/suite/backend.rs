@@ -1,8 +1,11 @@
 //! The contract of [`odm::backend`], line by line.
 
+pub mod collection;
 pub mod count;
 pub mod delete;
+pub mod distinct;
 pub mod find;
+pub mod find_and_modify;
 pub mod find_each;
 pub mod index;
 pub mod insert;
@@ -13,7 +16,7 @@ pub mod wrapper;
 use bson::{Document, RawDocumentBuf, rawdoc};
 use odm::backend::{
     Executor, drain,
-    operation::{Count, Delete, Find, Index, Insert, Update},
+    operation::{Change, Count, Delete, Find, Index, Insert, Update},
 };
 
 /// The collection of most tests.
@@ -41,6 +44,7 @@ fn insert(documents: impl IntoIterator<Item = RawDocumentBuf>) -> Insert {
     Insert {
         collection: THINGS.into(),
         documents: documents.into_iter().collect(),
+        ordered: true,
     }
 }
 
@@ -48,9 +52,9 @@ fn update(filter: RawDocumentBuf, update: RawDocumentBuf) -> Update {
     Update {
         collection: THINGS.into(),
         filter,
-        update,
-        array_filters: Vec::new(),
+        change: Change::operators(update),
         multi: false,
+        upsert: false,
     }
 }
 

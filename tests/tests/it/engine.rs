@@ -23,6 +23,7 @@ fn insert(id: i32) -> Insert {
     Insert {
         collection: "things".into(),
         documents: vec![rawdoc! { "_id": id }],
+        ordered: true,
     }
 }
 

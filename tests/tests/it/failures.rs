@@ -7,7 +7,7 @@ use odm::{
     Error, ErrorKind,
     backend::{
         self, Backend,
-        operation::{Count, Find, Insert, Update},
+        operation::{Change, Count, Find, Insert, Update},
     },
 };
 use odm_tests::mongod::{self, Server};
@@ -67,6 +67,7 @@ fn insert(id: i32) -> Insert {
     Insert {
         collection: "things".into(),
         documents: vec![rawdoc! { "_id": id }],
+        ordered: true,
     }
 }
 
@@ -154,9 +155,9 @@ async fn on_a_standalone_server() {
     let update = Update {
         collection: "things".into(),
         filter: rawdoc! {},
-        update: rawdoc! { "$set": { "a": 1 } },
-        array_filters: Vec::new(),
+        change: Change::operators(rawdoc! { "$set": { "a": 1 } }),
         multi: true,
+        upsert: false,
     };
     let error = backend.update(update).await.unwrap_err();
     assert!(is_connection(&error), "{error:?}");

@@ -25,6 +25,7 @@ fn insert(documents: impl IntoIterator<Item = bson::RawDocumentBuf>) -> Insert {
     Insert {
         collection: "things".into(),
         documents: documents.into_iter().collect(),
+        ordered: true,
     }
 }
 

@@ -5,7 +5,7 @@
 //! { "$let": { "vars": { "CURRENT": { "a": 5 } }, "in": "$a" } } → 5
 //! ```
 
-use bson::RawBsonRef;
+use bson::{RawBsonRef, RawDocument};
 
 use crate::expression::call::Call;
 use crate::expression::{Expression, Operator, Scope, Value, names};
@@ -21,6 +21,8 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
     let arguments = call.arguments(&["in", "vars"], 16874, 16875)?;
     let variables = match arguments.need("vars", 16876)? {
         RawBsonRef::Document(variables) => variables,
+        // The elements of an array have numbers as names, which variables cannot have.
+        RawBsonRef::Array(array) => RawDocument::from_bytes(array.as_bytes())?,
         other => {
             let found = value::type_name(other);
             let message = format!("'vars' of $let is a document, not {found}");

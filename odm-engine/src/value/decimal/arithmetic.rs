@@ -108,9 +108,24 @@ impl Decimal {
         }
     }
 
+    /// The difference.
+    pub(crate) fn subtract(self, other: Decimal) -> Decimal {
+        self.add(other.negated())
+    }
+
     /// The nearest decimal to `coefficient × 10^exponent`; `sticky` says that a little more follows.
-    fn round(negative: bool, coefficient: Wide, exponent: i32, sticky: bool) -> Decimal {
-        let digits = coefficient.to_digits();
+    pub(super) fn round(negative: bool, coefficient: Wide, exponent: i32, sticky: bool) -> Decimal {
+        Decimal::round_digits(negative, &coefficient.to_digits(), exponent, sticky)
+    }
+
+    /// The nearest decimal to the number with these digits, none of them a leading zero, times
+    /// `10^exponent`.
+    pub(super) fn round_digits(
+        negative: bool,
+        digits: &[u8],
+        exponent: i32,
+        sticky: bool,
+    ) -> Decimal {
         let excess = (digits.len() as i32 - DIGITS).max(-BIAS - exponent).max(0);
         let keep = (digits.len() as i32 - excess).max(-1);
         let kept = digits

@@ -1,10 +1,14 @@
 //! Operations as the engine takes them, and what it answers.
 
+use bson::RawDocumentBuf;
 use odm_engine as engine;
 
 use crate::{
     Result,
-    backend::operation::{Delete, Deleted, Direction, Find, FindEach, Index, Update, Updated},
+    backend::operation::{
+        Aggregate, Change, Count, Delete, Deleted, Direction, Find, FindAndModify, FindEach, Index,
+        Modification, Update, Updated,
+    },
 };
 
 pub(super) fn find(find: Find) -> engine::Find {
@@ -12,8 +16,8 @@ pub(super) fn find(find: Find) -> engine::Find {
         filter: find.filter,
         projection: find.projection,
         sort: find.sort,
-        skip: 0,
         limit: find.limit,
+        ..engine::Find::default()
     }
 }
 
@@ -28,14 +32,25 @@ pub(super) fn find_each(find: FindEach) -> engine::FindEach {
     }
 }
 
-pub(super) fn update(update: Update) -> engine::Update {
-    engine::Update {
-        filter: update.filter,
-        update: update.update,
-        array_filters: update.array_filters,
-        multi: update.multi,
-        upsert: false,
+pub(super) fn count(count: Count) -> engine::Count {
+    engine::Count {
+        filter: count.filter,
+        skip: 0,
+        limit: count.limit,
     }
+}
+
+pub(super) fn update(update: Update) -> Result<engine::Update> {
+    let change = changes(update.change)?;
+    Ok(engine::Update {
+        filter: update.filter,
+        update: change.update,
+        pipeline: change.pipeline,
+        array_filters: change.array_filters,
+        multi: update.multi,
+        upsert: update.upsert,
+        ..engine::Update::default()
+    })
 }
 
 pub(super) fn updated(report: engine::UpdateReport) -> engine::Result<Updated> {
@@ -44,7 +59,70 @@ pub(super) fn updated(report: engine::UpdateReport) -> engine::Result<Updated> {
         None => Ok(Updated {
             matched: report.matched,
             modified: report.modified,
+            upserted_id: report.upserted_id,
         }),
+    }
+}
+
+pub(super) fn find_and_modify(modify: FindAndModify) -> Result<engine::FindAndModify> {
+    let modification = match modify.modification {
+        Modification::Delete => engine::Modification::Delete,
+        Modification::Update {
+            change,
+            upsert,
+            return_new,
+        } => {
+            let change = changes(change)?;
+            engine::Modification::Update {
+                update: change.update,
+                pipeline: change.pipeline,
+                array_filters: change.array_filters,
+                upsert,
+                return_new,
+            }
+        }
+    };
+    Ok(engine::FindAndModify {
+        sort: modify.sort,
+        projection: modify.projection,
+        ..engine::FindAndModify::new(modify.filter, modification)
+    })
+}
+
+/// A change as the engine takes it.
+#[derive(Default)]
+struct Changes {
+    update: RawDocumentBuf,
+    pipeline: Option<Vec<RawDocumentBuf>>,
+    array_filters: Vec<RawDocumentBuf>,
+}
+
+fn changes(change: Change) -> Result<Changes> {
+    change.check()?;
+    Ok(match change {
+        Change::Operators {
+            update,
+            array_filters,
+        } => Changes {
+            update,
+            array_filters,
+            ..Changes::default()
+        },
+        Change::Replacement(document) => Changes {
+            update: document,
+            ..Changes::default()
+        },
+        Change::Pipeline(stages) => Changes {
+            pipeline: Some(stages),
+            ..Changes::default()
+        },
+    })
+}
+
+pub(super) fn aggregate(aggregate: Aggregate) -> engine::Aggregate {
+    engine::Aggregate {
+        pipeline: aggregate.pipeline,
+        variables: aggregate.variables,
     }
 }
 
@@ -52,6 +130,7 @@ pub(super) fn delete(delete: Delete) -> engine::Delete {
     engine::Delete {
         filter: delete.filter,
         multi: delete.multi,
+        ..engine::Delete::default()
     }
 }
 

@@ -10,6 +10,9 @@ use crate::{Error, ErrorKind};
 /// MongoDB's number for an index that does not exist, and for a collection.
 const NOT_FOUND: [i32; 2] = [26, 27];
 
+/// MongoDB's number for a collection that exists already.
+pub(super) const NAMESPACE_EXISTS: i32 = 48;
+
 /// Translates an error of the engine, which stays as the source.
 pub(super) fn from_engine(failure: EngineError) -> Error {
     let kind = match failure.kind() {

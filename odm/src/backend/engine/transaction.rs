@@ -1,9 +1,14 @@
 //! Transactions of the engine.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    ops::Deref,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
+
+use odm_engine::Session;
 
 use super::{Engine, error, work};
 use crate::{
@@ -16,7 +21,7 @@ use crate::{
 /// Dropping it aborts it, once no operation has it any more.
 #[derive(Debug)]
 pub struct Open {
-    pub(super) transaction: odm_engine::Transaction,
+    transaction: odm_engine::Transaction,
     committed: AtomicBool,
 }
 
@@ -28,6 +33,14 @@ impl Open {
                 committed: AtomicBool::new(false),
             }),
         })
+    }
+}
+
+impl Deref for Open {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.transaction
     }
 }
 

@@ -24,15 +24,29 @@ pub(super) struct Refused {
 
 /// The first failure in the answer to a command that writes.
 pub(super) fn in_answer(answer: &Document) -> Option<Refused> {
-    if let Some(refused) = first_write_error(answer) {
-        let code = refused.get_i32("code").unwrap_or_default();
-        let message = refused.get_str("errmsg").unwrap_or_default();
-        let position = refused.get_i32("index").ok();
-        return Some(Refused {
-            position: position.and_then(|position| usize::try_from(position).ok()),
-            error: server(code, message, Some(refused)),
-        });
+    all_in_answer(answer).into_iter().next()
+}
+
+/// The failures in the answer to a command that writes: those of documents, or else that of all.
+pub(super) fn all_in_answer(answer: &Document) -> Vec<Refused> {
+    let refused: Vec<_> = write_errors(answer).map(refused_document).collect();
+    if refused.is_empty() {
+        return not_safe(answer).into_iter().collect();
     }
+    refused
+}
+
+fn refused_document(refused: &Document) -> Refused {
+    let code = refused.get_i32("code").unwrap_or_default();
+    let message = refused.get_str("errmsg").unwrap_or_default();
+    let position = refused.get_i32("index").ok();
+    Refused {
+        position: position.and_then(|position| usize::try_from(position).ok()),
+        error: server(code, message, Some(refused)),
+    }
+}
+
+fn not_safe(answer: &Document) -> Option<Refused> {
     let concern = answer.get_document("writeConcernError").ok()?;
     Some(Refused {
         position: None,
@@ -83,7 +97,9 @@ fn translate(failure: &DriverError) -> Error {
             server(command.code, &command.message, answer.as_ref())
         }
         DriverErrorKind::Write(WriteFailure::WriteError(write)) => {
-            let details = answer.as_ref().and_then(first_write_error);
+            let details = answer
+                .as_ref()
+                .and_then(|answer| write_errors(answer).next());
             server(write.code, &write.message, details)
         }
         DriverErrorKind::Write(WriteFailure::WriteConcernError(concern)) => unsafe_write(concern),
@@ -154,8 +170,11 @@ fn not_acknowledged(code: i32, message: &str) -> Error {
     .with_code(code)
 }
 
-fn first_write_error(answer: &Document) -> Option<&Document> {
-    answer.get_array("writeErrors").ok()?.first()?.as_document()
+fn write_errors(answer: &Document) -> impl Iterator<Item = &Document> {
+    let errors = answer
+        .get_array("writeErrors")
+        .map_or(&[][..], Vec::as_slice);
+    errors.iter().filter_map(Bson::as_document)
 }
 
 /// The codes are those of MongoDB's `error_codes.yml`.
@@ -177,10 +196,10 @@ fn kind(code: i32, message: &str) -> ErrorKind {
         2 | 9 if message.to_ascii_lowercase().starts_with("unknown") => ErrorKind::Unsupported,
         // BadValue, FailedToParse, TypeMismatch, Overflow, InvalidLength, PathNotViable, ConflictingUpdateOperators,
         // DollarPrefixedFieldName, EmptyFieldName, DottedFieldName, ImmutableField, CannotCreateIndex,
-        // IndexOptionsConflict, IndexKeySpecsConflict, BSONObjectTooLarge, the same of an update, a malformed regular
-        // expression (before and since 6.1)
-        2 | 9 | 14 | 15 | 16 | 28 | 40 | 52 | 56 | 57 | 66 | 67 | 85 | 86 | 10334 | 17419
-        | 17420 | 51091 | 51108 => ErrorKind::Invalid,
+        // InvalidNamespace, IndexOptionsConflict, IndexKeySpecsConflict, BSONObjectTooLarge, the same of an update, a
+        // malformed projection, a malformed regular expression (before and since 6.1), a position without an element
+        2 | 9 | 14 | 15 | 16 | 28 | 40 | 52 | 56 | 57 | 66 | 67 | 73 | 85 | 86 | 10334 | 17419
+        | 17420 | 31249 | 31250 | 31253 | 31254 | 51091 | 51108 | 51246 => ErrorKind::Invalid,
         _ => ErrorKind::Backend,
     }
 }

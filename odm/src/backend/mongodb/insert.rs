@@ -1,13 +1,16 @@
 //! Inserts, in batches that the server takes.
 
-use ::mongodb::{Database, error::ErrorKind as DriverErrorKind};
+use ::mongodb::{Database, bson::Document, error::ErrorKind as DriverErrorKind};
 use bson::{
     RawArrayBuf, RawDocumentBuf,
     raw::{RawBsonRef, cstr},
     rawdoc,
 };
 
-use super::{Session, error};
+use super::{
+    Session,
+    error::{self, Refused},
+};
 use crate::{Error, ErrorKind, Result, backend::operation::Insert};
 
 /// The largest document that MongoDB stores. A batch is no larger either: the command for it is one document where the
@@ -24,16 +27,75 @@ const ELEMENT_BYTES: usize = 8;
 pub(super) async fn insert(
     database: &Database,
     insert: Insert,
+    session: Session<'_>,
+) -> Result<()> {
+    // The driver tries an insert of one document again.
+    if insert.ordered || insert.documents.len() == 1 {
+        in_order(database, &insert.collection, &insert.documents, session).await
+    } else {
+        all_that_can_be(database, &insert.collection, &insert.documents, session).await
+    }
+}
+
+async fn in_order(
+    database: &Database,
+    name: &str,
+    documents: &[RawDocumentBuf],
     mut session: Session<'_>,
 ) -> Result<()> {
-    let name = &*insert.collection;
-    let documents = insert.documents.as_slice();
     let mut stored = 0;
     while let Some(batch) = next_batch(documents, stored) {
         let sent = send(database, name, batch, session.as_deref_mut()).await;
         stored += sent.map_err(|failure| failure.describe(name, documents, stored))?;
     }
     Ok(())
+}
+
+/// Goes on behind the documents that are refused, unless their transaction has ended with the first.
+///
+/// As commands, because the driver does not say which keys were refused. They are not tried again.
+async fn all_that_can_be(
+    database: &Database,
+    name: &str,
+    documents: &[RawDocumentBuf],
+    mut session: Session<'_>,
+) -> Result<()> {
+    let mut tried = 0;
+    let mut failures = Vec::new();
+    while let Some(batch) = next_batch(documents, tried)
+        && (session.is_none() || failures.is_empty())
+    {
+        let refused = match batch {
+            [document] if document.as_bytes().len() > MAX_BYTES => {
+                vec![Failure::of_document(0, too_large(document))]
+            }
+            _ => {
+                let answer = command(database, name, batch, false, session.as_deref_mut()).await;
+                let refused = error::all_in_answer(&answer.map_err(|failure| {
+                    let error = failure.error.with_collection(name);
+                    error.with_failures(failures.clone())
+                })?);
+                refused.into_iter().map(Failure::from).collect()
+            }
+        };
+        for Failure { position, error } in refused {
+            let error = error.with_collection(name);
+            let Some(position) = position.map(|position| tried + position) else {
+                return Err(error.with_failures(failures));
+            };
+            failures.push((position, with_id(error, documents.get(position))));
+        }
+        tried += batch.len();
+    }
+    let Some((position, first)) = failures.first() else {
+        return Ok(());
+    };
+    // What stands behind the failure that ends a transaction was not tried.
+    let stored = match session {
+        None => documents.len() - failures.len(),
+        Some(_) => *position,
+    };
+    Err(first.clone().with_inserted(stored).with_failures(failures))
 }
 
 /// As many documents as can be sent at once: one at least, and only one that is too large.
@@ -94,19 +156,35 @@ async fn send(
     }
 }
 
-/// Sends a batch as a command, whose answer has everything, but which the driver does not try again.
+/// Sends a batch as a command, and says how many of it are stored.
 async fn send_raw(
     database: &Database,
     collection: &str,
     batch: &[RawDocumentBuf],
     session: Session<'_>,
 ) -> Result<usize, Failure> {
+    let answer = command(database, collection, batch, true, session).await?;
+    match error::in_answer(&answer) {
+        None => Ok(batch.len()),
+        Some(refused) => Err(refused.into()),
+    }
+}
+
+/// Sends a batch as a command, whose answer has everything, but which the driver does not try again.
+async fn command(
+    database: &Database,
+    collection: &str,
+    batch: &[RawDocumentBuf],
+    ordered: bool,
+    session: Session<'_>,
+) -> Result<Document, Failure> {
     let mut documents = RawArrayBuf::new();
     for document in batch {
         documents.push(document.as_ref());
     }
     let mut command = rawdoc! { "insert": collection };
     command.append(cstr!("documents"), documents);
+    command.append(cstr!("ordered"), ordered);
     // In a transaction the commit has the write concern.
     if let (None, Some(concern)) = (&session, database.write_concern()) {
         let concern = bson::serialize_to_raw_document_buf(concern).map_err(crate::error::encode);
@@ -117,14 +195,7 @@ async fn send_raw(
         None => action.await,
         Some(session) => action.session(session).await,
     };
-    let answer = answer.map_err(|failure| Failure::of_all(error::from_driver(failure)))?;
-    match error::in_answer(&answer) {
-        None => Ok(batch.len()),
-        Some(refused) => Err(Failure {
-            position: refused.position,
-            error: refused.error,
-        }),
-    }
+    answer.map_err(|failure| Failure::of_all(error::from_driver(failure)))
 }
 
 /// A batch that was not stored whole.
@@ -132,6 +203,12 @@ struct Failure {
     /// The document that was refused; everything before it is stored. None if it is not about one document.
     position: Option<usize>,
     error: Error,
+}
+
+impl From<Refused> for Failure {
+    fn from(Refused { position, error }: Refused) -> Self {
+        Self { position, error }
+    }
 }
 
 impl Failure {
@@ -168,14 +245,17 @@ impl Failure {
             };
         };
         let failed = stored + position;
-        let id = documents
-            .get(failed)
-            .and_then(|document| document.get("_id").ok().flatten());
-        let error = error.with_inserted(failed);
-        match id.map(RawBsonRef::try_into) {
-            Some(Ok::<bson::Bson, _>(id)) => error.with_id(id),
-            _ => error,
-        }
+        let error = with_id(error, documents.get(failed));
+        let failure = (failed, error.clone());
+        error.with_inserted(failed).with_failures([failure])
+    }
+}
+
+fn with_id(error: Error, document: Option<&RawDocumentBuf>) -> Error {
+    let id = document.and_then(|document| document.get("_id").ok().flatten());
+    match id.map(RawBsonRef::try_into) {
+        Some(Ok::<bson::Bson, _>(id)) => error.with_id(id),
+        _ => error,
     }
 }
 

@@ -11,14 +11,20 @@ use ::mongodb::{
     error::UNKNOWN_TRANSACTION_COMMIT_RESULT,
     options::{Acknowledgment, ReadConcern, WriteConcern},
 };
+use bson::{RawBson, RawDocumentBuf};
 use tokio::sync::{Mutex, MutexGuard};
 
-use super::{delete, error, find, find_each, insert, task, update};
+use super::{
+    aggregate, delete, distinct, error, find, find_and_modify, find_each, insert, task, update,
+};
 use crate::{
     Error, ErrorKind, Result,
     backend::{
         BoxFuture, Cursor, Executor, Transaction,
-        operation::{Count, Delete, Deleted, Find, FindEach, Insert, Update, Updated},
+        operation::{
+            Aggregate, Count, Delete, Deleted, Distinct, Find, FindAndModify, FindEach, Insert,
+            Update, Updated,
+        },
     },
 };
 
@@ -154,6 +160,18 @@ impl Executor for MongoTransaction {
         })
     }
 
+    fn aggregate(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
+        let (database, slot) = self.parts();
+        Box::pin(async move {
+            let opened = task::finish(async move {
+                let mut turn = slot.turn().await?;
+                let opened = aggregate::aggregate(&database, aggregate, Some(turn.session())).await;
+                turn.settle(opened).await
+            });
+            Ok(opened.await?.in_transaction(Arc::downgrade(&self.slot)))
+        })
+    }
+
     fn find_each(&self, find: FindEach) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
         let (database, slot) = self.parts();
         Box::pin(async move {
@@ -172,6 +190,15 @@ impl Executor for MongoTransaction {
             let mut turn = slot.turn().await?;
             let counted = find::count(&database, count, Some(turn.session())).await;
             turn.settle(counted).await
+        }))
+    }
+
+    fn distinct(&self, distinct: Distinct) -> BoxFuture<'_, Result<Vec<RawBson>>> {
+        let (database, slot) = self.parts();
+        Box::pin(task::finish(async move {
+            let mut turn = slot.turn().await?;
+            let values = distinct::distinct(&database, distinct, Some(turn.session())).await;
+            turn.settle(values).await
         }))
     }
 
@@ -199,6 +226,19 @@ impl Executor for MongoTransaction {
             let mut turn = slot.turn().await?;
             let deleted = delete::delete(&database, delete, Some(turn.session())).await;
             turn.settle(deleted).await
+        }))
+    }
+
+    fn find_and_modify(
+        &self,
+        modify: FindAndModify,
+    ) -> BoxFuture<'_, Result<Option<RawDocumentBuf>>> {
+        let (database, slot) = self.parts();
+        Box::pin(task::finish(async move {
+            let mut turn = slot.turn().await?;
+            let session = Some(turn.session());
+            let found = find_and_modify::find_and_modify(&database, modify, session).await;
+            turn.settle(found).await
         }))
     }
 }

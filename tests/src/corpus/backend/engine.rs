@@ -1,7 +1,10 @@
 use std::collections::BTreeMap;
 
 use bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
-use odm_engine::{Aggregate, Cursor, Database, Delete, Error, Find, Index, Transaction, Update};
+use odm_engine::{
+    Aggregate, Count, Cursor, Database, Delete, Error, Find, FindAndModify, Index, Modification,
+    Session, Transaction, Update,
+};
 use tempfile::TempDir;
 
 use super::Backend;
@@ -52,7 +55,13 @@ impl Engine {
             "replaceOne" => self.update(operation, "replacement", false),
             "deleteOne" => self.delete(operation, false),
             "deleteMany" => self.delete(operation, true),
-            "create" | "createIndexes" => self.create_indexes(operation),
+            "findOneAndUpdate" => self.find_and_modify(operation, Some("update")),
+            "findOneAndReplace" => self.find_and_modify(operation, Some("replacement")),
+            "findOneAndDelete" => self.find_and_modify(operation, None),
+            "create" => self.create(operation),
+            "drop" => self.drop_collection(operation),
+            "listCollections" => self.list_collections(operation),
+            "createIndexes" => self.create_indexes(operation),
             "listIndexes" => self.list_indexes(operation),
             "dropIndexes" => self.drop_index(operation),
             "startTransaction" => {
@@ -68,7 +77,7 @@ impl Engine {
     }
 
     fn find(&self, operation: &Operation<'_>) -> Answer {
-        operation.only(&["filter", "projection", "sort", "skip", "limit"])?;
+        operation.only(&["filter", "projection", "sort", "skip", "limit", "let"])?;
         let find = Find {
             filter: operation.document("filter")?.unwrap_or_default(),
             projection: operation.document("projection")?,
@@ -76,12 +85,9 @@ impl Engine {
             skip: operation.count("skip")?.unwrap_or(0),
             // MongoDB's 0 is no limit.
             limit: operation.count("limit")?.filter(|limit| *limit > 0),
+            variables: operation.document("let")?.unwrap_or_default(),
         };
-        let found = match self.transaction(operation) {
-            Some(transaction) => transaction.find(operation.collection, &find)?,
-            None => self.database.find(operation.collection, &find)?,
-        };
-        documents(found)
+        documents(self.session(operation).find(operation.collection, &find)?)
     }
 
     fn aggregate(&self, operation: &Operation<'_>) -> Answer {
@@ -90,21 +96,20 @@ impl Engine {
             pipeline: operation.documents("pipeline")?,
             variables: operation.document("let")?.unwrap_or_default(),
         };
-        let found = match self.transaction(operation) {
-            Some(transaction) => transaction.aggregate(operation.collection, &aggregate)?,
-            None => self.database.aggregate(operation.collection, &aggregate)?,
-        };
-        documents(found)
+        let session = self.session(operation);
+        documents(session.aggregate(operation.collection, &aggregate)?)
     }
 
     fn count(&self, operation: &Operation<'_>) -> Answer {
-        operation.only(&["filter", "limit"])?;
-        let filter = operation.document("filter")?.unwrap_or_default();
-        let limit = operation.count("limit")?.filter(|limit| *limit > 0);
-        let count = match self.transaction(operation) {
-            Some(transaction) => transaction.count(operation.collection, &filter, limit)?,
-            None => self.database.count(operation.collection, &filter, limit)?,
+        operation.only(&["filter", "skip", "limit"])?;
+        let count = Count {
+            filter: operation.document("filter")?.unwrap_or_default(),
+            skip: operation.count("skip")?.unwrap_or(0),
+            limit: operation.count("limit")?.filter(|limit| *limit > 0),
         };
+        let count = self
+            .session(operation)
+            .count(operation.collection, &count)?;
         Ok(doc! { "count": number(count) })
     }
 
@@ -112,12 +117,8 @@ impl Engine {
         operation.only(&["field", "filter"])?;
         let path = operation.text("field")?;
         let filter = operation.document("filter")?.unwrap_or_default();
-        let values = match self.transaction(operation) {
-            Some(transaction) => transaction.distinct(operation.collection, path, &filter)?,
-            None => self
-                .database
-                .distinct(operation.collection, path, &filter)?,
-        };
+        let session = self.session(operation);
+        let values = session.distinct(operation.collection, path, &filter)?;
         let values = values
             .into_iter()
             .map(Bson::try_from)
@@ -127,38 +128,43 @@ impl Engine {
 
     fn insert(&self, operation: &Operation<'_>) -> Answer {
         operation.only(&["documents", "ordered"])?;
-        if operation.args.get("ordered") == Some(&Bson::Boolean(false)) {
-            return Err(operation.not_offered("ordered", ": false").into());
-        }
         let documents = operation.documents("documents")?;
-        let report = match self.transaction(operation) {
-            Some(transaction) => transaction.insert(operation.collection, documents)?,
-            None => self.database.insert(operation.collection, documents)?,
+        let session = self.session(operation);
+        let report = match operation.args.get("ordered") {
+            Some(Bson::Boolean(false)) => {
+                session.insert_unordered(operation.collection, documents)?
+            }
+            _ => session.insert(operation.collection, documents)?,
         };
-        let inserted = number(report.inserted as u64);
-        let mut answer = doc! { "inserted": inserted };
-        if let Some(failure) = report.failure {
-            let mut error = error(&failure)?;
-            error.insert("index", inserted);
-            answer.insert("errors", [error.clone()].as_slice());
-            answer.insert("error", error);
+        let mut answer = doc! { "inserted": number(report.inserted as u64) };
+        let mut errors = Vec::new();
+        for failure in &report.failures {
+            let mut error = error(&failure.error)?;
+            error.insert("index", number(failure.position as u64));
+            errors.push(error);
+        }
+        if let Some(first) = errors.first() {
+            answer.insert("error", first.clone());
+            answer.insert("errors", errors);
         }
         Ok(answer)
     }
 
     fn update(&self, operation: &Operation<'_>, change: &str, multi: bool) -> Answer {
-        operation.only(&["filter", change, "upsert", "arrayFilters"])?;
+        operation.only(&["filter", change, "upsert", "arrayFilters", "let"])?;
+        let (changes, pipeline) = changes(operation, change)?;
         let update = Update {
             filter: operation.document("filter")?.unwrap_or_default(),
-            update: operation.document(change)?.unwrap_or_default(),
+            update: changes,
+            pipeline,
             array_filters: operation.documents("arrayFilters")?,
             multi,
             upsert: operation.flag("upsert")?,
+            variables: operation.document("let")?.unwrap_or_default(),
         };
-        let report = match self.transaction(operation) {
-            Some(transaction) => transaction.update(operation.collection, &update)?,
-            None => self.database.update(operation.collection, &update)?,
-        };
+        let report = self
+            .session(operation)
+            .update(operation.collection, &update)?;
         if let Some(failure) = report.failure {
             return Err(failure.into());
         }
@@ -171,14 +177,82 @@ impl Engine {
     }
 
     fn delete(&self, operation: &Operation<'_>, multi: bool) -> Answer {
-        operation.only(&["filter"])?;
-        let filter = operation.document("filter")?.unwrap_or_default();
-        let delete = Delete { filter, multi };
-        let report = match self.transaction(operation) {
-            Some(transaction) => transaction.delete(operation.collection, &delete)?,
-            None => self.database.delete(operation.collection, &delete)?,
+        operation.only(&["filter", "let"])?;
+        let delete = Delete {
+            filter: operation.document("filter")?.unwrap_or_default(),
+            multi,
+            variables: operation.document("let")?.unwrap_or_default(),
         };
+        let report = self
+            .session(operation)
+            .delete(operation.collection, &delete)?;
         Ok(doc! { "deleted": number(report.deleted) })
+    }
+
+    fn find_and_modify(&self, operation: &Operation<'_>, change: Option<&str>) -> Answer {
+        let common = ["filter", "sort", "projection", "let"];
+        let modification = match change {
+            None => {
+                operation.only(&common)?;
+                Modification::Delete
+            }
+            Some(change) => {
+                let own = [change, "arrayFilters", "upsert", "returnDocument"];
+                operation.only(&[&common[..], &own].concat())?;
+                let (update, pipeline) = changes(operation, change)?;
+                Modification::Update {
+                    update,
+                    pipeline,
+                    array_filters: operation.documents("arrayFilters")?,
+                    upsert: operation.flag("upsert")?,
+                    return_new: match operation.args.get_str("returnDocument") {
+                        Ok("after") => true,
+                        Ok("before") | Err(_) => false,
+                        Ok(other) => return Err(operation.not_offered(other, "").into()),
+                    },
+                }
+            }
+        };
+        let modify = FindAndModify {
+            filter: operation.document("filter")?.unwrap_or_default(),
+            sort: operation.document("sort")?,
+            projection: operation.document("projection")?,
+            modification,
+            variables: operation.document("let")?.unwrap_or_default(),
+        };
+        let report = self
+            .session(operation)
+            .find_and_modify(operation.collection, &modify)?;
+        let value = report.document.as_ref().map(to_bson).transpose()?;
+        let mut answer = doc! { "value": value };
+        if change.is_some() {
+            answer.insert("updatedExisting", report.matched);
+        }
+        if let Some(id) = report.upserted_id {
+            answer.insert("upsertedId", Bson::try_from(id).map_err(unreadable)?);
+        }
+        Ok(answer)
+    }
+
+    fn create(&self, operation: &Operation<'_>) -> Answer {
+        operation.only(&[])?;
+        let created = self
+            .session(operation)
+            .create_collection(operation.collection);
+        Ok(created.map(|()| ok())?)
+    }
+
+    fn drop_collection(&self, operation: &Operation<'_>) -> Answer {
+        outside_transactions(operation)?;
+        operation.only(&[])?;
+        self.database.drop_collection(operation.collection)?;
+        Ok(ok())
+    }
+
+    fn list_collections(&self, operation: &Operation<'_>) -> Answer {
+        outside_transactions(operation)?;
+        operation.only(&[])?;
+        Ok(doc! { "names": self.database.list_collections()? })
     }
 
     fn create_indexes(&self, operation: &Operation<'_>) -> Answer {
@@ -219,6 +293,14 @@ impl Engine {
 
     fn transaction(&self, operation: &Operation<'_>) -> Option<&Transaction> {
         self.transactions.get(operation.session?)
+    }
+
+    /// What the operation runs on: the database, or the transaction that it is a part of.
+    fn session(&self, operation: &Operation<'_>) -> &Session {
+        match self.transaction(operation) {
+            Some(transaction) => transaction,
+            None => &self.database,
+        }
     }
 
     fn in_transaction(&self, operation: &Operation<'_>) -> Result<&Transaction, Refused> {
@@ -293,6 +375,17 @@ fn error(error: &Error) -> Result<Document, NotOffered> {
         }
     }
     Ok(recorded)
+}
+
+/// What becomes of documents: operators or a replacement, or a pipeline.
+fn changes(
+    operation: &Operation<'_>,
+    name: &str,
+) -> Result<(RawDocumentBuf, Option<Vec<RawDocumentBuf>>), NotOffered> {
+    Ok(match operation.args.get(name) {
+        Some(Bson::Array(_)) => (RawDocumentBuf::new(), Some(operation.documents(name)?)),
+        _ => (operation.document(name)?.unwrap_or_default(), None),
+    })
 }
 
 fn documents(found: Cursor) -> Answer {

@@ -66,8 +66,13 @@ impl Mongodb {
         let ended: Result<(), Error> = self.runtime.block_on(async {
             if operation.name == "startTransaction" {
                 let mut session = client.start_session().await?;
+                let concern = super::super::document(operation.args, "readConcern");
+                let concern = match concern.get_str("level") {
+                    Ok(level) => ReadConcern::custom(level),
+                    Err(_) => ReadConcern::snapshot(),
+                };
                 let begin = session.start_transaction();
-                begin.read_concern(ReadConcern::snapshot()).await?;
+                begin.read_concern(concern).await?;
                 sessions.insert(name.to_owned(), session);
             } else if let Some(session) = sessions.get_mut(name) {
                 if operation.name == "commitTransaction" {
@@ -161,11 +166,12 @@ fn command(operation: &Operation<'_>) -> Result<Document, NotOffered> {
         }
         args
     };
-    // Variables are declared for the whole command, not for one of its writes.
+    // Variables and comments are those of the whole command, not of one of its writes.
     let write = |name: &str, list: &str, mut one: Document| {
-        let variables = one.remove("let");
+        let shared = ["let", "comment"].map(|name| (name.to_owned(), one.remove(name)));
+        let shared = shared.into_iter();
         let mut command = doc! { name: collection, list: [one] };
-        command.extend(variables.map(|variables| ("let".to_owned(), variables)));
+        command.extend(shared.filter_map(|(name, value)| Some((name, value?))));
         command
     };
     let with = |mut command: Document, args: Document| {
@@ -189,6 +195,18 @@ fn command(operation: &Operation<'_>) -> Result<Document, NotOffered> {
     };
     Ok(match operation.name {
         "find" => with(doc! { "find": collection, "batchSize": BATCH }, args(&[])),
+        // Transactions do not have the command.
+        "count" if operation.session.is_some() => {
+            let stage = |name: &str, value: &str| Some(doc! { name: operation.args.get(value)? });
+            let stages = [
+                stage("$match", "filter"),
+                stage("$skip", "skip"),
+                stage("$limit", "limit"),
+                Some(doc! { "$group": { "_id": null, "n": { "$sum": 1 } } }),
+            ];
+            let pipeline: Vec<_> = stages.into_iter().flatten().collect();
+            doc! { "aggregate": collection, "pipeline": pipeline, "cursor": {} }
+        }
         "count" => with(doc! { "count": collection }, args(&[("filter", "query")])),
         "distinct" => with(
             doc! { "distinct": collection },
@@ -219,7 +237,9 @@ fn command(operation: &Operation<'_>) -> Result<Document, NotOffered> {
             };
             with(doc! { "findAndModify": collection }, args)
         }
-        "create" => doc! { "create": collection },
+        "create" => with(doc! { "create": collection }, args(&[])),
+        "drop" => with(doc! { "drop": collection }, args(&[])),
+        "listCollections" => doc! { "listCollections": 1 },
         "createIndexes" => with(doc! { "createIndexes": collection }, args(&[])),
         "dropIndexes" => with(doc! { "dropIndexes": collection }, args(&[])),
         "listIndexes" => doc! { "listIndexes": collection, "cursor": { "batchSize": BATCH } },
@@ -233,6 +253,11 @@ fn answer(operation: &Operation<'_>, mut reply: Document) -> Document {
         // There is no such collection.
         return doc! { "indexes": [] };
     }
+    // There is no such collection, which is what was asked for.
+    let is_gone = |error: &Document| error.get_i32("code").is_ok_and(|code| code == 26);
+    if operation.name == "drop" && reply.get_document("error").is_ok_and(is_gone) {
+        return doc! { "ok": true };
+    }
     if reply.contains_key("error") {
         return reply;
     }
@@ -241,6 +266,20 @@ fn answer(operation: &Operation<'_>, mut reply: Document) -> Document {
     match operation.name {
         "find" | "aggregate" => drop(answer.insert("docs", first_batch(&reply))),
         "listIndexes" => drop(answer.insert("indexes", first_batch(&reply))),
+        "listCollections" => {
+            let collections = super::super::document(&reply, "cursor");
+            let named = super::super::documents(collections, "firstBatch");
+            let names = named.filter_map(|found| found.get("name").cloned());
+            answer.insert("names", names.collect::<Vec<_>>());
+        }
+        "count" if operation.session.is_some() => {
+            let groups = first_batch(&reply);
+            let group = groups
+                .as_array()
+                .and_then(|groups| groups.first()?.as_document());
+            let counted = group.and_then(|group| group.get("n").cloned());
+            answer.insert("count", counted.unwrap_or(0.into()));
+        }
         "count" => drop(answer.insert("count", n)),
         "distinct" => drop(answer.insert("values", reply.remove("values"))),
         "insertMany" => drop(answer.insert("inserted", n)),

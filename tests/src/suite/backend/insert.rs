@@ -1,8 +1,11 @@
 use bson::{bson, rawdoc};
 use futures_util::FutureExt;
-use odm::backend::{
-    Backend,
-    operation::{Direction, Index},
+use odm::{
+    ErrorKind,
+    backend::{
+        Backend,
+        operation::{Direction, Index, Insert},
+    },
 };
 
 use super::{THINGS, count, ids, insert, unique};
@@ -108,6 +111,71 @@ pub async fn stops_at_the_first_failure(db: Fixture) {
     let error = db.insert(error).await.unwrap_err();
     assert!(error.is_duplicate_key());
     assert_eq!(error.inserted(), Some(2));
+    let positions: Vec<_> = error.failures().map(|(position, _)| position).collect();
+    assert_eq!(positions, [2]);
     assert_eq!(error.id(), Some(&bson!(3)));
     assert_eq!(ids(&*db, rawdoc! {}).await, [1, 2]);
+}
+
+pub async fn unordered_goes_on_after_a_failure(db: Fixture) {
+    let db = db.backend();
+    unique_email(&*db).await;
+    let unordered = Insert {
+        ordered: false,
+        ..insert([
+            rawdoc! { "_id": 1, "email": "a" },
+            rawdoc! { "_id": 1, "email": "b" },
+            rawdoc! { "_id": 2, "email": "b" },
+            rawdoc! { "_id": 3, "email": "a" },
+            rawdoc! { "_id": 4, "email": "c" },
+        ])
+    };
+    let error = db.insert(unordered).await.unwrap_err();
+    assert!(error.is_duplicate_key());
+    assert_eq!(error.inserted(), Some(3));
+    assert_eq!(error.collection(), Some(THINGS));
+    let failures: Vec<_> = error
+        .failures()
+        .map(|(position, error)| {
+            assert!(error.is_duplicate_key());
+            (position, error.index(), error.id(), error.value())
+        })
+        .collect();
+    let (by_id, by_email) = (bson!({ "_id": 1 }), bson!({ "email": "a" }));
+    let expected = [
+        (1, Some("_id_"), Some(&bson!(1)), Some(&by_id)),
+        (3, Some("email_1"), Some(&bson!(3)), Some(&by_email)),
+    ];
+    assert_eq!(failures, expected);
+    assert_eq!(error.id(), Some(&bson!(1)));
+    assert_eq!(ids(&*db, rawdoc! {}).await, [1, 2, 4]);
+
+    let fine = Insert {
+        ordered: false,
+        ..insert([rawdoc! { "_id": 5, "email": "d" }])
+    };
+    db.insert(fine).await.unwrap();
+}
+
+pub async fn unordered_ends_a_transaction_at_the_first_failure(db: Fixture) {
+    let db = db.backend();
+    if !db.capabilities().transactions {
+        return;
+    }
+    db.insert(insert([rawdoc! { "_id": 1 }])).await.unwrap();
+    let tx = db.begin().await.unwrap();
+    let unordered = Insert {
+        ordered: false,
+        ..insert([2, 1, 3, 1].map(|id| rawdoc! { "_id": id }))
+    };
+    let error = tx.insert(unordered).await.unwrap_err();
+    assert!(error.is_duplicate_key());
+    assert_eq!(error.inserted(), Some(1));
+    let positions: Vec<_> = error.failures().map(|(position, _)| position).collect();
+    assert_eq!(positions, [1]);
+    assert_eq!(
+        tx.commit().await.unwrap_err().kind(),
+        ErrorKind::TransactionOver
+    );
+    assert_eq!(ids(&*db, rawdoc! {}).await, [1]);
 }

@@ -4,7 +4,10 @@ use bson::rawdoc;
 use futures_util::FutureExt;
 use odm::{
     Error, ErrorKind,
-    backend::{Backend, Executor, Fault, Faults, Recorder, operation::Operation},
+    backend::{
+        Backend, Executor, Fault, Faults, Recorder,
+        operation::{Distinct, FindAndModify, Modification, Operation},
+    },
 };
 
 use super::{THINGS, count, delete, find, ids, insert, update};
@@ -115,10 +118,32 @@ pub async fn the_recorder_keeps_order_and_transactions(db: Fixture) {
     recorder.insert(inserted.clone()).await.unwrap_err();
     drop(recorder.find(find(rawdoc! {})).await.unwrap());
     recorder.list_indexes(THINGS).await.unwrap();
+    let distinct = Distinct {
+        collection: THINGS.into(),
+        path: "a".to_owned(),
+        filter: rawdoc! {},
+    };
+    recorder.distinct(distinct.clone()).await.unwrap();
+    let delete_one = FindAndModify {
+        collection: THINGS.into(),
+        filter: rawdoc! {},
+        sort: None,
+        projection: None,
+        modification: Modification::Delete,
+    };
+    recorder.find_and_modify(delete_one.clone()).await.unwrap();
+    recorder.create_collection("new").await.unwrap();
+    recorder.list_collections().await.unwrap();
+    recorder.drop_collection("new").await.unwrap();
     let mut expected = vec![
         Operation::Insert(inserted),
         Operation::Find(find(rawdoc! {})),
         Operation::ListIndexes(THINGS.into()),
+        Operation::Distinct(distinct),
+        Operation::FindAndModify(delete_one),
+        Operation::CreateCollection("new".into()),
+        Operation::ListCollections,
+        Operation::DropCollection("new".into()),
     ];
     if recorder.capabilities().transactions {
         let tx = recorder.begin().await.unwrap();
@@ -137,7 +162,7 @@ pub async fn the_recorder_keeps_order_and_transactions(db: Fixture) {
         ]);
     }
     assert_eq!(kept.operations(), expected);
-    assert_eq!(kept.queries(), 1);
+    assert_eq!(kept.queries(), 2);
     assert_eq!(
         kept.writes(),
         expected

@@ -13,6 +13,7 @@ async fn put(db: &Db, collection: &'static str, documents: Vec<RawDocumentBuf>) 
     let insert = Insert {
         collection: collection.into(),
         documents,
+        ordered: true,
     };
     db.backend().insert(insert).await.unwrap();
 }

@@ -1,13 +1,13 @@
 use bson::{RawDocument, RawDocumentBuf};
 
+use super::{Sort, SortKey};
 use crate::error::{Error, Result, code};
-use crate::sort::{Sort, SortKey};
 
 /// How many bytes a sort may hold in memory, as on MongoDB.
 const MEMORY_LIMIT: usize = 100 << 20;
 
 /// Documents on their way into an order; of equal ones, the first to come stays first.
-pub(super) struct Sorter<'s> {
+pub(crate) struct Sorter<'s> {
     sort: &'s Sort,
     /// How many documents are wanted.
     limit: usize,
@@ -22,7 +22,7 @@ struct Held {
 }
 
 impl<'s> Sorter<'s> {
-    pub(super) fn new(sort: &'s Sort, limit: Option<u64>) -> Sorter<'s> {
+    pub(crate) fn new(sort: &'s Sort, limit: Option<u64>) -> Sorter<'s> {
         Sorter {
             sort,
             limit: limit.map_or(usize::MAX, |limit| {
@@ -35,7 +35,7 @@ impl<'s> Sorter<'s> {
 
     /// # Errors
     /// A document that cannot be sorted, and more documents than fit into memory.
-    pub(super) fn add(&mut self, document: &RawDocument) -> Result<()> {
+    pub(crate) fn add(&mut self, document: &RawDocument) -> Result<()> {
         let key = self.sort.key(document)?;
         let bytes = document.as_bytes().len() + key.size();
         self.held.push(Held {
@@ -58,7 +58,7 @@ impl<'s> Sorter<'s> {
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> impl Iterator<Item = RawDocumentBuf> + use<> {
+    pub(crate) fn finish(mut self) -> impl Iterator<Item = RawDocumentBuf> + use<> {
         self.cut();
         self.held.into_iter().map(|held| held.document)
     }

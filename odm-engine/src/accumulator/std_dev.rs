@@ -1,0 +1,68 @@
+//! `$stdDevPop`, `$stdDevSamp`: how far numbers are from their mean, if they are all there are, or a
+//! sample. What is no number does not count.
+//!
+//! ```text
+//! { "$stdDevPop": "$a" }
+//! in:  { "a": 1 }
+//! in:  { "a": "x" }
+//! in:  { "a": 3 }
+//! out: 1.0
+//!
+//! { "$stdDevSamp": "$a" }
+//! in:  { "a": 1 }
+//! out: null
+//! ```
+
+use bson::{RawBson, RawDocument};
+
+use super::{Accumulation, Accumulator, Call};
+use crate::Result;
+use crate::expression::Value;
+
+/// A standard deviation by Welford's method, which passes over the numbers once.
+#[derive(Debug, Clone)]
+pub(crate) struct StdDev {
+    is_sample: bool,
+    count: f64,
+    mean: f64,
+    /// The sum of the squared distances from the mean.
+    squares: f64,
+}
+
+pub(super) fn parse(call: &Call<'_>) -> Result<Accumulation> {
+    let is_sample = call.name == "$stdDevSamp";
+    call.unary(move || StdDev::new(is_sample))
+}
+
+impl StdDev {
+    pub(crate) fn new(is_sample: bool) -> StdDev {
+        StdDev {
+            is_sample,
+            count: 0.0,
+            mean: 0.0,
+            squares: 0.0,
+        }
+    }
+}
+
+impl Accumulator for StdDev {
+    fn add(&mut self, value: Value<'_>, _: &RawDocument) -> Result<()> {
+        if let Some(number) = value.number() {
+            let number = number.to_double();
+            self.count += 1.0;
+            let distance = number - self.mean;
+            self.mean += distance / self.count;
+            self.squares += distance * (number - self.mean);
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Option<RawBson> {
+        let count = self.count - if self.is_sample { 1.0 } else { 0.0 };
+        Some(if count > 0.0 {
+            RawBson::Double((self.squares / count).sqrt())
+        } else {
+            RawBson::Null
+        })
+    }
+}

@@ -1,0 +1,240 @@
+use std::sync::Arc;
+
+use bson::{RawBson, RawDocument, RawDocumentBuf};
+
+use super::matches::{Match, Matches};
+use super::variables;
+use crate::catalog::Collection;
+use crate::document;
+use crate::error::{Error, Result};
+use crate::filter::Filter;
+use crate::overlay::Overlay;
+use crate::projection::Projection;
+use crate::sort::{Sort, SortKey};
+use crate::{plan, update};
+
+/// A change to one document, which is returned in the same step.
+///
+/// ```
+/// use bson::rawdoc;
+/// use odm_engine::{Database, FindAndModify, Modification};
+///
+/// let database = Database::memory();
+/// let jobs = [(1, 5), (2, 9)].map(|(id, priority)| rawdoc! { "_id": id, "priority": priority });
+/// database.insert("jobs", jobs.to_vec())?.all()?;
+/// let take = FindAndModify {
+///     sort: Some(rawdoc! { "priority": -1 }),
+///     ..FindAndModify::new(rawdoc! { "taken": null }, Modification::Update {
+///         update: rawdoc! { "$set": { "taken": true } },
+///         pipeline: None,
+///         array_filters: Vec::new(),
+///         upsert: false,
+///         return_new: true,
+///     })
+/// };
+/// let taken = database.find_and_modify("jobs", &take)?.document;
+/// assert_eq!(taken, Some(rawdoc! { "_id": 2, "priority": 9, "taken": true }));
+/// # Ok::<(), odm_engine::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct FindAndModify {
+    /// What the document must match; empty for any.
+    pub filter: RawDocumentBuf,
+    /// Which document comes first; unspecified if `None`.
+    pub sort: Option<RawDocumentBuf>,
+    /// Which fields to return; all if `None`.
+    pub projection: Option<RawDocumentBuf>,
+    /// What becomes of the document.
+    pub modification: Modification,
+    /// The values of the variables that expressions read as `$$name`.
+    pub variables: RawDocumentBuf,
+}
+
+/// What a [`FindAndModify`] does to the document.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Modification {
+    /// Changes it, and returns it as it was before or as it is now.
+    Update {
+        /// Update operators, or the document to put in place.
+        update: RawDocumentBuf,
+        /// Stages instead of `update`, as those of an [`Update`](crate::Update).
+        pipeline: Option<Vec<RawDocumentBuf>>,
+        /// What the `$[name]` in the paths of the update refer to.
+        array_filters: Vec<RawDocumentBuf>,
+        /// Whether to insert a document if none matches.
+        upsert: bool,
+        /// Whether to return the document as it is now rather than as it was before.
+        return_new: bool,
+    },
+    /// Deletes it, and returns it as it was.
+    Delete,
+}
+
+/// What a [`FindAndModify`] did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FindAndModifyReport {
+    /// The document. `None` if none matched, also if one was inserted and that is not to be returned.
+    pub document: Option<RawDocumentBuf>,
+    /// Whether a document matched.
+    pub matched: bool,
+    /// The `_id` of the document that was inserted because none matched.
+    pub upserted_id: Option<RawBson>,
+}
+
+impl FindAndModify {
+    /// One that takes any of the documents that match, and returns all of its fields.
+    pub fn new(filter: RawDocumentBuf, modification: Modification) -> FindAndModify {
+        FindAndModify {
+            filter,
+            sort: None,
+            projection: None,
+            modification,
+            variables: RawDocumentBuf::new(),
+        }
+    }
+}
+
+pub(crate) fn run(
+    overlay: &mut Overlay,
+    name: &str,
+    command: &FindAndModify,
+) -> Result<FindAndModifyReport> {
+    let environment = variables::environment(&command.variables)?;
+    let sort = command.sort.as_deref().map(Sort::parse).transpose()?;
+    let query = Query {
+        filter: Arc::new(Filter::parse_in(&command.filter, &environment)?),
+        sort: sort.filter(|sort| !sort.is_empty()),
+        projection: command
+            .projection
+            .as_deref()
+            .map(|projection| Projection::parse(projection, &environment))
+            .transpose()?,
+    };
+    match &command.modification {
+        Modification::Delete => delete(overlay, name, &query),
+        Modification::Update {
+            update,
+            pipeline,
+            array_filters,
+            upsert,
+            return_new,
+        } => {
+            let is_positional = Projection::is_positional;
+            if *return_new && query.projection.as_ref().is_some_and(is_positional) {
+                let message = "cannot use a positional projection and return the new document";
+                return Err(Error::bad_value(message));
+            }
+            let update = match pipeline {
+                Some(stages) => {
+                    update::Update::parse_pipeline(stages, array_filters, &environment)?
+                }
+                None => update::Update::parse(update, array_filters)?,
+            };
+            let updated = change(overlay, name, &query, &update, *return_new)?;
+            match updated {
+                Some(report) => Ok(report),
+                None if *upsert => insert(overlay, name, &query, &update, *return_new),
+                None => Ok(FindAndModifyReport::default()),
+            }
+        }
+    }
+}
+
+fn delete(overlay: &mut Overlay, name: &str, query: &Query) -> Result<FindAndModifyReport> {
+    let Some((collection, found)) = query.first(overlay, name)? else {
+        return Ok(FindAndModifyReport::default());
+    };
+    let old = found.document()?;
+    overlay.remove(&collection, found.record, old)?;
+    Ok(FindAndModifyReport {
+        document: Some(query.project(old)?),
+        matched: true,
+        upserted_id: None,
+    })
+}
+
+/// `None` if no document matches.
+fn change(
+    overlay: &mut Overlay,
+    name: &str,
+    query: &Query,
+    update: &update::Update,
+    return_new: bool,
+) -> Result<Option<FindAndModifyReport>> {
+    let Some((collection, found)) = query.first(overlay, name)? else {
+        return Ok(None);
+    };
+    let old = found.document()?;
+    let new = update.apply(old, &query.filter)?;
+    if let Some(new) = &new {
+        overlay.replace(&collection, found.record, old, new)?;
+    }
+    let shown = new.as_deref().filter(|_| return_new).unwrap_or(old);
+    Ok(Some(FindAndModifyReport {
+        document: Some(query.project(shown)?),
+        matched: true,
+        upserted_id: None,
+    }))
+}
+
+fn insert(
+    overlay: &mut Overlay,
+    name: &str,
+    query: &Query,
+    update: &update::Update,
+    return_new: bool,
+) -> Result<FindAndModifyReport> {
+    let inserted = super::update::upsert(overlay, name, update, &query.filter)?;
+    let shown = return_new.then(|| query.project(&inserted));
+    Ok(FindAndModifyReport {
+        document: shown.transpose()?,
+        matched: false,
+        upserted_id: Some(document::id(&inserted)?.into()),
+    })
+}
+
+/// Which document is meant, and what of it is returned.
+struct Query {
+    filter: Arc<Filter>,
+    sort: Option<Sort>,
+    projection: Option<Projection>,
+}
+
+impl Query {
+    /// The first document that matches, with its collection.
+    fn first(&self, overlay: &Overlay, name: &str) -> Result<Option<(Arc<Collection>, Match)>> {
+        let Some(collection) = overlay.collection(name) else {
+            return Ok(None);
+        };
+        let view = overlay.view();
+        let plan = plan::choose(view, &collection, &self.filter, self.sort.as_ref())?;
+        let to_sort = self.sort.as_ref().filter(|_| !plan.is_sorted);
+        let mut matches = Matches::new(view, &collection, plan, Arc::clone(&self.filter));
+        let first = match to_sort {
+            None => matches.next().transpose()?,
+            Some(sort) => smallest(matches, sort)?,
+        };
+        Ok(first.map(|found| (collection, found)))
+    }
+
+    fn project(&self, document: &RawDocument) -> Result<RawDocumentBuf> {
+        match &self.projection {
+            Some(projection) => projection.apply(document, &self.filter),
+            None => Ok(document.to_owned()),
+        }
+    }
+}
+
+/// The match that a sort puts first.
+fn smallest(matches: Matches, sort: &Sort) -> Result<Option<Match>> {
+    let mut smallest: Option<(SortKey, Match)> = None;
+    for found in matches {
+        let found = found?;
+        let key = sort.key(found.document()?)?;
+        let is_smaller = |(other, _): &(SortKey, Match)| sort.compare(&key, other).is_lt();
+        if smallest.as_ref().is_none_or(is_smaller) {
+            smallest = Some((key, found));
+        }
+    }
+    Ok(smallest.map(|(_, found)| found))
+}

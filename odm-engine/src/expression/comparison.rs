@@ -1,0 +1,15 @@
+//! Comparisons, in MongoDB's order over values of all types.
+
+mod compare;
+
+use super::categories::Registry;
+
+pub(super) const OPERATORS: Registry = &[
+    ("$cmp", compare::parse_cmp),
+    ("$eq", compare::parse_eq),
+    ("$gt", compare::parse_gt),
+    ("$gte", compare::parse_gte),
+    ("$lt", compare::parse_lt),
+    ("$lte", compare::parse_lte),
+    ("$ne", compare::parse_ne),
+];

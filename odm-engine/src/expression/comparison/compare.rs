@@ -1,0 +1,44 @@
+//! `$cmp`, `$eq`, `$gt`, `$gte`, `$lt`, `$lte`, `$ne`: how two values compare. `$cmp` gives -1, 0 or
+//! 1, the others true or false.
+//!
+//! ```text
+//! { "$cmp": [1, "a"] } → -1
+//! { "$eq": [1, 1.0] } → true
+//! { "$gt": [[], {}] } → true
+//! { "$gte": [1, 2] } → false
+//! { "$lt": [1, 2] } → true
+//! { "$lte": [2, 2] } → true
+//! { "$ne": [null, 0] } → true
+//! ```
+
+use crate::Result;
+use crate::expression::Expression;
+use crate::expression::call::Call;
+
+pub(super) fn parse_cmp(call: &Call<'_>) -> Result<Expression> {
+    call.binary(|a, b| Ok((a.compare(&b) as i32).into()))
+}
+
+pub(super) fn parse_eq(call: &Call<'_>) -> Result<Expression> {
+    call.binary(|a, b| Ok(a.compare(&b).is_eq().into()))
+}
+
+pub(super) fn parse_gt(call: &Call<'_>) -> Result<Expression> {
+    call.binary(|a, b| Ok(a.compare(&b).is_gt().into()))
+}
+
+pub(super) fn parse_gte(call: &Call<'_>) -> Result<Expression> {
+    call.binary(|a, b| Ok(a.compare(&b).is_ge().into()))
+}
+
+pub(super) fn parse_lt(call: &Call<'_>) -> Result<Expression> {
+    call.binary(|a, b| Ok(a.compare(&b).is_lt().into()))
+}
+
+pub(super) fn parse_lte(call: &Call<'_>) -> Result<Expression> {
+    call.binary(|a, b| Ok(a.compare(&b).is_le().into()))
+}
+
+pub(super) fn parse_ne(call: &Call<'_>) -> Result<Expression> {
+    call.binary(|a, b| Ok(a.compare(&b).is_ne().into()))
+}

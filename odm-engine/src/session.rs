@@ -1,0 +1,376 @@
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bson::{RawBson, RawDocument, RawDocumentBuf};
+
+use crate::catalog::Catalog;
+use crate::command::{
+    Aggregate, Count, Delete, DeleteReport, Find, FindAndModify, FindAndModifyReport, FindEach,
+    InsertReport, Reading, Update, UpdateReport, aggregate, collections, count, delete, distinct,
+    find, find_and_modify, find_each, insert, update,
+};
+use crate::commit::{Begun, Committer, State};
+use crate::cursor::Cursor;
+use crate::error::{Error, Result, code};
+use crate::overlay::{Outcome, Overlay};
+use crate::store::View;
+
+/// What reads and writes documents: a [`Database`](crate::Database) and a
+/// [`Transaction`](crate::Transaction) are both one, by deref.
+///
+/// Of a database, each method is a unit of its own: a read sees the last durable state, and a write
+/// that returned is durable. Each write is atomic: after an error nothing has changed, but for those
+/// that report how far they came.
+///
+/// Of a transaction, each method sees the state at its beginning with its own writes on top. Every
+/// error, also one in a report, has aborted the transaction; any method can fail with a write conflict
+/// if it writes, and because the transaction is over.
+///
+/// ```
+/// use bson::rawdoc;
+/// use odm_engine::{Database, Session, Update};
+///
+/// fn rename(session: &Session, from: &str, to: &str) -> odm_engine::Result<()> {
+///     let update = Update {
+///         filter: rawdoc! { "name": from },
+///         update: rawdoc! { "$set": { "name": to } },
+///         ..Update::default()
+///     };
+///     session.update("people", &update)?;
+///     Ok(())
+/// }
+///
+/// let database = Database::memory();
+/// rename(&database, "Ada", "Augusta")?;
+/// let transaction = database.begin()?;
+/// rename(&transaction, "Augusta", "Ada")?;
+/// transaction.commit()?;
+/// # Ok::<(), odm_engine::Error>(())
+/// ```
+pub struct Session {
+    committer: Arc<Committer>,
+    /// Where it stands, if it is a transaction.
+    transaction: Option<Mutex<Standing>>,
+}
+
+/// Where a transaction stands.
+enum Standing {
+    Open(Box<Open>),
+    Committed,
+    Aborted,
+}
+
+struct Open {
+    begun: Begun,
+    /// The state that the transaction began with and its writes on top.
+    view: View,
+    catalog: Catalog,
+    written: BTreeSet<String>,
+}
+
+impl Session {
+    /// Finds documents. A collection that does not exist is empty.
+    ///
+    /// The cursor shows the state at this moment, and in a transaction can be read after its end.
+    ///
+    /// # Errors
+    /// A filter, projection or sort that is not valid or not supported; a sort that needs too much
+    /// memory; I/O.
+    pub fn find(&self, collection: &str, find: &Find) -> Result<Cursor> {
+        self.read(|reading| find::run(reading, collection, find))
+    }
+
+    /// Runs documents through a pipeline. A collection that does not exist is empty.
+    ///
+    /// The cursor shows the state at this moment, and in a transaction can be read after its end.
+    ///
+    /// # Errors
+    /// A pipeline that is not valid or not supported; documents that its expressions do not fit; a stage
+    /// that needs too much memory; I/O.
+    pub fn aggregate(&self, collection: &str, aggregate: &Aggregate) -> Result<Cursor> {
+        self.read(|reading| aggregate::run(reading, collection, aggregate))
+    }
+
+    /// Runs one query for each of several keys, all on one state of the database, and returns the
+    /// documents of each key in the order of the keys.
+    ///
+    /// # Errors
+    /// As [`find`](Session::find).
+    pub fn find_each(&self, collection: &str, each: &FindEach) -> Result<Vec<Vec<RawDocumentBuf>>> {
+        self.read(|reading| find_each::run(reading, collection, each))
+    }
+
+    /// Counts the documents that match.
+    ///
+    /// # Errors
+    /// A filter that is not valid or not supported; I/O.
+    pub fn count(&self, collection: &str, count: &Count) -> Result<u64> {
+        self.read(|reading| count::run(reading, collection, count))
+    }
+
+    /// The values at a dotted path of the documents that match, each once, in ascending order. Of an
+    /// array, its elements count.
+    ///
+    /// # Errors
+    /// As [`count`](Session::count).
+    pub fn distinct(
+        &self,
+        collection: &str,
+        path: &str,
+        filter: &RawDocument,
+    ) -> Result<Vec<RawBson>> {
+        self.read(|reading| distinct::run(reading, collection, path, filter))
+    }
+
+    /// Inserts documents in their order, in one durable commit.
+    ///
+    /// A document without an `_id` gets an ObjectId. The first document that cannot be inserted ends
+    /// the insertion; those before it are kept, and the report says both.
+    ///
+    /// # Errors
+    /// An invalid name of a collection, I/O. Nothing has been inserted then.
+    pub fn insert(&self, collection: &str, documents: Vec<RawDocumentBuf>) -> Result<InsertReport> {
+        let report = self.write(|overlay| insert::run(overlay, collection, documents, true))?;
+        self.abort_if(!report.failures.is_empty());
+        Ok(report)
+    }
+
+    /// Inserts every document that can be inserted, in one durable commit, and reports the others.
+    ///
+    /// In a transaction the first failure ends the insertion, because it ends the transaction.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    ///
+    /// let database = odm_engine::Database::memory();
+    /// let ids = [1, 1, 2].map(|id| rawdoc! { "_id": id }).to_vec();
+    /// let report = database.insert_unordered("people", ids)?;
+    /// assert_eq!(report.inserted, 2);
+    /// assert_eq!(report.failures[0].position, 1);
+    /// assert!(report.failures[0].error.is_duplicate_key());
+    /// # Ok::<(), odm_engine::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`insert`](Session::insert).
+    pub fn insert_unordered(
+        &self,
+        collection: &str,
+        documents: Vec<RawDocumentBuf>,
+    ) -> Result<InsertReport> {
+        let ordered = self.transaction.is_some();
+        let report = self.write(|overlay| insert::run(overlay, collection, documents, ordered))?;
+        self.abort_if(!report.failures.is_empty());
+        Ok(report)
+    }
+
+    /// Changes the first document that matches, or all of them, in one durable commit.
+    ///
+    /// The first document that cannot be changed ends the update; those before it stay changed, and the
+    /// report says both.
+    ///
+    /// # Errors
+    /// A filter or an update that is not valid, not supported or does not fit a document; duplicate
+    /// key; I/O. No document has changed then.
+    pub fn update(&self, collection: &str, update: &Update) -> Result<UpdateReport> {
+        let report = self.write(|overlay| update::run(overlay, collection, update))?;
+        self.abort_if(report.failure.is_some());
+        Ok(report)
+    }
+
+    /// Deletes the first document that matches, or all of them.
+    ///
+    /// # Errors
+    /// A filter that is not valid or not supported; I/O. No document has been deleted then.
+    pub fn delete(&self, collection: &str, delete: &Delete) -> Result<DeleteReport> {
+        self.write(|overlay| delete::run(overlay, collection, delete))
+    }
+
+    /// Changes, replaces or deletes the first document that matches, and returns it as it was before
+    /// or as it is now.
+    ///
+    /// # Errors
+    /// As [`update`](Session::update); a projection or a sort that is not valid or not supported.
+    pub fn find_and_modify(
+        &self,
+        collection: &str,
+        find_and_modify: &FindAndModify,
+    ) -> Result<FindAndModifyReport> {
+        self.write(|overlay| find_and_modify::run(overlay, collection, find_and_modify))
+    }
+
+    /// Creates a collection without documents. Inserting a document creates one too.
+    ///
+    /// # Errors
+    /// There is one with this name; an invalid name; I/O.
+    pub fn create_collection(&self, name: &str) -> Result<()> {
+        self.write(|overlay| collections::create(overlay, name))
+    }
+}
+
+impl Session {
+    /// The database itself.
+    pub(crate) fn direct(committer: Arc<Committer>) -> Session {
+        Session {
+            committer,
+            transaction: None,
+        }
+    }
+
+    /// A transaction that sees the last durable state.
+    pub(crate) fn begin(committer: Arc<Committer>) -> Result<Session> {
+        let begun = committer.begin()?;
+        let open = Open {
+            view: begun.state.view.layer(),
+            catalog: begun.state.catalog.clone(),
+            begun,
+            written: BTreeSet::new(),
+        };
+        Ok(Session {
+            committer,
+            transaction: Some(Mutex::new(Standing::Open(Box::new(open)))),
+        })
+    }
+
+    pub(crate) fn committer(&self) -> &Arc<Committer> {
+        &self.committer
+    }
+
+    /// Runs a read on the state that the session sees.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(Reading<'_>) -> Result<T>) -> Result<T> {
+        let Some(mut standing) = self.standing() else {
+            return read(self.committer.state().reading());
+        };
+        let result = standing.open().and_then(|open| {
+            read(Reading {
+                view: &open.view,
+                catalog: &open.catalog,
+            })
+        });
+        if result.is_err() {
+            standing.abort(&self.committer);
+        }
+        result
+    }
+
+    /// Runs a write on top of the state that the session sees.
+    pub(crate) fn write<T>(&self, write: impl FnOnce(&mut Overlay) -> Result<T>) -> Result<T> {
+        let Some(mut standing) = self.standing() else {
+            return self.committer.write(write);
+        };
+        let result = standing
+            .open()
+            .and_then(|open| open.write(&self.committer, write));
+        if result.is_err() {
+            standing.abort(&self.committer);
+        }
+        result
+    }
+
+    /// See [`Transaction::commit`](crate::Transaction::commit).
+    pub(crate) fn commit(&self) -> Result<()> {
+        let Some(mut standing) = self.standing() else {
+            return Ok(());
+        };
+        let open = match std::mem::replace(&mut *standing, Standing::Aborted) {
+            Standing::Open(open) => open,
+            Standing::Committed => {
+                *standing = Standing::Committed;
+                return Ok(());
+            }
+            Standing::Aborted => return Err(aborted()),
+        };
+        drop(standing);
+        let outcome = Outcome {
+            changes: open.view.changes().clone(),
+            written: open.written,
+        };
+        self.committer.commit(&open.begun, outcome)?;
+        if let Some(mut standing) = self.standing() {
+            *standing = Standing::Committed;
+        }
+        Ok(())
+    }
+
+    /// See [`Transaction::abort`](crate::Transaction::abort).
+    pub(crate) fn abort(&self) -> Result<()> {
+        let Some(mut standing) = self.standing() else {
+            return Ok(());
+        };
+        if matches!(*standing, Standing::Committed) {
+            return Err(committed());
+        }
+        standing.abort(&self.committer);
+        Ok(())
+    }
+
+    /// Ends a transaction whose operation has failed in part.
+    fn abort_if(&self, failed: bool) {
+        if failed && let Some(mut standing) = self.standing() {
+            standing.abort(&self.committer);
+        }
+    }
+
+    /// A method that panics has at most lost its own overlay.
+    fn standing(&self) -> Option<MutexGuard<'_, Standing>> {
+        let transaction = self.transaction.as_ref()?;
+        Some(transaction.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Open {
+    fn write<T>(
+        &mut self,
+        committer: &Committer,
+        write: impl FnOnce(&mut Overlay) -> Result<T>,
+    ) -> Result<T> {
+        let mut overlay = committer.overlay(&self.view, self.catalog.clone());
+        let result = write(&mut overlay)?;
+        let outcome = overlay.finish();
+        committer.claim(&self.begun, &outcome.changes)?;
+        self.view.apply(&outcome.changes);
+        self.catalog.apply(&self.view, &outcome.changes)?;
+        self.written.extend(outcome.written);
+        Ok(result)
+    }
+}
+
+impl Standing {
+    fn open(&mut self) -> Result<&mut Open> {
+        match self {
+            Standing::Open(open) => Ok(open),
+            Standing::Committed => Err(committed()),
+            Standing::Aborted => Err(aborted()),
+        }
+    }
+
+    fn abort(&mut self, committer: &Committer) {
+        if let Standing::Open(open) = self {
+            committer.abort(&open.begun);
+            *self = Standing::Aborted;
+        }
+    }
+}
+
+impl State {
+    fn reading(&self) -> Reading<'_> {
+        Reading {
+            view: &self.view,
+            catalog: &self.catalog,
+        }
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").finish_non_exhaustive()
+    }
+}
+
+fn committed() -> Error {
+    Error::transaction_over(code::TRANSACTION_COMMITTED, "committed")
+}
+
+fn aborted() -> Error {
+    Error::transaction_over(code::NO_SUCH_TRANSACTION, "aborted")
+}

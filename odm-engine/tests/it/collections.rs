@@ -1,0 +1,105 @@
+use bson::rawdoc;
+use odm_engine::{Count, Database, Direction, Find, Index};
+
+use crate::all;
+
+fn filled() -> Database {
+    let database = Database::memory();
+    let index = Index::new([("a", Direction::Ascending)]);
+    database.create_indexes("c", &[index]).unwrap();
+    let documents = (0..10).map(|id| rawdoc! { "_id": id, "a": [id, 7] });
+    let report = database.insert("c", documents.collect()).unwrap();
+    report.all().unwrap();
+    database
+}
+
+#[test]
+fn collections_are_created_and_listed() {
+    let database = filled();
+    database.create_collection("b").unwrap();
+    assert_eq!(database.list_collections().unwrap(), ["b", "c"]);
+    let refused = database.create_collection("c").unwrap_err();
+    assert_eq!(refused.code(), Some(48));
+    let refused = database.create_collection("a$b").unwrap_err();
+    assert_eq!(refused.code(), Some(73));
+    assert_eq!(database.list_indexes("b").unwrap().len(), 1);
+}
+
+#[test]
+fn a_dropped_collection_takes_its_documents_and_indexes_along() {
+    let database = filled();
+    database.drop_collection("c").unwrap();
+    database.drop_collection("c").unwrap();
+    assert!(database.list_collections().unwrap().is_empty());
+    assert!(database.list_indexes("c").unwrap().is_empty());
+    assert!(all(&database, "c").is_empty());
+
+    // A collection of the same name is another one.
+    let again = vec![rawdoc! { "_id": 3, "a": 7 }];
+    database.insert("c", again.clone()).unwrap().all().unwrap();
+    assert_eq!(all(&database, "c"), again);
+    assert_eq!(database.list_indexes("c").unwrap().len(), 1);
+}
+
+#[test]
+fn a_drop_is_durable_and_leaves_other_collections() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data.odm");
+    {
+        let database = Database::open(&path).unwrap();
+        for name in ["a", "b"] {
+            let documents = vec![rawdoc! { "_id": 1 }];
+            database.insert(name, documents).unwrap().all().unwrap();
+        }
+        database.drop_collection("b").unwrap();
+    }
+    let database = Database::open(&path).unwrap();
+    assert_eq!(database.list_collections().unwrap(), ["a"]);
+    assert_eq!(all(&database, "a").len(), 1);
+    let documents = vec![rawdoc! { "_id": 2 }];
+    database.insert("b", documents).unwrap().all().unwrap();
+    assert_eq!(all(&database, "b"), [rawdoc! { "_id": 2 }]);
+}
+
+#[test]
+fn what_was_begun_before_a_drop_is_not_disturbed() {
+    let database = filled();
+    let mut cursor = database.find("c", &Find::default()).unwrap();
+    cursor.next().unwrap().unwrap();
+    let (reading, writing) = (database.begin().unwrap(), database.begin().unwrap());
+    let insert = writing.insert("c", vec![rawdoc! { "_id": 100 }]).unwrap();
+    insert.all().unwrap();
+    database.drop_collection("c").unwrap();
+    let count = Count {
+        filter: rawdoc! { "a": 7 },
+        ..Count::default()
+    };
+    assert_eq!(cursor.count(), 9);
+    assert_eq!(reading.count("c", &count).unwrap(), 10);
+    reading.commit().unwrap();
+    assert!(writing.commit().unwrap_err().is_write_conflict());
+
+    // Also if there is one of the same name again.
+    let (database, again) = (filled(), vec![rawdoc! { "_id": 5 }]);
+    let writing = database.begin().unwrap();
+    database.drop_collection("c").unwrap();
+    database.insert("c", again.clone()).unwrap().all().unwrap();
+    let insert = writing.insert("c", vec![rawdoc! { "_id": 100 }]);
+    insert.unwrap().all().unwrap();
+    assert!(writing.commit().unwrap_err().is_write_conflict());
+    assert_eq!(all(&database, "c"), again);
+}
+
+#[test]
+fn a_collection_created_in_a_transaction_is_there_after_the_commit() {
+    let database = Database::memory();
+    let transaction = database.begin().unwrap();
+    transaction.create_collection("c").unwrap();
+    assert!(database.list_collections().unwrap().is_empty());
+    transaction.commit().unwrap();
+    assert_eq!(database.list_collections().unwrap(), ["c"]);
+
+    let (a, b) = (database.begin().unwrap(), database.begin().unwrap());
+    a.create_collection("d").unwrap();
+    assert!(b.create_collection("d").unwrap_err().is_write_conflict());
+}
