@@ -24,6 +24,7 @@ use super::categories::Registry;
 
 pub(super) use calendar::Calendar;
 pub(super) use format::format_iso;
+pub(super) use parse::read_date;
 
 pub(super) const OPERATORS: Registry = &[
     ("$dateAdd", date_add::parse),

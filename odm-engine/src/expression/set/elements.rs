@@ -12,6 +12,10 @@ use crate::{Error, Result, value};
 pub(super) struct Elements<'v>(Vec<RawBsonRef<'v>>);
 
 impl<'v> Elements<'v> {
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(super) fn contains(&self, wanted: RawBsonRef<'_>) -> bool {
         let found = self.0.binary_search_by(|own| value::compare(*own, wanted));
         found.is_ok()

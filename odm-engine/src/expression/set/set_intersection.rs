@@ -22,9 +22,10 @@ fn set_intersection(sets: Vec<Value<'_>>) -> Result<Value<'_>> {
             return Ok(Value::NULL);
         }
         let elements: Elements<'_> = value::items(array("$setIntersection", set, 17047)?).collect();
-        // Of equal elements MongoDB gives those of the last array.
-        common = Some(match &common {
-            Some(common) => elements.common_with(common),
+        // Of equal elements MongoDB gives those of the smaller set, else those of the first.
+        common = Some(match common {
+            Some(common) if elements.len() < common.len() => elements.common_with(&common),
+            Some(common) => common.common_with(&elements),
             None => elements,
         });
     }
