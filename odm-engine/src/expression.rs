@@ -11,12 +11,16 @@ mod array;
 mod call;
 mod categories;
 mod conditional;
+mod date;
 #[cfg(test)]
 mod examples;
 mod names;
+mod object;
 mod parse;
 mod path;
 mod scope;
+mod set;
+mod string;
 mod value;
 mod variable;
 

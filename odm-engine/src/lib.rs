@@ -37,6 +37,7 @@ mod update;
 
 mod direction;
 mod path;
+mod pattern;
 mod value;
 
 mod catalog;

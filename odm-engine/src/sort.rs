@@ -1,5 +1,7 @@
 //! The order of results.
 
+mod elements;
+
 use std::cmp::Ordering;
 
 use bson::{RawBson, RawBsonRef, RawDocument};
@@ -8,6 +10,8 @@ use crate::direction::Direction;
 use crate::path::{KeyError, Path, key_tuples};
 use crate::value::{self, Number};
 use crate::{Error, Result};
+
+pub(crate) use elements::{ElementOrder, OrderFault};
 
 /// A parsed sort specification, such as `{ age: -1, name: 1 }`.
 #[derive(Debug, Clone)]

@@ -1,10 +1,15 @@
 //! An operator with its operand, while it is parsed.
 
+mod arguments;
+mod function;
+
 use std::fmt;
 use std::ops::RangeInclusive;
 
 use bson::{DateTime, RawBsonRef, RawDocument, RawDocumentBuf};
 
+pub(super) use arguments::Arguments;
+pub(super) use function::Of as FunctionOf;
 use super::{Environment, Expression, Names, Operator, Scope, Value};
 use crate::{Error, Result, value};
 
@@ -104,6 +109,14 @@ impl Call<'_> {
                 .map(|operand| self.parse(operand))
                 .collect(),
             operand => Ok(vec![self.parse(operand)?]),
+        }
+    }
+
+    /// How many operands there are.
+    pub(super) fn count(&self) -> usize {
+        match self.operand {
+            RawBsonRef::Array(array) => value::items(array).count(),
+            _ => 1,
         }
     }
 

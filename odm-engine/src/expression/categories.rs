@@ -3,7 +3,7 @@
 //! A new operator is a file in the folder of its category, and a line in the category's registry.
 
 use super::call::Call;
-use super::{Expression, arithmetic, array, conditional, variable};
+use super::{Expression, arithmetic, array, conditional, date, object, set, string, variable};
 use crate::Result;
 
 /// How an operator reads its operand.
@@ -17,6 +17,10 @@ pub(super) const CATEGORIES: &[Registry] = &[
     arithmetic::OPERATORS,
     array::OPERATORS,
     conditional::OPERATORS,
+    date::OPERATORS,
+    object::OPERATORS,
+    set::OPERATORS,
+    string::OPERATORS,
     variable::OPERATORS,
 ];
 

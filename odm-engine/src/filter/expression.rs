@@ -4,8 +4,9 @@ use std::fmt;
 
 use bson::{RawBsonRef, RawDocument};
 
-use super::{Comparison, ElemMatch, Membership, Regex};
+use super::{Comparison, ElemMatch, Membership};
 use crate::path::{Leaf, Path};
+use crate::pattern::Regex;
 
 /// Conditions on a document.
 #[derive(Debug)]

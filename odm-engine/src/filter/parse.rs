@@ -3,11 +3,11 @@
 use bson::{RawBsonRef, RawDocument};
 
 use super::compare::{self, Comparison};
-use super::regex::Regex;
 use super::{Expression, Predicate, Test};
 use super::{
     all, bits, elem_match, exists, logical, membership, modulo, not, regex, size, type_of,
 };
+use crate::pattern::Regex;
 use crate::path::Path;
 use crate::{Error, Result, value};
 

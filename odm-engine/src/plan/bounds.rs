@@ -5,9 +5,10 @@ use std::fmt;
 
 use bson::{RawArray, RawBsonRef};
 
+use crate::pattern::Regex;
 use crate::direction::Direction;
 use crate::error::Result;
-use crate::filter::{CompareOperator, Comparison, Membership, Regex, Test};
+use crate::filter::{CompareOperator, Comparison, Membership, Test};
 use crate::key::value::{encode, encode_text_prefix, type_bracket};
 use crate::store::after_prefix;
 use crate::value::Number;
