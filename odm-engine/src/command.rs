@@ -4,6 +4,7 @@
 //! Each file holds the operation as plain data and a function that runs it. They know nothing of
 //! transactions: a read is given a state, a write an overlay on one.
 
+pub(crate) mod aggregate;
 pub(crate) mod count;
 pub(crate) mod delete;
 pub(crate) mod distinct;
@@ -15,7 +16,9 @@ pub(crate) mod insert;
 mod matches;
 mod sorted;
 pub(crate) mod update;
+mod variables;
 
+pub use aggregate::Aggregate;
 pub use delete::{Delete, DeleteReport};
 pub use explain::{Explain, Stage};
 pub use find::Find;

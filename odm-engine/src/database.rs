@@ -5,8 +5,9 @@ use std::time::Duration;
 use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
 
 use crate::command::{
-    Delete, DeleteReport, Explain, Find, FindEach, InsertReport, Reading, Update, UpdateReport,
-    count, delete, distinct, explain, find, find_each, indexes, insert, update,
+    Aggregate, Delete, DeleteReport, Explain, Find, FindEach, InsertReport, Reading, Update,
+    UpdateReport, aggregate, count, delete, distinct, explain, find, find_each, indexes, insert,
+    update,
 };
 use crate::commit::{Committer, State};
 use crate::cursor::Cursor;
@@ -80,6 +81,19 @@ impl Database {
     /// memory; I/O.
     pub fn find(&self, collection: &str, find: &Find) -> Result<Cursor> {
         find::run(self.shared.committer.state().reading(), collection, find)
+    }
+
+    /// Runs documents through a pipeline. A collection that does not exist is empty.
+    ///
+    /// # Errors
+    /// A pipeline that is not valid or not supported; documents that its expressions do not fit; a stage
+    /// that needs too much memory; I/O.
+    pub fn aggregate(&self, collection: &str, aggregate: &Aggregate) -> Result<Cursor> {
+        aggregate::run(
+            self.shared.committer.state().reading(),
+            collection,
+            aggregate,
+        )
     }
 
     /// Runs one query for each of several keys, all on one state of the database, and returns the

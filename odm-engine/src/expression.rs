@@ -10,6 +10,7 @@ mod arithmetic;
 mod array;
 mod call;
 mod categories;
+mod computation;
 mod conditional;
 mod date;
 #[cfg(test)]
@@ -32,7 +33,8 @@ use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf};
 use crate::Result;
 
 use call::Call;
-pub(crate) use names::Names;
+pub(crate) use computation::Computation;
+pub(crate) use names::{Names, check_bindable};
 use path::FieldPath;
 pub(crate) use scope::{Environment, Scope};
 pub(crate) use value::Value;
@@ -98,6 +100,11 @@ impl Expression {
             }
             Expression::Operator(operator) => operator.evaluate(scope),
         }
+    }
+
+    /// Whether there is an operator of this name.
+    pub(crate) fn is_operator(name: &str) -> bool {
+        categories::find(name).is_some()
     }
 
     /// An operator as an expression.

@@ -49,6 +49,19 @@ impl Filter {
         })
     }
 
+    /// What all of some filters say together.
+    pub(crate) fn all(filters: impl IntoIterator<Item = Filter>) -> Filter {
+        let expressions = filters
+            .into_iter()
+            .flat_map(|filter| match filter.expression {
+                Expression::And(all) => all,
+                expression => vec![expression],
+            });
+        Filter {
+            expression: Expression::And(expressions.collect()),
+        }
+    }
+
     /// Whether a document holds conditions on a value, such as `{ $gte: 5 }`, rather than on the
     /// fields of a document.
     pub(crate) fn is_on_value(conditions: &RawDocument) -> bool {

@@ -28,6 +28,8 @@ mod transaction;
 mod command;
 mod cursor;
 
+mod pipeline;
+
 mod expression;
 mod filter;
 mod plan;
@@ -52,7 +54,8 @@ mod store;
 mod error;
 
 pub use command::{
-    Delete, DeleteReport, Explain, Find, FindEach, InsertReport, Stage, Update, UpdateReport,
+    Aggregate, Delete, DeleteReport, Explain, Find, FindEach, InsertReport, Stage, Update,
+    UpdateReport,
 };
 pub use cursor::Cursor;
 pub use database::Database;

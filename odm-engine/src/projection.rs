@@ -1,24 +1,28 @@
 //! Projections: what of a document is returned.
 //!
-//! A projection either says what to include or what to exclude. Beside that, `$slice`,
-//! `$elemMatch` and positional `$` return a part of an array.
+//! A projection either says what to include or what to exclude. Beside what is included there can be
+//! computed fields; in a query, `$slice`, `$elemMatch` and positional `$` return a part of an array.
 //!
 //! ```json
-//! { "name": 1, "comments": { "$slice": -3 } }
+//! { "name": 1, "total": { "$sum": "$prices" }, "comments": { "$slice": -3 } }
 //! ```
 
-mod computed;
+mod additions;
 mod parse;
 mod positional;
 mod slice;
 mod tree;
 
+use std::sync::Arc;
+
 use bson::{RawDocument, RawDocumentBuf};
 
+use crate::expression::Environment;
 use crate::filter::Filter;
 use crate::path::Path;
 use crate::{Result, value};
 
+pub(crate) use additions::Additions;
 use tree::Tree;
 
 /// A parsed projection.
@@ -39,27 +43,59 @@ enum Mode {
     Exclude,
 }
 
+/// Where a projection stands, which decides what it may say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In a query, with the operators on arrays. It may be empty.
+    Query,
+    /// In the stage `$project`.
+    Stage,
+}
+
 impl Projection {
-    /// Reads a projection. The empty one keeps everything.
+    /// Reads the projection of a query. The empty one keeps everything.
     ///
     /// # Errors
-    /// Paths that collide, inclusion mixed with exclusion, malformed operators, with MongoDB's
-    /// codes; computed fields are not supported.
-    pub(crate) fn parse(projection: &RawDocument) -> Result<Projection> {
+    /// Paths that collide, inclusion mixed with exclusion, malformed operators and expressions, with
+    /// MongoDB's codes.
+    pub(crate) fn parse(
+        projection: &RawDocument,
+        environment: &Arc<Environment>,
+    ) -> Result<Projection> {
         value::check(projection)?;
-        parse::projection(projection)
+        parse::projection(projection, Place::Query, environment)
+    }
+
+    /// Reads the projection of the stage `$project`.
+    ///
+    /// # Errors
+    /// As [`parse`](Projection::parse), and an empty one.
+    pub(crate) fn parse_stage(
+        projection: &RawDocument,
+        environment: &Arc<Environment>,
+    ) -> Result<Projection> {
+        parse::projection(projection, Place::Stage, environment)
     }
 
     /// What is left of a document that `filter` has found.
     ///
     /// # Errors
-    /// Positional `$` where the filter matched no array element.
+    /// Positional `$` where the filter matched no array element; what expressions fail with.
     pub(crate) fn apply(&self, document: &RawDocument, filter: &Filter) -> Result<RawDocumentBuf> {
         let Some(path) = &self.positional else {
-            return Ok(self.tree.apply_root(document, self.mode, self.id));
+            return self.apply_plainly(document);
         };
-        let document = positional::only_matched(path, document, filter.position(document))?;
-        Ok(self.tree.apply_root(&document, self.mode, self.id))
+        let position = filter.position(document);
+        let reduced = positional::only_matched(path, document, position)?;
+        self.tree.apply(&reduced, self.mode, self.id)
+    }
+
+    /// What is left of a document, by a projection that has no positional `$`.
+    ///
+    /// # Errors
+    /// What expressions fail with.
+    pub(crate) fn apply_plainly(&self, document: &RawDocument) -> Result<RawDocumentBuf> {
+        self.tree.apply(document, self.mode, self.id)
     }
 }
 
@@ -73,7 +109,7 @@ mod tests {
             "_id": 1, "a": { "b": 2, "c": 3 }, "d": [{ "e": 4, "f": 5 }, 6], "g": [1, 2, 3]
         };
         let filter = Filter::parse(&rawdoc! { "g": { "$gt": 1 } }).unwrap();
-        Projection::parse(&projection)
+        Projection::parse(&projection, &Arc::default())
             .unwrap()
             .apply(&document, &filter)
             .unwrap()
@@ -121,7 +157,11 @@ mod tests {
 
     #[test]
     fn contradictions_are_refused() {
-        let code = |projection: RawDocumentBuf| Projection::parse(&projection).unwrap_err().code();
+        let code = |projection: RawDocumentBuf| {
+            Projection::parse(&projection, &Arc::default())
+                .unwrap_err()
+                .code()
+        };
         assert_eq!(code(rawdoc! { "a": 1, "b": 0 }), Some(31254));
         assert_eq!(code(rawdoc! { "a": 0, "b": 1 }), Some(31253));
         assert_eq!(code(rawdoc! { "a": 1, "a.b": 1 }), Some(31249));

@@ -5,8 +5,8 @@ use bson::{RawBson, RawDocument, RawDocumentBuf};
 
 use crate::catalog::Catalog;
 use crate::command::{
-    Delete, DeleteReport, Find, FindEach, InsertReport, Reading, Update, UpdateReport, count,
-    delete, distinct, find, find_each, insert, update,
+    Aggregate, Delete, DeleteReport, Find, FindEach, InsertReport, Reading, Update, UpdateReport,
+    aggregate, count, delete, distinct, find, find_each, insert, update,
 };
 use crate::commit::{Begun, Committer};
 use crate::cursor::Cursor;
@@ -90,6 +90,15 @@ impl Transaction {
     /// As [`Database::find`](crate::Database::find), transaction over.
     pub fn find(&self, collection: &str, find: &Find) -> Result<Cursor> {
         self.read(|reading| find::run(reading, collection, find))
+    }
+
+    /// Runs documents through a pipeline. The cursor shows the state of the transaction at this moment, and
+    /// can be read after its end.
+    ///
+    /// # Errors
+    /// As [`Database::aggregate`](crate::Database::aggregate), transaction over.
+    pub fn aggregate(&self, collection: &str, aggregate: &Aggregate) -> Result<Cursor> {
+        self.read(|reading| aggregate::run(reading, collection, aggregate))
     }
 
     /// Runs one query for each of several keys.

@@ -46,7 +46,7 @@ impl Query {
         let projection = find
             .projection
             .as_deref()
-            .map(Projection::parse)
+            .map(|projection| Projection::parse(projection, &Arc::default()))
             .transpose()?;
         Ok(Query {
             filter: Arc::new(Filter::parse(&find.filter)?),

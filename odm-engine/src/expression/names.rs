@@ -68,7 +68,7 @@ impl<'n> Names<'n> {
 ///
 /// # Errors
 /// Code 9.
-pub(super) fn check_bindable(name: &str) -> Result<()> {
+pub(crate) fn check_bindable(name: &str) -> Result<()> {
     let refuse = |what: &str| {
         let message = format!("'{name}' cannot be the name of a variable: it {what}");
         Err(Error::server(9, message))

@@ -23,6 +23,13 @@ pub(crate) struct Scope<'s, 'v> {
     outer: Option<&'s Scope<'s, 'v>>,
 }
 
+impl Default for Environment {
+    /// What a command without variables sees.
+    fn default() -> Environment {
+        Environment::new(DateTime::now())
+    }
+}
+
 impl Environment {
     pub(crate) fn new(now: DateTime) -> Environment {
         Environment {

@@ -1,11 +1,14 @@
 //! From a projection document to a [`Projection`].
 
+use std::sync::Arc;
+
 use bson::{RawBsonRef, RawDocument};
 
-use super::computed;
+use super::additions::computation;
 use super::slice::Slice;
-use super::tree::{Leaf, Tree};
-use super::{Mode, Projection};
+use super::tree::{Collision, Leaf, Tree};
+use super::{Mode, Place, Projection};
+use crate::expression::Environment;
 use crate::filter::ElemMatch;
 use crate::path::Path;
 use crate::sort::check_field_path;
@@ -13,8 +16,24 @@ use crate::value::{self, Number};
 use crate::{Error, Result};
 
 /// Reads a projection.
-pub(super) fn projection(projection: &RawDocument) -> Result<Projection> {
-    let mut parser = Parser::default();
+pub(super) fn projection(
+    projection: &RawDocument,
+    place: Place,
+    environment: &Arc<Environment>,
+) -> Result<Projection> {
+    if place == Place::Stage && projection.is_empty() {
+        return Err(Error::server(51272, "$project needs at least one field"));
+    }
+    let mut parser = Parser {
+        place,
+        environment,
+        mode: None,
+        id: None,
+        tree: Tree::default(),
+        positional: None,
+        has_elem_match: false,
+        has_slice: false,
+    };
     parser.fields("", projection)?;
     let mode = parser.mode.unwrap_or(match parser.id {
         _ if parser.has_elem_match && !parser.has_slice => Mode::Include,
@@ -29,9 +48,10 @@ pub(super) fn projection(projection: &RawDocument) -> Result<Projection> {
     })
 }
 
-#[derive(Debug, Default)]
-struct Parser {
-    /// Set by the first field that is plainly included or excluded.
+struct Parser<'e> {
+    place: Place,
+    environment: &'e Arc<Environment>,
+    /// Set by the first field that is plainly included or excluded, or computed.
     mode: Option<Mode>,
     id: Option<bool>,
     tree: Tree,
@@ -40,7 +60,7 @@ struct Parser {
     has_slice: bool,
 }
 
-impl Parser {
+impl Parser<'_> {
     fn fields(&mut self, prefix: &str, fields: &RawDocument) -> Result<()> {
         for (name, value) in value::fields(fields) {
             let path = if prefix.is_empty() {
@@ -48,6 +68,10 @@ impl Parser {
             } else {
                 format!("{prefix}.{name}")
             };
+            if self.place == Place::Stage {
+                self.field(&path, value)?;
+                continue;
+            }
             if path.contains(".$.") {
                 let message =
                     format!("positional '$' must be at the end of the path, not as in '{path}'");
@@ -70,7 +94,7 @@ impl Parser {
             | RawBsonRef::Int64(_)
             | RawBsonRef::Double(_)
             | RawBsonRef::Decimal128(_) => self.plain(path, value::is_truthy(value)),
-            _ => Err(computed::by_value(path)),
+            value => self.computed(path, value),
         }
     }
 
@@ -91,22 +115,35 @@ impl Parser {
     }
 
     fn document(&mut self, path: &str, inner: &RawDocument) -> Result<()> {
+        let whole = RawBsonRef::Document(inner);
         let mut fields = value::fields(inner);
-        match (fields.next(), fields.next()) {
-            (None, _) => {
+        match (self.place, fields.next(), fields.next()) {
+            (_, None, _) => {
                 let message = format!("the projection of '{path}' is empty");
                 Err(Error::server(51270, message))
             }
-            (Some(("$slice", operand)), None) => {
-                self.has_slice = true;
-                self.insert(path, Leaf::Slice(Slice::parse(operand)?))
-            }
-            (Some(("$elemMatch", operand)), None) => self.elem_match(path, operand),
-            (Some((name, _)), None) if name.starts_with('$') => {
-                Err(computed::by_operator(path, name))
-            }
+            (Place::Query, Some(("$slice", operand)), None) => match Slice::parse(operand) {
+                Some(slice) => {
+                    self.has_slice = true;
+                    self.insert(path, Leaf::Slice(slice))
+                }
+                // What is no slice of the field itself may be the expression of that name.
+                None => self.computed(path, whole),
+            },
+            (Place::Query, Some(("$elemMatch", operand)), None) => self.elem_match(path, operand),
+            (_, Some((name, _)), None) if name.starts_with('$') => self.computed(path, whole),
             _ => self.fields(path, inner),
         }
+    }
+
+    fn computed(&mut self, path: &str, value: RawBsonRef<'_>) -> Result<()> {
+        let computation = computation(path, value, self.environment)?;
+        if self.mode == Some(Mode::Exclude) {
+            let message = format!("cannot compute '{path}' in a projection that excludes fields");
+            return Err(Error::server(31310, message));
+        }
+        self.mode = Some(Mode::Include);
+        self.insert(path, Leaf::Computed(computation))
     }
 
     fn elem_match(&mut self, path: &str, operand: RawBsonRef<'_>) -> Result<()> {
@@ -169,7 +206,17 @@ impl Parser {
     }
 
     fn insert(&mut self, path: &str, leaf: Leaf) -> Result<()> {
-        self.tree.insert(Path::new(path).parts(), path, leaf)
+        match self.tree.insert(Path::new(path).parts(), leaf)? {
+            None => Ok(()),
+            Some(Collision::Inside) => {
+                let message = format!("the path '{path}' leads into another of the projection");
+                Err(Error::server(31249, message))
+            }
+            Some(Collision::Around) => {
+                let message = format!("the projection names '{path}' twice, or a path inside it");
+                Err(Error::server(31250, message))
+            }
+        }
     }
 }
 
@@ -177,6 +224,10 @@ impl Parser {
 mod tests {
     use super::*;
     use bson::rawdoc;
+
+    fn projection(document: &bson::RawDocumentBuf) -> Result<Projection> {
+        super::projection(document, Place::Query, &Arc::default())
+    }
 
     #[test]
     fn what_is_not_said_follows_from_what_is() {

@@ -5,13 +5,18 @@ use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentB
 
 use super::Mode;
 use super::slice::Slice;
+use crate::expression::Computation;
 use crate::filter::ElemMatch;
 use crate::path::Part;
 use crate::{Error, Result, value};
 
 /// Fields by name, in the order in which the projection names them.
 #[derive(Debug, Default)]
-pub(super) struct Tree(Vec<(Box<str>, Branch)>);
+pub(super) struct Tree {
+    fields: Vec<(CString, Branch)>,
+    /// Whether a field in here or below is computed.
+    computes: bool,
+}
 
 #[derive(Debug)]
 enum Branch {
@@ -26,146 +31,206 @@ pub(super) enum Leaf {
     Named,
     Slice(Slice),
     ElemMatch(ElemMatch),
+    Computed(Computation),
+}
+
+/// Why a path cannot be added to a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Collision {
+    /// It leads into a path that is there.
+    Inside,
+    /// It is there already, or something inside it.
+    Around,
+}
+
+/// What is the same for all levels of a document.
+#[derive(Clone, Copy)]
+struct Pass<'d> {
+    root: &'d RawDocument,
+    mode: Mode,
 }
 
 impl Tree {
-    /// Adds a path.
+    /// Adds a path. The answer is why that cannot be.
     ///
     /// # Errors
-    /// It leads into a path that is there (code 31249), or the other way around (code 31250).
-    pub(super) fn insert(&mut self, parts: &[Part], path: &str, leaf: Leaf) -> Result<()> {
+    /// A name with a null byte in it.
+    pub(super) fn insert(&mut self, parts: &[Part], leaf: Leaf) -> Result<Option<Collision>> {
         let Some((part, rest)) = parts.split_first() else {
-            return Ok(());
+            return Ok(None);
         };
-        let at = self.0.iter().position(|(name, _)| **name == *part.name());
-        match (at.and_then(|at| self.0.get_mut(at)), rest.is_empty()) {
-            (None, true) => self.0.push((part.name().into(), Branch::Leaf(leaf))),
+        let known = self
+            .fields
+            .iter_mut()
+            .find(|(name, _)| name.as_str() == part.name());
+        let computes = matches!(leaf, Leaf::Computed(_));
+        let collision = match (known, rest.is_empty()) {
+            (None, true) => {
+                self.fields.push((name(part)?, Branch::Leaf(leaf)));
+                None
+            }
             (None, false) => {
                 let mut inner = Tree::default();
-                inner.insert(rest, path, leaf)?;
-                self.0.push((part.name().into(), Branch::Inner(inner)));
+                inner.insert(rest, leaf)?;
+                self.fields.push((name(part)?, Branch::Inner(inner)));
+                None
             }
-            (Some((_, Branch::Inner(inner))), false) => inner.insert(rest, path, leaf)?,
-            (Some((_, Branch::Leaf(_))), false) => {
-                let message = format!("the path '{path}' leads into another of the projection");
-                return Err(Error::server(31249, message));
-            }
-            (Some(_), true) => {
-                let message = format!("the projection names '{path}' twice, or a path inside it");
-                return Err(Error::server(31250, message));
-            }
-        }
-        Ok(())
+            (Some((_, Branch::Inner(inner))), false) => inner.insert(rest, leaf)?,
+            (Some((_, Branch::Leaf(_))), false) => Some(Collision::Inside),
+            (Some(_), true) => Some(Collision::Around),
+        };
+        self.computes |= computes;
+        Ok(collision)
     }
 
-    /// What the projection leaves of a whole document.
-    pub(super) fn apply_root(
+    /// What the projection leaves of a whole document, and adds to it.
+    ///
+    /// # Errors
+    /// What expressions fail with.
+    pub(super) fn apply(
         &self,
         document: &RawDocument,
         mode: Mode,
         id: bool,
-    ) -> RawDocumentBuf {
+    ) -> Result<RawDocumentBuf> {
+        let pass = Pass {
+            root: document,
+            mode,
+        };
+        let keeps = |name: &CStr| match name.as_str() {
+            "_id" => id,
+            _ => mode == Mode::Exclude,
+        };
+        self.document(Some(document), pass, &keeps)
+    }
+
+    /// A document at any level; `None` for one that is only made for what is computed in it.
+    fn document(
+        &self,
+        document: Option<&RawDocument>,
+        pass: Pass<'_>,
+        keeps: &dyn Fn(&CStr) -> bool,
+    ) -> Result<RawDocumentBuf> {
         let mut output = RawDocumentBuf::new();
-        for element in elements(document) {
-            let (name, value) = element;
-            let branch = self.get(name.as_str());
-            if branch.is_none() && name.as_str() == "_id" {
-                if id {
+        // The fields that have their place already.
+        let mut placed = vec![false; self.fields.len()];
+        for (name, value) in document.into_iter().flat_map(elements) {
+            let known = self.fields.iter().zip(&mut placed);
+            let known = known
+                .into_iter()
+                .find(|((own, _), _)| own.as_str() == name.as_str());
+            let Some(((_, branch), placed)) = known else {
+                if keeps(name) {
                     output.append(name, value);
                 }
-            } else if !(mode == Mode::Include
-                && matches!(branch, Some(Branch::Leaf(Leaf::ElemMatch(_)))))
-            {
-                Self::append(&mut output, name, value, branch, mode);
+                continue;
+            };
+            if branch.comes_last(value, pass.mode) {
+                continue;
+            }
+            *placed = true;
+            if let Some(value) = branch.of(value, pass)? {
+                output.append(name, &value);
             }
         }
-        if mode == Mode::Include {
-            // Elements found count as computed, and what is computed comes last.
-            for (name, branch) in &self.0 {
-                if let Branch::Leaf(Leaf::ElemMatch(_)) = branch
-                    && let Some(value) = value::get(document, name)
-                    && let Ok(name) = CString::try_from(&**name)
-                {
-                    Self::append(&mut output, &name, value, Some(branch), mode);
+        for ((name, branch), placed) in self.fields.iter().zip(placed) {
+            if placed {
+                continue;
+            }
+            let value = match branch {
+                Branch::Leaf(Leaf::Computed(computation)) => computation.of(pass.root)?.into_bson(),
+                Branch::Leaf(Leaf::ElemMatch(elements)) => document
+                    .and_then(|document| value::get(document, name.as_str()))
+                    .and_then(|value| first_match(elements, value)),
+                Branch::Inner(inner) if inner.computes => {
+                    Some(inner.document(None, pass, &|_| false)?.into())
                 }
+                _ => None,
+            };
+            if let Some(value) = value {
+                output.append(name, &value);
             }
         }
-        output
-    }
-
-    fn get(&self, name: &str) -> Option<&Branch> {
-        self.0
-            .iter()
-            .find(|(own, _)| **own == *name)
-            .map(|(_, branch)| branch)
-    }
-
-    fn append(
-        output: &mut RawDocumentBuf,
-        name: &CStr,
-        value: RawBsonRef<'_>,
-        branch: Option<&Branch>,
-        mode: Mode,
-    ) {
-        match branch {
-            None if mode == Mode::Exclude => output.append(name, value),
-            Some(Branch::Leaf(Leaf::Named)) if mode == Mode::Include => output.append(name, value),
-            None | Some(Branch::Leaf(Leaf::Named)) => {}
-            Some(Branch::Leaf(Leaf::Slice(slice))) => match value {
-                RawBsonRef::Array(array) => output.append(name, slice.apply(array)),
-                value => output.append(name, value),
-            },
-            Some(Branch::Leaf(Leaf::ElemMatch(elements))) => {
-                if let RawBsonRef::Array(array) = value
-                    && let Some(at) = elements.position(array)
-                {
-                    output.append(
-                        name,
-                        value::items(array)
-                            .skip(at)
-                            .take(1)
-                            .collect::<RawArrayBuf>(),
-                    );
-                }
-            }
-            Some(Branch::Inner(inner)) => {
-                if let Some(value) = inner.apply(value, mode) {
-                    output.append(name, value);
-                }
-            }
-        }
+        Ok(output)
     }
 
     /// What is left of a value whose parts the projection names. `None` for nothing at all.
-    fn apply(&self, value: RawBsonRef<'_>, mode: Mode) -> Option<RawBson> {
-        match (value, mode) {
-            (RawBsonRef::Document(document), _) => {
-                let mut output = RawDocumentBuf::new();
-                for (name, value) in elements(document) {
-                    Self::append(&mut output, name, value, self.get(name.as_str()), mode);
-                }
-                Some(RawBson::Document(output))
+    fn value(&self, value: RawBsonRef<'_>, pass: Pass<'_>) -> Result<Option<RawBson>> {
+        Ok(match (value, pass.mode) {
+            (RawBsonRef::Document(document), mode) => {
+                let inner = self.document(Some(document), pass, &|_| mode == Mode::Exclude)?;
+                Some(inner.into())
             }
-            (RawBsonRef::Array(array), _) => Some(RawBson::Array(self.apply_array(array, mode))),
+            (RawBsonRef::Array(array), _) => Some(self.array(array, pass)?.into()),
+            // What is computed in it takes the place of what has no fields.
+            _ if self.computes => Some(self.document(None, pass, &|_| false)?.into()),
             (value, Mode::Exclude) => Some(value.into()),
             (_, Mode::Include) if self.only_slices() => Some(value.into()),
             (_, Mode::Include) => None,
-        }
+        })
     }
 
-    fn apply_array(&self, array: &RawArray, mode: Mode) -> RawArrayBuf {
-        value::items(array)
-            .filter_map(|item| self.apply(item, mode))
-            .collect()
+    fn array(&self, array: &RawArray, pass: Pass<'_>) -> Result<RawArrayBuf> {
+        let mut output = RawArrayBuf::new();
+        for item in value::items(array) {
+            if let Some(item) = self.value(item, pass)? {
+                output.push(item);
+            }
+        }
+        Ok(output)
     }
 
     fn only_slices(&self) -> bool {
-        self.0.iter().all(|(_, branch)| match branch {
+        self.fields.iter().all(|(_, branch)| match branch {
             Branch::Leaf(Leaf::Slice(_)) => true,
             Branch::Leaf(_) => false,
             Branch::Inner(inner) => inner.only_slices(),
         })
     }
+}
+
+impl Branch {
+    /// Whether what comes of a field does not take its place, but stands behind all that is included:
+    /// what is computed there, and elements that were found.
+    fn comes_last(&self, value: RawBsonRef<'_>, mode: Mode) -> bool {
+        let has_fields = matches!(value, RawBsonRef::Document(_) | RawBsonRef::Array(_));
+        mode == Mode::Include
+            && match self {
+                Branch::Leaf(leaf) => matches!(leaf, Leaf::ElemMatch(_) | Leaf::Computed(_)),
+                Branch::Inner(inner) => inner.computes && !has_fields,
+            }
+    }
+
+    /// What comes of a field's value. `None` for nothing at all.
+    fn of(&self, value: RawBsonRef<'_>, pass: Pass<'_>) -> Result<Option<RawBson>> {
+        Ok(match (self, value) {
+            (Branch::Inner(inner), value) => inner.value(value, pass)?,
+            (Branch::Leaf(Leaf::Named), value) => {
+                (pass.mode == Mode::Include).then(|| value.into())
+            }
+            (Branch::Leaf(Leaf::Slice(slice)), RawBsonRef::Array(array)) => {
+                Some(slice.apply(array).into())
+            }
+            (Branch::Leaf(Leaf::Slice(_)), value) => Some(value.into()),
+            (Branch::Leaf(Leaf::ElemMatch(elements)), value) => first_match(elements, value),
+            (Branch::Leaf(Leaf::Computed(computation)), _) => {
+                computation.of(pass.root)?.into_bson()
+            }
+        })
+    }
+}
+
+/// An array of the first element that matches.
+fn first_match(elements: &ElemMatch, value: RawBsonRef<'_>) -> Option<RawBson> {
+    let array = value.as_array()?;
+    let at = elements.position(array)?;
+    let found: RawArrayBuf = value::items(array).skip(at).take(1).collect();
+    Some(found.into())
+}
+
+fn name(part: &Part) -> Result<CString> {
+    let refused = |_| Error::server(16411, "the path of a field has no null byte");
+    CString::try_from(part.name()).map_err(refused)
 }
 
 fn elements(document: &RawDocument) -> impl Iterator<Item = (&CStr, RawBsonRef<'_>)> {

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
-use odm_engine::{Database, Delete, Error, Find, Index, Transaction, Update};
+use odm_engine::{Aggregate, Cursor, Database, Delete, Error, Find, Index, Transaction, Update};
 use tempfile::TempDir;
 
 use super::Backend;
@@ -43,6 +43,7 @@ impl Engine {
     fn try_run(&mut self, operation: &Operation<'_>) -> Answer {
         match operation.name {
             "find" => self.find(operation),
+            "aggregate" => self.aggregate(operation),
             "count" => self.count(operation),
             "distinct" => self.distinct(operation),
             "insertMany" => self.insert(operation),
@@ -80,10 +81,20 @@ impl Engine {
             Some(transaction) => transaction.find(operation.collection, &find)?,
             None => self.database.find(operation.collection, &find)?,
         };
-        let documents = found
-            .map(|document| to_bson(&document?))
-            .collect::<Result<Vec<_>, Refused>>()?;
-        Ok(doc! { "docs": documents })
+        documents(found)
+    }
+
+    fn aggregate(&self, operation: &Operation<'_>) -> Answer {
+        operation.only(&["pipeline", "let"])?;
+        let aggregate = Aggregate {
+            pipeline: operation.documents("pipeline")?,
+            variables: operation.document("let")?.unwrap_or_default(),
+        };
+        let found = match self.transaction(operation) {
+            Some(transaction) => transaction.aggregate(operation.collection, &aggregate)?,
+            None => self.database.aggregate(operation.collection, &aggregate)?,
+        };
+        documents(found)
     }
 
     fn count(&self, operation: &Operation<'_>) -> Answer {
@@ -282,6 +293,13 @@ fn error(error: &Error) -> Result<Document, NotOffered> {
         }
     }
     Ok(recorded)
+}
+
+fn documents(found: Cursor) -> Answer {
+    let documents = found
+        .map(|document| to_bson(&document?))
+        .collect::<Result<Vec<_>, Refused>>()?;
+    Ok(doc! { "docs": documents })
 }
 
 fn to_bson(document: &RawDocumentBuf) -> Result<Document, Refused> {
