@@ -8,10 +8,10 @@ use std::ops::RangeInclusive;
 
 use bson::{DateTime, RawBsonRef, RawDocument, RawDocumentBuf};
 
-pub(super) use arguments::Arguments;
-pub(super) use function::Of as FunctionOf;
 use super::{Environment, Expression, Names, Operator, Scope, Value};
 use crate::{Error, Result, value};
+pub(super) use arguments::Arguments;
+pub(super) use function::Of as FunctionOf;
 
 /// `{ name: operand }`, not yet understood.
 #[derive(Debug, Clone, Copy)]

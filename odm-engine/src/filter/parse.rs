@@ -7,8 +7,8 @@ use super::{Expression, Predicate, Test};
 use super::{
     all, bits, elem_match, exists, logical, membership, modulo, not, regex, size, type_of,
 };
-use crate::pattern::Regex;
 use crate::path::Path;
+use crate::pattern::Regex;
 use crate::{Error, Result, value};
 
 /// How an operator inside a field's condition is read.

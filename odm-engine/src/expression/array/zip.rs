@@ -101,7 +101,11 @@ impl Operator for Zip {
             lengths.min()
         };
         let defaults = all(&self.defaults)?;
-        let default = |column| defaults.get(column).map_or(RawBsonRef::Null, Value::or_null);
+        let default = |column| {
+            defaults
+                .get(column)
+                .map_or(RawBsonRef::Null, Value::or_null)
+        };
         let mut rows = RawArrayBuf::new();
         for row in 0..length.unwrap_or(0) {
             let cells = columns.iter().enumerate();

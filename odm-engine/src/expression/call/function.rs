@@ -7,8 +7,7 @@ use crate::Result;
 use crate::expression::{Expression, Operator, Scope, Value};
 
 /// What an operator computes from the values of its `N` operands.
-pub(in crate::expression) type Of<const N: usize> =
-    for<'v> fn([Value<'v>; N]) -> Result<Value<'v>>;
+pub(in crate::expression) type Of<const N: usize> = for<'v> fn([Value<'v>; N]) -> Result<Value<'v>>;
 
 struct Function<const N: usize> {
     name: Box<str>,

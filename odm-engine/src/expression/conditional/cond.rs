@@ -5,9 +5,9 @@
 //! { "$cond": [null, 1, 2] } → 2
 //! ```
 
+use crate::Result;
 use crate::expression::call::{Call, Operands, fold};
 use crate::expression::{Expression, Operator, Scope, Value};
-use crate::Result;
 
 #[derive(Debug)]
 struct Cond([Expression; 3]);

@@ -29,10 +29,7 @@ pub(super) fn parse_subtract(call: &Call<'_>) -> Result<Expression> {
     with(call, |operands| add(operands, i64::checked_neg))
 }
 
-fn with(
-    call: &Call<'_>,
-    function: FunctionOf<4>,
-) -> Result<Expression> {
+fn with(call: &Call<'_>, function: FunctionOf<4>) -> Result<Expression> {
     let known = &["amount", "startDate", "timezone", "unit"];
     let arguments = call.arguments(known, 5166400, 5166401)?;
     let operands = [

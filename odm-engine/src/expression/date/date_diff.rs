@@ -51,7 +51,11 @@ fn date_diff(operands: [Value<'_>; 5]) -> Result<Value<'_>> {
     };
     let (start, end) = (instant(start, "startDate")?, instant(end, "endDate")?);
     let unit = Unit::of(unit)?;
-    let first_day = if is_week { start_of_week(first_day)? } else { 7 };
+    let first_day = if is_week {
+        start_of_week(first_day)?
+    } else {
+        7
+    };
     let difference = difference(start, end, unit, &zone, first_day)
         .ok_or_else(|| Error::server(5166308, "the difference of the dates is out of range"))?;
     Ok(difference.into())

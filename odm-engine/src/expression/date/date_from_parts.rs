@@ -39,23 +39,22 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
     let is_given = |name: &&str| arguments.get(name).is_some();
     let has_natural = NATURAL.iter().any(is_given);
     let has_iso = ISO.iter().any(is_given);
-    let (names, function): (_, FunctionOf<8>) =
-        if arguments.get("year").is_some() {
-            if has_iso {
-                let message = "the parts of a date are natural ones or those of weeks, not both";
-                return Err(Error::server(40489, message));
-            }
-            (NATURAL, natural)
-        } else if arguments.get("isoWeekYear").is_some() {
-            if has_natural {
-                let message = "the parts of a date are those of weeks or natural ones, not both";
-                return Err(Error::server(40525, message));
-            }
-            (ISO, iso)
-        } else {
-            let message = "$dateFromParts needs the argument 'year' or 'isoWeekYear'";
-            return Err(Error::server(40516, message));
-        };
+    let (names, function): (_, FunctionOf<8>) = if arguments.get("year").is_some() {
+        if has_iso {
+            let message = "the parts of a date are natural ones or those of weeks, not both";
+            return Err(Error::server(40489, message));
+        }
+        (NATURAL, natural)
+    } else if arguments.get("isoWeekYear").is_some() {
+        if has_natural {
+            let message = "the parts of a date are those of weeks or natural ones, not both";
+            return Err(Error::server(40525, message));
+        }
+        (ISO, iso)
+    } else {
+        let message = "$dateFromParts needs the argument 'year' or 'isoWeekYear'";
+        return Err(Error::server(40516, message));
+    };
     let [year, month, day] = names;
     let part = |name, default| arguments.optional_or(name, RawBsonRef::Int32(default));
     let operands = [
@@ -134,9 +133,13 @@ fn whole(name: &str, value: &Value<'_>) -> Result<Option<i64>> {
     if value.is_nullish() {
         return Ok(None);
     }
-    value.number().and_then(Number::whole).map(Some).ok_or_else(|| {
-        let found = value.type_name();
-        let message = format!("'{name}' is a whole number, not a value of type {found}");
-        Error::server(40515, message)
-    })
+    value
+        .number()
+        .and_then(Number::whole)
+        .map(Some)
+        .ok_or_else(|| {
+            let found = value.type_name();
+            let message = format!("'{name}' is a whole number, not a value of type {found}");
+            Error::server(40515, message)
+        })
 }

@@ -17,10 +17,10 @@ use super::format::READABLE;
 use super::parse::{self, not_a_date};
 use super::parse_format;
 use super::zone::Zone;
+use crate::Result;
 use crate::error::code;
 use crate::expression::call::{Call, Operands, fold};
 use crate::expression::{Expression, Operator, Scope, Value};
-use crate::Result;
 
 #[derive(Debug)]
 struct DateFromString {
@@ -46,7 +46,9 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
 impl Operands for DateFromString {
     fn operands(&self) -> impl Iterator<Item = &Expression> {
         let optional = [&self.format, &self.zone, &self.on_null, &self.on_error];
-        [&self.text].into_iter().chain(optional.into_iter().flatten())
+        [&self.text]
+            .into_iter()
+            .chain(optional.into_iter().flatten())
     }
 }
 
@@ -64,9 +66,7 @@ impl Operator for DateFromString {
                 on_error.evaluate(scope)
             }
             (Ok(None), _) => Ok(Value::NULL),
-            (Ok(Some(instant)), _) => {
-                Ok(RawBson::DateTime(DateTime::from_millis(instant)).into())
-            }
+            (Ok(Some(instant)), _) => Ok(RawBson::DateTime(DateTime::from_millis(instant)).into()),
             (Err(error), _) => Err(error),
         }
     }

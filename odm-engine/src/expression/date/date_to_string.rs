@@ -36,7 +36,9 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
 impl Operands for DateToString {
     fn operands(&self) -> impl Iterator<Item = &Expression> {
         let optional = [&self.format, &self.zone, &self.on_null];
-        [&self.date].into_iter().chain(optional.into_iter().flatten())
+        [&self.date]
+            .into_iter()
+            .chain(optional.into_iter().flatten())
     }
 }
 

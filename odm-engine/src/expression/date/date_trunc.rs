@@ -55,7 +55,11 @@ fn date_trunc(operands: [Value<'_>; 5]) -> Result<Value<'_>> {
     })?;
     let unit = Unit::of(unit)?;
     let bin = bin_size(bin)?;
-    let first_day = if is_week { start_of_week(first_day)? } else { 7 };
+    let first_day = if is_week {
+        start_of_week(first_day)?
+    } else {
+        7
+    };
     let start = truncate(date, unit, bin, &zone, first_day)?;
     Ok(RawBson::DateTime(DateTime::from_millis(start)).into())
 }
@@ -83,7 +87,9 @@ fn truncate(date: i64, unit: Unit, bin: i64, zone: &Zone, first_day: i64) -> Res
     if let Some(millis) = unit.millis() {
         let bin = bin.checked_mul(millis).ok_or_else(overflow)?;
         let distance = date.checked_sub(origin).ok_or_else(overflow)?;
-        return date.checked_sub(distance.rem_euclid(bin)).ok_or_else(overflow);
+        return date
+            .checked_sub(distance.rem_euclid(bin))
+            .ok_or_else(overflow);
     }
     if bin > MAX_BIN {
         return Err(Error::server(5439006, "'binSize' is out of range"));

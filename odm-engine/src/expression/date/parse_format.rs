@@ -70,9 +70,8 @@ fn read(text: &str, format: &str) -> Option<Parts> {
         return None;
     }
     let time = |part: Option<i64>, unit| part.unwrap_or(0) * unit;
-    parts.time = Some(
-        time(hour, HOUR) + time(minute, MINUTE) + time(second, SECOND) + time(millisecond, 1),
-    );
+    parts.time =
+        Some(time(hour, HOUR) + time(minute, MINUTE) + time(second, SECOND) + time(millisecond, 1));
     rest.is_empty().then_some(parts)
 }
 
@@ -107,10 +106,22 @@ mod tests {
             ("24-01-02", "%Y-%m-%d", "0024-01-02T00:00:00.000Z"),
             ("2024 24 6 10", "%G %V %u %H", "2024-06-15T10:00:00.000Z"),
             ("2017", "%G", "2017-01-02T00:00:00.000Z"),
-            ("2024-01-02 1:2:3.5", "%Y-%m-%d %H:%M:%S.%L", "2024-01-02T01:02:03.500Z"),
-            ("2024-01-02 +01:30", "%Y-%m-%d %z", "2024-01-01T22:30:00.000Z"),
+            (
+                "2024-01-02 1:2:3.5",
+                "%Y-%m-%d %H:%M:%S.%L",
+                "2024-01-02T01:02:03.500Z",
+            ),
+            (
+                "2024-01-02 +01:30",
+                "%Y-%m-%d %z",
+                "2024-01-01T22:30:00.000Z",
+            ),
             ("2024-01-02 EST", "%Y-%m-%d %z", "2024-01-02T05:00:00.000Z"),
-            ("2024-01-02 -120 %", "%Y-%m-%d %Z %%", "2024-01-02T02:00:00.000Z"),
+            (
+                "2024-01-02 -120 %",
+                "%Y-%m-%d %Z %%",
+                "2024-01-02T02:00:00.000Z",
+            ),
         ];
         for (text, format, date) in cases {
             assert_eq!(read(text, format).unwrap(), date, "{text}");

@@ -61,10 +61,7 @@ fn int(part: impl Into<i64>) -> Value<'static> {
     i32::try_from(part.into()).unwrap_or_default().into()
 }
 
-fn with(
-    call: &Call<'_>,
-    function: FunctionOf<2>,
-) -> Result<Expression> {
+fn with(call: &Call<'_>, function: FunctionOf<2>) -> Result<Expression> {
     let default = || Expression::Constant(Some(DEFAULT_ZONE.into()));
     let operands = match call.operand {
         // A document is that of the arguments, unless it is an operator.
@@ -108,5 +105,7 @@ fn part<'v>(operands: [Value<'v>; 2], part: fn(Calendar) -> Value<'static>) -> R
         let message = format!("'timezone' is a string, not {}", zone.type_name());
         Error::server(40533, message)
     })?;
-    Ok(part(Calendar::from_millis(Zone::find(zone)?.local(instant))))
+    Ok(part(Calendar::from_millis(
+        Zone::find(zone)?.local(instant),
+    )))
 }

@@ -58,8 +58,9 @@ impl Zone {
         } else {
             instant.rem_euclid(CYCLE) + if instant > 0 { CYCLE } else { -10 * CYCLE }
         };
-        Timestamp::from_millisecond(instant)
-            .map_or(0, |instant| i64::from(zone.to_offset(instant).seconds()) * 1000)
+        Timestamp::from_millisecond(instant).map_or(0, |instant| {
+            i64::from(zone.to_offset(instant).seconds()) * 1000
+        })
     }
 
     /// What the clocks of the zone show at an instant, as if they were in UTC.
@@ -113,7 +114,16 @@ mod tests {
         assert_eq!(hours("-0800"), -8.0);
         assert_eq!(hours("+03"), 3.0);
         assert_eq!(hours("America/New_York"), -5.0);
-        for name in ["", "+", "+3", "+03:5", "03:00", "america/new_york", "utc", "Mars/Here"] {
+        for name in [
+            "",
+            "+",
+            "+3",
+            "+03:5",
+            "03:00",
+            "america/new_york",
+            "utc",
+            "Mars/Here",
+        ] {
             assert_eq!(Zone::find(name).unwrap_err().code(), Some(40485), "{name}");
         }
     }

@@ -45,8 +45,9 @@ pub(super) fn name(call: &Call<'_>, name: RawBsonRef<'_>, codes: [i32; 3]) -> Re
     let [path, not_constant, no_string] = codes;
     let operator = call.name;
     if name.as_str().is_some_and(|name| name.starts_with('$')) {
-        let message =
-            format!("{operator} takes a name, not a path; put it into $literal to have it as it is");
+        let message = format!(
+            "{operator} takes a name, not a path; put it into $literal to have it as it is"
+        );
         return Err(Error::server(path, message));
     }
     // MongoDB looks at what is written and computes nothing.

@@ -23,15 +23,14 @@ fn set_difference<'v>(set: Value<'v>, without: Value<'v>) -> Result<Value<'v>> {
         return Ok(Value::NULL);
     }
     let set = array("$setDifference", &set, 17048)?;
-    let without: Elements<'_> =
-        value::items(array("$setDifference", &without, 17049)?).collect();
+    let without: Elements<'_> = value::items(array("$setDifference", &without, 17049)?).collect();
     // What is left stays in the order of the array, each element where it is first.
     let mut first: Vec<_> = value::items(set).enumerate().collect();
     first.sort_by(|(_, a), (_, b)| value::compare(*a, *b));
     first.dedup_by(|(_, a), (_, b)| value::equal(*a, *b));
     let first: BTreeSet<usize> = first.into_iter().map(|(at, _)| at).collect();
-    let left = value::items(set).enumerate().filter(|(at, item)| {
-        first.contains(at) && !without.contains(*item)
-    });
+    let left = value::items(set)
+        .enumerate()
+        .filter(|(at, item)| first.contains(at) && !without.contains(*item));
     Ok(left.map(|(_, item)| item).collect::<RawArrayBuf>().into())
 }

@@ -21,8 +21,7 @@ fn set_intersection(sets: Vec<Value<'_>>) -> Result<Value<'_>> {
         if set.is_nullish() {
             return Ok(Value::NULL);
         }
-        let elements: Elements<'_> =
-            value::items(array("$setIntersection", set, 17047)?).collect();
+        let elements: Elements<'_> = value::items(array("$setIntersection", set, 17047)?).collect();
         match &mut common {
             Some(common) => common.intersect(&elements),
             None => common = Some(elements),

@@ -23,10 +23,7 @@ pub(super) fn parse_all(call: &Call<'_>) -> Result<Expression> {
     })
 }
 
-fn with(
-    call: &Call<'_>,
-    function: FunctionOf<3>,
-) -> Result<Expression> {
+fn with(call: &Call<'_>, function: FunctionOf<3>) -> Result<Expression> {
     let arguments = call.arguments(&["find", "input", "replacement"], 51751, 51750)?;
     let input = arguments.required("input", 51749)?;
     let find = arguments.required("find", 51748)?;

@@ -35,7 +35,11 @@ fn substr_bytes<'v>(text: Value<'v>, start: Value<'v>, length: Value<'v>) -> Res
         let message = "a part of a string cannot end inside of a character";
         return Err(Error::server(28657, message));
     }
-    let end = if length < 0 { text.len() } else { end.min(text.len()) };
+    let end = if length < 0 {
+        text.len()
+    } else {
+        end.min(text.len())
+    };
     Ok(text.get(start..end).unwrap_or_default().to_owned().into())
 }
 

@@ -8,8 +8,8 @@
 
 use super::text;
 use crate::Result;
+use crate::expression::Expression;
 use crate::expression::call::Call;
-use crate::expression::{Expression, Value};
 
 pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
     call.unary(|value| Ok(text::of(&value)?.to_ascii_uppercase().into()))

@@ -30,10 +30,7 @@ pub(super) fn parse_right(call: &Call<'_>) -> Result<Expression> {
     with(call, |operands| trim(operands, false, true))
 }
 
-fn with(
-    call: &Call<'_>,
-    function: FunctionOf<2>,
-) -> Result<Expression> {
+fn with(call: &Call<'_>, function: FunctionOf<2>) -> Result<Expression> {
     let arguments = call.arguments(&["chars", "input"], 50696, 50694)?;
     let input = arguments.required("input", 50695)?;
     let characters = arguments.optional_or("chars", RawBsonRef::String(WHITE_SPACE))?;
