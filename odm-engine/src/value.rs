@@ -129,6 +129,14 @@ pub(crate) fn check(document: &RawDocument) -> Result<()> {
     check_at(document.iter_elements(), 1)
 }
 
+/// Checks an array as [`check`] does a document.
+///
+/// # Errors
+/// As [`check`].
+pub(crate) fn check_array(array: &RawArray) -> Result<()> {
+    check_at(array.iter_elements(), 1)
+}
+
 fn check_at(elements: bson::raw::RawIter<'_>, depth: usize) -> Result<()> {
     if depth > MAX_DEPTH {
         return Err(Error::server(

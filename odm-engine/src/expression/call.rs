@@ -1,5 +1,8 @@
 //! An operator with its operand, while it is parsed.
 
+mod arguments;
+mod function;
+
 use std::ops::RangeInclusive;
 use std::{fmt, mem};
 
@@ -8,6 +11,8 @@ use bson::{DateTime, RawBsonRef, RawDocument, RawDocumentBuf};
 use super::regroup::{Order, regroup};
 use super::{Environment, Expression, Names, Operator, Scope, Value};
 use crate::{Error, Result, value};
+pub(super) use arguments::Arguments;
+pub(super) use function::Of as FunctionOf;
 
 /// `{ name: operand }`, not yet understood.
 #[derive(Debug, Clone, Copy)]
@@ -141,6 +146,14 @@ impl Call<'_> {
                 .map(|operand| self.parse(operand))
                 .collect(),
             operand => Ok(vec![self.parse(operand)?]),
+        }
+    }
+
+    /// How many operands there are.
+    pub(super) fn count(&self) -> usize {
+        match self.operand {
+            RawBsonRef::Array(array) => value::items(array).count(),
+            _ => 1,
         }
     }
 

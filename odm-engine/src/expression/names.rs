@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 
+use bson::RawBsonRef;
+
 use crate::{Error, Result};
 
 /// The variables in sight: those of the system, those of the command, and what encloses them.
@@ -145,6 +147,20 @@ pub(crate) fn check_bindable(name: &str) -> Result<()> {
         return refuse("must start with a lower-case letter");
     }
     check_characters(name)
+}
+
+/// The name that an operator on arrays gives to each element: that of its argument `as`, or `this`.
+///
+/// # Errors
+/// It is no string, or no name for a variable (code 9).
+pub(super) fn bindable(argument: Option<RawBsonRef<'_>>) -> Result<&str> {
+    let name = match argument {
+        None => "this",
+        Some(RawBsonRef::String(name)) => name,
+        Some(_) => return Err(Error::server(9, "'as' is not a string")),
+    };
+    check_bindable(name)?;
+    Ok(name)
 }
 
 /// Refuses what no variable can be called.
