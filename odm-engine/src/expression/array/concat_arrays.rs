@@ -12,7 +12,7 @@ use crate::expression::{Expression, Value};
 use crate::{Error, Result, value};
 
 pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
-    call.variadic(concat_arrays)
+    call.associative(concat_arrays)
 }
 
 fn concat_arrays(arrays: Vec<Value<'_>>) -> Result<Value<'_>> {

@@ -12,7 +12,7 @@ use crate::expression::{Expression, Value};
 use crate::{Result, value};
 
 pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
-    call.variadic(set_intersection)
+    call.commutative(set_intersection)
 }
 
 fn set_intersection(sets: Vec<Value<'_>>) -> Result<Value<'_>> {

@@ -11,7 +11,7 @@ use crate::expression::{Expression, Value};
 use crate::{Result, value};
 
 pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
-    call.variadic(set_union)
+    call.commutative(set_union)
 }
 
 fn set_union(sets: Vec<Value<'_>>) -> Result<Value<'_>> {

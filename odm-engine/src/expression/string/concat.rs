@@ -10,7 +10,7 @@ use crate::expression::{Expression, Value};
 use crate::{Error, Result};
 
 pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
-    call.variadic(concat)
+    call.associative(concat)
 }
 
 fn concat(strings: Vec<Value<'_>>) -> Result<Value<'_>> {

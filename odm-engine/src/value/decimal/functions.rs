@@ -406,7 +406,7 @@ impl Decimal {
             return Decimal::zero(negative, preferred);
         }
         match Context::<HalfEven>::new(34).sqrt(self.to_exact().repr()) {
-            Ok(Rounded::Exact(root)) => from_digits(&root, true).towards(preferred),
+            Ok(Rounded::Exact(root)) => with_exponent(&root).towards(preferred),
             Ok(Rounded::Inexact(root, _)) => from_digits(&root, false),
             Err(_) => Decimal::NaN,
         }
@@ -553,19 +553,23 @@ fn from_binary(number: Binary) -> Decimal {
 /// A number of up to 34 digits: an exact one with as few of them as possible, but for whole ones
 /// with the exponent zero, others with all of them.
 fn from_digits(number: &Digits, is_exact: bool) -> Decimal {
+    with_exponent(number).towards(if is_exact { 0 } else { i32::MIN })
+}
+
+/// A number of up to 34 digits, with as few of them as possible.
+fn with_exponent(number: &Digits) -> Decimal {
     let repr = number.repr();
     let significand = i128::try_from(repr.significand().clone()).unwrap_or_default();
-    let Ok(exponent) = i32::try_from(repr.exponent()) else {
-        return Decimal::Infinity {
-            negative: significand < 0,
-        };
-    };
-    let (mut coefficient, mut exponent) = (significand.unsigned_abs(), exponent);
-    while coefficient != 0 && coefficient < LIMIT / 10 && (!is_exact || exponent > 0) {
-        coefficient *= 10;
-        exponent -= 1;
+    let negative = significand < 0;
+    match i32::try_from(repr.exponent()) {
+        Ok(exponent) => Decimal::round(
+            negative,
+            Wide::from(significand.unsigned_abs()),
+            exponent,
+            false,
+        ),
+        Err(_) => Decimal::Infinity { negative },
     }
-    Decimal::round(significand < 0, Wide::from(coefficient), exponent, false)
 }
 
 #[cfg(test)]
@@ -611,7 +615,7 @@ mod tests {
             (
                 F::Tan,
                 "6.5023704E+20",
-                "1.693393327994585616936635937279783",
+                "1.693393327994585616935636937279783",
             ),
             (
                 F::Tanh,
