@@ -254,7 +254,7 @@ fn pattern(form: &str) -> Option<Regex> {
         )
         .replace(
             "{zone}",
-            r"(?:(?:gmt)?(?<sign>[+-])(?<zh>2[0-4]|[01]?\d)(?::?(?<zm>[0-5]\d))?|\(?(?<abbreviation>[a-z]{1,5})\b\)?)",
+            r"(?:(?:gmt)?(?<sign>[+-])(?:(?<zh>2[0-4]|[01]?\d):?(?<zm>[0-5]\d)|(?<hours>2[0-4]|[01]?\d))|\(?(?<abbreviation>[a-z]{1,5})\b\)?)",
         );
     Regex::new(&format!("^(?i-u:{form})")).ok()
 }
@@ -342,7 +342,8 @@ fn zone(parts: &mut Parts, found: &Captures<'_>) -> Option<()> {
 fn zone_offset(found: &Captures<'_>) -> Option<i64> {
     if let Some(sign) = found.name("sign") {
         let sign = if sign.as_str() == "-" { -1 } else { 1 };
-        let minutes = number(found, "zh")? * 60 + number(found, "zm").unwrap_or(0);
+        let hours = number(found, "zh").or(number(found, "hours"))?;
+        let minutes = hours * 60 + number(found, "zm").unwrap_or(0);
         return Some(sign * minutes * MINUTE);
     }
     let name = found.name("abbreviation")?.as_str().to_ascii_lowercase();
@@ -394,6 +395,7 @@ mod tests {
             ("2020-01-02 03:04", "2020-01-02T03:04:00.000Z"),
             ("2020-01-02T03:04:05.1234567Z", "2020-01-02T03:04:05.123Z"),
             ("2020-01-02T03:04:05+0100", "2020-01-02T02:04:05.000Z"),
+            ("2020-01-02T03:04+200", "2020-01-02T01:04:00.000Z"),
             ("2020-01-02T03", "2020-01-02T03:00:00.000Z"),
             ("20200102T030405Z", "2020-01-02T03:04:05.000Z"),
             ("2020-1-2", "2020-01-02T00:00:00.000Z"),
