@@ -46,6 +46,9 @@ impl Operator for Filter {
             let message = format!("the input of $filter is an array, not {found}");
             return Err(Error::server(28651, message));
         };
+        if array.is_empty() {
+            return Ok(RawArrayBuf::new().into());
+        }
         let mut room = self.room(scope)?;
         let mut output = RawArrayBuf::new();
         for item in value::items(array) {

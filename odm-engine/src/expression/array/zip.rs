@@ -101,16 +101,16 @@ impl Operator for Zip {
             lengths.min()
         };
         let defaults = all(&self.defaults)?;
-        let default = |column| {
-            defaults
-                .get(column)
-                .map_or(RawBsonRef::Null, Value::or_null)
+        // A default that is missing leaves the element out.
+        let default = |column: usize| match defaults.get(column) {
+            Some(default) => default.as_bson(),
+            None => Some(RawBsonRef::Null),
         };
         let mut rows = RawArrayBuf::new();
         for row in 0..length.unwrap_or(0) {
             let cells = columns.iter().enumerate();
             let cells =
-                cells.map(|(column, items)| items.get(row).copied().unwrap_or(default(column)));
+                cells.filter_map(|(column, items)| items.get(row).copied().or(default(column)));
             rows.push(cells.collect::<RawArrayBuf>());
         }
         Ok(rows.into())

@@ -23,6 +23,8 @@ use crate::{Error, Result};
 /// How many days or longer units at most make one bin.
 const MAX_BIN: i64 = 100_000_000_000;
 
+const OUT_OF_RANGE: &str = "the beginning of the bin is out of range";
+
 pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
     let known = &["binSize", "date", "startOfWeek", "timezone", "unit"];
     let arguments = call.arguments(known, 5439007, 5439008)?;
@@ -77,7 +79,7 @@ fn bin_size(value: &Value<'_>) -> Result<i64> {
 }
 
 fn truncate(date: i64, unit: Unit, bin: i64, zone: &Zone, first_day: i64) -> Result<i64> {
-    let overflow = || Error::server(5439002, "the beginning of the bin is out of range");
+    let overflow = |code| move || Error::server(code, OUT_OF_RANGE);
     // Weeks are counted from the first one that begins in 2000.
     let day = match unit {
         Unit::Week => 1 + (first_day - 6).rem_euclid(7),
@@ -85,21 +87,25 @@ fn truncate(date: i64, unit: Unit, bin: i64, zone: &Zone, first_day: i64) -> Res
     };
     let origin = zone.instant(days_of(2000, 1, day) * DAY, None);
     if let Some(millis) = unit.millis() {
-        let bin = bin.checked_mul(millis).ok_or_else(overflow)?;
-        let distance = date.checked_sub(origin).ok_or_else(overflow)?;
+        let bin = bin.checked_mul(millis).ok_or_else(overflow(5439002))?;
+        let distance = date.checked_sub(origin).ok_or_else(overflow(5439000))?;
         return date
             .checked_sub(distance.rem_euclid(bin))
-            .ok_or_else(overflow);
+            .ok_or_else(overflow(5439000));
     }
     if bin > MAX_BIN {
         return Err(Error::server(5439006, "'binSize' is out of range"));
     }
-    let distance = difference(origin, date, unit, zone, first_day).ok_or_else(overflow)?;
+    let distance = difference(origin, date, unit, zone, first_day).ok_or_else(overflow(5166406))?;
     let distance = distance - distance.rem_euclid(bin);
-    let start = unit.add(origin, distance, zone).ok_or_else(overflow)?;
+    let start = unit
+        .add(origin, distance, zone)
+        .ok_or_else(overflow(5166406))?;
     // Clocks that change at midnight can put the beginning behind the date.
     if start > date {
-        return unit.add(origin, distance - bin, zone).ok_or_else(overflow);
+        return unit
+            .add(origin, distance - bin, zone)
+            .ok_or_else(overflow(5166406));
     }
     Ok(start)
 }

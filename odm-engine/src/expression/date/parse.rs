@@ -6,6 +6,7 @@
 
 use std::sync::LazyLock;
 
+use bson::DateTime;
 use regex::{Captures, Regex};
 
 use super::calendar::{DAY, HOUR, MINUTE, SECOND, days_in_month, days_of, days_of_iso};
@@ -27,6 +28,15 @@ pub(super) struct Parts {
     pub(super) offset: Option<i64>,
     /// From 1 for Monday: the first such day from the date on.
     weekday: Option<i64>,
+}
+
+/// The date that a text means, in UTC unless it names a time zone.
+///
+/// # Errors
+/// It is no date (code 241).
+pub(in crate::expression) fn read_date(text: &str) -> Result<DateTime> {
+    let instant = parts(text)?.instant(text, &Zone::UTC)?;
+    Ok(DateTime::from_millis(instant))
 }
 
 /// Reads a text.
@@ -170,8 +180,12 @@ type Read = fn(&mut Parts, &Captures<'_>) -> Option<()>;
 
 /// The forms of items. `{y}`, `{m}` and so on stand for the patterns of [`pattern`].
 static FORMS: LazyLock<Vec<(Regex, Read)>> = LazyLock::new(|| {
-    let forms: [(&str, Read); 22] = [
+    let forms: [(&str, Read); 29] = [
         // Times come first: of equally long forms they are the ones that are meant.
+        (
+            r"(?<h>1[0-2]|0?[1-9])(?:[:.]{i}(?:[:.]{s})?)?\s*(?<pm>[ap])\.?m\b\.?",
+            twelve_hours,
+        ),
         (
             r"t?{h}[:.]{i}(?:[:.]{s}(?:\.(?<f>\d+))?)?(?:\s*{zone})?",
             time,
@@ -181,16 +195,13 @@ static FORMS: LazyLock<Vec<(Regex, Read)>> = LazyLock::new(|| {
             r"t(?<h>\d\d)(?<i>[0-5]\d)(?<s>[0-5]\d)?(?:\.(?<f>\d+))?(?:\s*{zone})?",
             time,
         ),
-        (
-            r"(?<h>0?[1-9]|1[0-2])(?:[:.]{i}(?:[:.]{s})?)?\s*(?<pm>[ap])\.?m\b\.?",
-            twelve_hours,
-        ),
+        (r"(?<h>\d\d)(?<i>[0-5]\d)(?<s>[0-5]\d)(?:\s*{zone})?", time),
         (
             r"(?<y>[+-]?\d{4})-(?<m>0\d|1[0-2])-(?<d>[0-2]\d|3[01])",
             date,
         ),
         (r"(?<y>\d{1,4})-{m}-{d}", date),
-        (r"(?<y>\d{4})/{m}/{d}", date),
+        (r"(?<y>\d{4})/{m}/{d}/?", date),
         (r"{m}/{d}/(?<y>\d{4}|\d\d)", date),
         (r"{m}/{d}", date),
         (r"{d}[.\t-]{m}[.-](?<y>\d{4})", date),
@@ -212,43 +223,50 @@ static FORMS: LazyLock<Vec<(Regex, Read)>> = LazyLock::new(|| {
         ),
         (r"{month}[ .\t-]*(?<y>\d{4})", date),
         (r"(?<y>\d{4})[ .\t-]*{month}(?:-(?<d>[0-2]\d|3[01]))?", date),
+        (r"(?<y>\d{1,4})-{month}-(?<d>[0-2]\d|3[01])", date),
+        (r"{month}-(?<d>[0-2]\d|3[01])-(?<y>\d{4}|\d\d)", date),
+        (
+            r"(?<y>\d{4}):(?<m>0\d|1[0-2]):(?<d>[0-2]\d|3[01]) {h}:{i}:{s}",
+            date_and_time,
+        ),
+        (
+            r"{d}/{month}/(?<y>\d{4}):{h}:{i}:{s}(?:\s*{zone})?",
+            date_and_time,
+        ),
         (
             r"(?<y>\d{4})-?w(?<w>[0-4]\d|5[0-3])(?:-?(?<wd>[0-7]))?",
             iso_date,
         ),
         (r"(?<y>\d{4})\b", year),
         (r"@(?<seconds>-?\d{1,15})", epoch),
-    ];
-    let other: [(&str, Read); 2] = [
-        (r"{zone}", zone),
         (
             r"(?<weekday>mon|tue|wed|thu|fri|sat|sun)(?:day|sday|s|nesday|nes|rsday|rs|r|urday|urs)?\b",
             weekday,
         ),
+        (r"{zone}", zone),
     ];
-    let forms = forms.into_iter().chain(other);
     let compiled = forms.map(|(form, read)| Some((pattern(form)?, read)));
-    compiled.flatten().collect()
+    compiled.into_iter().flatten().collect()
 });
 
 static ZONE: LazyLock<Option<Regex>> = LazyLock::new(|| pattern("{zone}"));
 
 fn pattern(form: &str) -> Option<Regex> {
     let form = form
-        .replace("{h}", r"(?<h>[01]?\d|2[0-3])")
+        .replace("{h}", r"(?<h>2[0-3]|[01]?\d)")
         .replace("{i}", r"(?<i>[0-5]?\d)")
         .replace("{s}", r"(?<s>[0-5]?\d)")
-        .replace("{m}", r"(?<m>0?\d|1[0-2])")
-        .replace("{d}", r"(?<d>[0-2]?\d|3[01])")
+        .replace("{m}", r"(?<m>1[0-2]|0?\d)")
+        .replace("{d}", r"(?<d>3[01]|[0-2]?\d)")
         .replace(
             "{month}",
-            r"(?<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b",
+            r"(?<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)",
         )
         .replace(
             "{zone}",
-            r"(?:(?:gmt|utc)?(?<sign>[+-])(?<zh>[01]?\d|2[0-4])(?::?(?<zm>[0-5]\d))?|\(?(?<abbreviation>[a-z]{1,5})\b\)?)",
+            r"(?:(?:gmt)?(?<sign>[+-])(?<zh>2[0-4]|[01]?\d)(?::?(?<zm>[0-5]\d))?|\(?(?<abbreviation>[a-z]{1,5})\b\)?)",
         );
-    Regex::new(&format!("^(?i:{form})")).ok()
+    Regex::new(&format!("^(?i-u:{form})")).ok()
 }
 
 fn number(found: &Captures<'_>, name: &str) -> Option<i64> {
@@ -370,13 +388,12 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<String> {
-        let instant = parts(text)?.instant(text, &Zone::UTC)?;
-        format_iso(bson::DateTime::from_millis(instant))
+        format_iso(read_date(text)?)
     }
 
     #[test]
     fn all_forms_are_patterns() {
-        assert_eq!(FORMS.len(), 24);
+        assert_eq!(FORMS.len(), 29);
         assert!(leading_zone("+01:00").is_some());
     }
 
@@ -398,6 +415,9 @@ mod tests {
             ("July 4th, 2017 12:39:30 BST", "2017-07-04T11:39:30.000Z"),
             ("JULY 4 2017 10:20:30 P.M.", "2017-07-04T22:20:30.000Z"),
             ("July 4th, 2017 11am", "2017-07-04T11:00:00.000Z"),
+            ("08-06-30", "2008-06-30T00:00:00.000Z"),
+            ("May-09-78", "1978-05-09T00:00:00.000Z"),
+            ("10/Oct/2000:13:55:36 -0700", "2000-10-10T20:55:36.000Z"),
             ("July 2017", "2017-07-01T00:00:00.000Z"),
             (
                 "Tue, 04 Jul 2017 11:56:02 +0000",

@@ -12,6 +12,10 @@ use crate::{Error, Result, value};
 pub(super) struct Elements<'v>(Vec<RawBsonRef<'v>>);
 
 impl<'v> Elements<'v> {
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(super) fn contains(&self, wanted: RawBsonRef<'_>) -> bool {
         let found = self.0.binary_search_by(|own| value::compare(*own, wanted));
         found.is_ok()
@@ -27,9 +31,10 @@ impl<'v> Elements<'v> {
             && iter::zip(self.iter(), other.iter()).all(|(a, b)| value::equal(a, b))
     }
 
-    /// Leaves the elements that `other` has too.
-    pub(super) fn intersect(&mut self, other: &Elements<'_>) {
+    /// The elements that `other` has too.
+    pub(super) fn common_with(mut self, other: &Elements<'_>) -> Self {
         self.0.retain(|own| other.contains(*own));
+        self
     }
 }
 

@@ -22,12 +22,10 @@ fn set_equals(sets: Vec<Value<'_>>) -> Result<Value<'_>> {
     let elements = |set| -> Result<Elements<'_>> {
         Ok(value::items(array("$setEquals", set, 5887502)?).collect())
     };
-    let mut sets = sets.iter().map(elements);
-    let first = sets.next().transpose()?.unwrap_or_default();
-    for set in sets {
-        if !set?.equals(&first) {
-            return Ok(false.into());
-        }
-    }
-    Ok(true.into())
+    let sets: Vec<_> = sets.iter().map(elements).collect::<Result<_>>()?;
+    let equal = sets.windows(2).all(|pair| match pair {
+        [a, b] => a.equals(b),
+        _ => true,
+    });
+    Ok(equal.into())
 }

@@ -22,10 +22,12 @@ fn set_intersection(sets: Vec<Value<'_>>) -> Result<Value<'_>> {
             return Ok(Value::NULL);
         }
         let elements: Elements<'_> = value::items(array("$setIntersection", set, 17047)?).collect();
-        match &mut common {
-            Some(common) => common.intersect(&elements),
-            None => common = Some(elements),
-        }
+        // Of equal elements MongoDB gives those of the smaller set, else those of the first.
+        common = Some(match common {
+            Some(common) if elements.len() < common.len() => elements.common_with(&common),
+            Some(common) => common.common_with(&elements),
+            None => elements,
+        });
     }
     Ok(common.unwrap_or_default().into())
 }

@@ -87,7 +87,10 @@ fn compile(name: &str, regex: &Value<'_>, options: Option<&Value<'_>>) -> Result
         })?),
     };
     let (pattern, options) = match regex.or_null() {
-        RawBsonRef::Null | RawBsonRef::Undefined => return Ok(None),
+        RawBsonRef::Null | RawBsonRef::Undefined => {
+            // The options have to be ones all the same.
+            return Regex::new("", given.unwrap_or_default()).map(|_| None);
+        }
         RawBsonRef::String(pattern) => (Cow::Borrowed(pattern), given.unwrap_or_default()),
         RawBsonRef::RegularExpression(regex) => {
             let own = regex.options.as_str();

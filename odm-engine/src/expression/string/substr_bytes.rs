@@ -10,6 +10,7 @@
 use super::text;
 use crate::expression::call::Call;
 use crate::expression::{Expression, Value};
+use crate::value::Number;
 use crate::{Error, Result};
 
 pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
@@ -24,8 +25,8 @@ fn substr_bytes<'v>(text: Value<'v>, start: Value<'v>, length: Value<'v>) -> Res
         let message = "a part of a string cannot begin at a negative position";
         return Err(Error::server(50752, message));
     };
-    // As on MongoDB, a negative length wraps around before it is checked for a character's end.
-    let end = start.wrapping_add_signed(length as isize);
+    // A negative length asks for the rest, whatever comes after it.
+    let end = usize::try_from(length).map_or(text.len(), |length| start.saturating_add(length));
     let is_cut = |at| at < text.len() && !text.is_char_boundary(at);
     if is_cut(start) {
         let message = "a part of a string cannot begin inside of a character";
@@ -35,21 +36,25 @@ fn substr_bytes<'v>(text: Value<'v>, start: Value<'v>, length: Value<'v>) -> Res
         let message = "a part of a string cannot end inside of a character";
         return Err(Error::server(28657, message));
     }
-    let end = if length < 0 {
-        text.len()
-    } else {
-        end.min(text.len())
-    };
-    Ok(text.get(start..end).unwrap_or_default().to_owned().into())
+    Ok(text
+        .get(start..end.min(text.len()))
+        .unwrap_or_default()
+        .to_owned()
+        .into())
 }
 
-/// A number, rounded towards zero.
+/// A number as MongoDB makes a whole one of it: doubles are rounded towards zero, decimals to the
+/// nearest one, and what is no number of 64 bits as a decimal is the smallest.
 fn long(value: &Value<'_>, no_number: i32) -> Result<i64> {
     let number = value.number().ok_or_else(|| {
         let found = value.type_name();
         let message = format!("the place of a part of a string is a number, not {found}");
         Error::server(no_number, message)
     })?;
+    if let Number::Decimal(decimal) = number {
+        let nearest = Number::Double(decimal.to_double().round_ties_even());
+        return Ok(number.whole().or(nearest.truncated()).unwrap_or(i64::MIN));
+    }
     number.truncated().ok_or_else(|| {
         let message = "the place of a part of a string is a number of 64 bits";
         Error::server(31109, message)

@@ -25,7 +25,7 @@ pub(super) fn convert(value: RawBsonRef<'_>) -> Result<Option<String>> {
 }
 
 /// Six significant digits, as C's `%g` writes them.
-fn double(number: f64) -> String {
+pub(in crate::expression) fn double(number: f64) -> String {
     const DIGITS: i32 = 6;
     if number.is_nan() {
         return "NaN".to_owned();
