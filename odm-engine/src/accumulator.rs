@@ -126,6 +126,10 @@ impl Accumulation {
             (None, _) => return Err(not_one(40234)),
             _ => return Err(not_one(40238)),
         };
+        if let RawBsonRef::Array(_) = operand {
+            let message = format!("the accumulator {name} takes one operand");
+            return Err(Error::server(40237, message));
+        }
         let at = ACCUMULATORS.binary_search_by_key(&name, |(known, _)| known);
         let Some((_, parse)) = at.ok().and_then(|at| ACCUMULATORS.get(at)) else {
             if NOT_SUPPORTED.contains(&name) {
@@ -167,15 +171,11 @@ impl Call<'_> {
     /// An accumulator of one operand.
     ///
     /// # Errors
-    /// An array of operands (code 40237).
+    /// What is wrong with the operand.
     fn unary<A: Accumulator + 'static>(
         &self,
         start: impl Fn() -> A + Send + Sync + 'static,
     ) -> Result<Accumulation> {
-        if let RawBsonRef::Array(_) = self.operand {
-            let message = format!("the accumulator {} takes one operand", self.name);
-            return Err(Error::server(40237, message));
-        }
         self.accumulation(self.operand, move |_| Ok(Box::new(start())))
     }
 

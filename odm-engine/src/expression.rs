@@ -6,6 +6,7 @@
 //! Each operator is a file in the folder of its category, listed in the category's sorted registry.
 //! The examples in the documentation of each file are run by a test.
 
+mod accumulator;
 mod arithmetic;
 mod array;
 mod boolean;

@@ -8,6 +8,7 @@
 
 mod add_fields;
 mod bucket;
+mod bucket_auto;
 mod count;
 mod documents;
 #[cfg(test)]
@@ -48,6 +49,9 @@ pub(crate) type Documents = Box<dyn Iterator<Item = Result<RawDocumentBuf>> + Se
 
 /// How many bytes a stage may hold in memory, as on MongoDB.
 const MEMORY_LIMIT: usize = 100 << 20;
+
+/// How deep a stage may nest, itself included: more than a stored document, as on MongoDB.
+const MAX_DEPTH: usize = 199;
 
 /// A parsed pipeline.
 #[derive(Debug, Default)]
@@ -105,7 +109,7 @@ impl Pipeline {
     ) -> Result<Pipeline> {
         let stages = stages
             .into_iter()
-            .map(|stage| value::check(stage).map(|()| stage))
+            .map(|stage| value::check_within(stage, MAX_DEPTH).map(|()| stage))
             .collect::<Result<Vec<_>>>()?;
         let pipeline = Pipeline::parse_in(stages, &Context::new(environment))?;
         if pipeline.begins_with_documents() {

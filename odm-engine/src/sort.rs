@@ -142,13 +142,20 @@ fn parse_direction(name: &str, value: RawBsonRef<'_>) -> Result<Direction> {
     }
     let malformed =
         |code| Error::server(code, format!("the direction of '{name}' must be 1 or -1"));
-    let number = Number::from_bson(value).ok_or_else(|| malformed(15974))?;
-    match number.truncated() {
+    let whole = match Number::from_bson(value).ok_or_else(|| malformed(15974))? {
+        // As on MongoDB, decimals are rounded and doubles are cut.
+        Number::Decimal(number) => Some(number.to_nearest_long()),
+        number => number.truncated(),
+    };
+    match whole {
         Some(1) => Ok(Direction::Ascending),
         Some(-1) => Ok(Direction::Descending),
         _ => Err(malformed(15975)),
     }
 }
+
+/// How many components a path can have, as on MongoDB.
+const MAX_COMPONENTS: usize = 200;
 
 /// Checks a path that sorts, projections and index keys name.
 ///
@@ -158,8 +165,8 @@ pub(crate) fn check_field_path(path: &str) -> Result<()> {
     if path.is_empty() {
         return Err(Error::server(40352, "a field path cannot be empty"));
     }
-    if path.split('.').count() > value::MAX_DEPTH {
-        let message = format!("a field path can have {} components", value::MAX_DEPTH);
+    if path.split('.').count() > MAX_COMPONENTS {
+        let message = format!("a field path can have {MAX_COMPONENTS} components");
         return Err(Error::server(15, message));
     }
     if path.ends_with('.') {
@@ -173,7 +180,7 @@ pub(crate) fn check_field_path(path: &str) -> Result<()> {
             let message = format!("the field path '{path}' has an empty component");
             return Err(Error::server(15998, message));
         }
-        if name.starts_with('$') {
+        if name.starts_with('$') && !matches!(name, "$db" | "$id" | "$ref") {
             let message = format!("the field path '{path}' has a component that starts with '$'");
             return Err(Error::server(16410, message));
         }

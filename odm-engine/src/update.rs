@@ -129,8 +129,9 @@ impl Update {
                 if changed.as_bytes() == document.as_bytes() {
                     return Ok(None);
                 }
+                let changed = with_id_of(&changed, document);
                 check_id_unchanged(document, &changed)?;
-                with_id_first(&changed)
+                changed
             }
         };
         value::check(&changed)?;
@@ -157,7 +158,7 @@ impl Update {
             Kind::Replacement(replacement) => replacement.upsert(filter)?,
             Kind::Pipeline(transforms) => {
                 let seed = seed::document(filter)?;
-                let document = transforms.apply(&seed)?;
+                let document = with_id_of(&transforms.apply(&seed)?, &seed);
                 if value::get(&seed, "_id").is_some() {
                     check_id_unchanged(&seed, &document)?;
                 }
@@ -216,6 +217,17 @@ fn check_id(document: &RawDocument) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// A document without an `_id` gets that of another one.
+fn with_id_of(document: &RawDocument, other: &RawDocument) -> RawDocumentBuf {
+    let mut whole = document.to_owned();
+    if value::get(document, "_id").is_none()
+        && let Some(id) = value::get(other, "_id")
+    {
+        whole.append(cstr!("_id"), id);
+    }
+    with_id_first(&whole)
 }
 
 fn with_id_first(document: &RawDocument) -> RawDocumentBuf {

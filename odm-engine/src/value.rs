@@ -126,7 +126,7 @@ pub(crate) fn items(array: &RawArray) -> impl Iterator<Item = RawBsonRef<'_>> {
 /// # Errors
 /// Malformed bytes (MongoDB's code 22) and too deep nesting (code 15).
 pub(crate) fn check(document: &RawDocument) -> Result<()> {
-    check_at(document.iter_elements(), 1)
+    check_within(document, MAX_DEPTH)
 }
 
 /// Checks an array as [`check`] does a document.
@@ -134,24 +134,30 @@ pub(crate) fn check(document: &RawDocument) -> Result<()> {
 /// # Errors
 /// As [`check`].
 pub(crate) fn check_array(array: &RawArray) -> Result<()> {
-    check_at(array.iter_elements(), 1)
+    check_at(array.iter_elements(), MAX_DEPTH)
 }
 
-fn check_at(elements: bson::raw::RawIter<'_>, depth: usize) -> Result<()> {
-    if depth > MAX_DEPTH {
-        return Err(Error::server(
-            15,
-            format!("documents can nest {MAX_DEPTH} levels deep, this one nests deeper"),
-        ));
-    }
+/// As [`check`], with another limit for the nesting.
+///
+/// # Errors
+/// As [`check`].
+pub(crate) fn check_within(document: &RawDocument, depth: usize) -> Result<()> {
+    check_at(document.iter_elements(), depth)
+}
+
+fn check_at(elements: bson::raw::RawIter<'_>, left: usize) -> Result<()> {
+    let Some(left) = left.checked_sub(1) else {
+        let message = "documents can nest 180 levels deep, and stages of pipelines a little deeper";
+        return Err(Error::server(15, message));
+    };
     for element in elements {
         let value = element.and_then(|element| element.value());
         let value = value.map_err(|error| Error::server(22, format!("not valid BSON: {error}")))?;
         match value {
-            RawBsonRef::Document(inner) => check_at(inner.iter_elements(), depth + 1)?,
-            RawBsonRef::Array(inner) => check_at(inner.iter_elements(), depth + 1)?,
+            RawBsonRef::Document(inner) => check_at(inner.iter_elements(), left)?,
+            RawBsonRef::Array(inner) => check_at(inner.iter_elements(), left)?,
             RawBsonRef::JavaScriptCodeWithScope(code) => {
-                check_at(code.scope.iter_elements(), depth + 1)?;
+                check_at(code.scope.iter_elements(), left)?;
             }
             _ => {}
         }

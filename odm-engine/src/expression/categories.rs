@@ -4,8 +4,8 @@
 
 use super::call::Call;
 use super::{
-    Expression, arithmetic, array, boolean, comparison, conditional, date, miscellaneous, object,
-    set, size, string, timestamp, trigonometry, types, variable,
+    Expression, accumulator, arithmetic, array, boolean, comparison, conditional, date,
+    miscellaneous, object, set, size, string, timestamp, trigonometry, types, variable,
 };
 use crate::Result;
 
@@ -17,6 +17,7 @@ pub(super) type Registry = &'static [(&'static str, Parser)];
 
 /// All categories.
 pub(super) const CATEGORIES: &[Registry] = &[
+    accumulator::OPERATORS,
     arithmetic::OPERATORS,
     array::OPERATORS,
     boolean::OPERATORS,

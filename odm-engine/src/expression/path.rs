@@ -37,7 +37,7 @@ impl FieldPath {
         }
         let path = text.strip_prefix('$').unwrap_or(text);
         if path.is_empty() {
-            return Err(Error::server(16872, "'$' alone is no path"));
+            return Err(Error::server(16872, "'$' alone is not the path of a field"));
         }
         let parts = parts(path)?;
         let variable = names.is_bound("CURRENT").then(|| "CURRENT".into());

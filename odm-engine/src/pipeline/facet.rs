@@ -51,7 +51,11 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
                 }
             }
         }
-        facets.push((name.into(), Pipeline::parse_in(all, &context)?));
+        let pipeline = Pipeline::parse_in(all, &context)?;
+        if pipeline.begins_with_documents() {
+            return Err(Error::server(40600, "$documents cannot be within $facet"));
+        }
+        facets.push((name.into(), pipeline));
     }
     Ok(vec![Stage::operator(Facet(facets))])
 }

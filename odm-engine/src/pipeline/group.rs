@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bson::raw::cstr;
+use bson::raw::{CString, cstr};
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::stages::Call;
@@ -28,6 +28,8 @@ use crate::{Error, Result, value};
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) id: Computation,
+    /// The field of an `_id` that has only one: like an `_id` without fields, it is null where it would be missing.
+    pub(super) lone: Option<CString>,
     pub(super) outputs: Outputs,
 }
 
@@ -47,7 +49,7 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
         return Err(Error::server(15947, "$group takes a document of fields"));
     };
     let environment = &call.context.environment;
-    let (mut id, mut outputs) = (None, Outputs::default());
+    let (mut id, mut lone, mut outputs) = (None, None, Outputs::default());
     for (name, value) in value::fields(fields) {
         if name != "_id" {
             outputs.add(name, value, environment)?;
@@ -57,10 +59,20 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
             return Err(Error::server(15948, "$group has one _id only"));
         }
         check_id(value)?;
+        lone = lone_field(value);
         id = Some(Computation::parse(value, environment)?);
     }
     let id = id.ok_or_else(|| Error::server(15955, "$group needs an _id to group by"))?;
-    Ok(vec![Stage::operator(Group { id, outputs })])
+    Ok(vec![Stage::operator(Group { id, lone, outputs })])
+}
+
+/// The field of an `_id` that has only one.
+fn lone_field(id: RawBsonRef<'_>) -> Option<CString> {
+    let mut fields = value::fields(id.as_document()?);
+    match (fields.next(), fields.next()) {
+        (Some((name, _)), None) if !name.starts_with('$') => CString::try_from(name).ok(),
+        _ => None,
+    }
 }
 
 /// Refuses `{ field: 1 }`, which looks like a projection.
@@ -85,14 +97,13 @@ impl Operator for Group {
         let mut bytes = 0;
         for document in documents {
             let document = document?;
-            let id = self.id.of(&document)?;
+            let id = self.id(&document)?;
             let mut key = Vec::new();
-            encode(id.or_null(), Direction::Ascending, &mut key)?;
+            encode(id.as_raw_bson_ref(), Direction::Ascending, &mut key)?;
             let place = match places.get(&key) {
                 Some(place) => *place,
                 None => {
                     bytes += 2 * key.len() + 64;
-                    let id = id.into_bson().unwrap_or(RawBson::Null);
                     groups.push(self.outputs.start(id)?);
                     places.insert(key, groups.len() - 1);
                     groups.len() - 1
@@ -111,6 +122,19 @@ impl Operator for Group {
                 .into_iter()
                 .map(move |group| group.finish(&outputs, None)),
         ))
+    }
+}
+
+impl Group {
+    fn id(&self, document: &RawDocument) -> Result<RawBson> {
+        let id = self.id.of(document)?.into_bson().unwrap_or(RawBson::Null);
+        Ok(match (&self.lone, id) {
+            (Some(field), RawBson::Document(mut id)) if id.is_empty() => {
+                id.append(field, RawBsonRef::Null);
+                id.into()
+            }
+            (_, id) => id,
+        })
     }
 }
 

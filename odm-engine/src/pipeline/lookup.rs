@@ -139,6 +139,8 @@ impl<'a> Arguments<'a> {
                 ("let", RawBsonRef::Document(document)) => arguments.variables = Some(document),
                 ("let", _) => return Err(refused("has a 'let' that is no document".to_owned())),
                 ("from", RawBsonRef::Document(place)) => return Err(refuse_database(place)),
+                // As on MongoDB, an empty path is none.
+                ("localField" | "foreignField", RawBsonRef::String("")) => {}
                 ("from" | "localField" | "foreignField" | "as", RawBsonRef::String(text)) => {
                     let place = match name {
                         "from" => &mut arguments.from,

@@ -45,6 +45,7 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
     outputs.add("count", RawBsonRef::Document(&counting), environment)?;
     let group = Group {
         id: Computation::parse(call.operand, environment)?,
+        lone: None,
         outputs,
     };
     let sort = Sort::parse(&rawdoc! { "count": -1 })?;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bson::RawBsonRef;
 
 use super::{
-    Stage, add_fields, bucket, count, documents, facet, group, limit, lookup, r#match, project,
-    redact, replace_root, sample, skip, sort, sort_by_count, union_with, unset, unwind,
+    Stage, add_fields, bucket, bucket_auto, count, documents, facet, group, limit, lookup, r#match,
+    project, redact, replace_root, sample, skip, sort, sort_by_count, union_with, unset, unwind,
 };
 use crate::expression::Environment;
 use crate::{Error, Result};
@@ -39,6 +39,7 @@ pub(super) type Parser = fn(&Call<'_>) -> Result<Vec<Stage>>;
 pub(super) const STAGES: &[(&str, Parser)] = &[
     ("$addFields", add_fields::parse),
     ("$bucket", bucket::parse),
+    ("$bucketAuto", bucket_auto::parse),
     ("$count", count::parse),
     ("$documents", documents::parse),
     ("$facet", facet::parse),
@@ -100,7 +101,6 @@ impl Context {
             return Err(Error::server(232, message));
         }
         Ok(Context {
-            is_in_facet: false,
             depth: self.depth + 1,
             ..self.clone()
         })

@@ -19,15 +19,12 @@ impl Additions {
     /// Reads the fields to add.
     ///
     /// # Errors
-    /// None at all, paths that collide, malformed expressions, with MongoDB's codes.
+    /// Paths that collide, malformed expressions, with MongoDB's codes.
     pub(crate) fn parse(fields: &RawDocument, environment: &Arc<Environment>) -> Result<Additions> {
         let mut parser = Parser {
             tree: Tree::default(),
             environment,
         };
-        if fields.is_empty() {
-            return Err(Error::server(40177, "there must be a field to add"));
-        }
         for (path, value) in value::fields(fields) {
             parser.field(path, value)?;
         }
@@ -105,6 +102,8 @@ pub(super) fn computation(
     environment: &Arc<Environment>,
 ) -> Result<Computation> {
     Computation::parse(value, environment).map_err(|error| match operator(value) {
+        // MongoDB knows it, as an operator of queries.
+        Some("$elemMatch") => error,
         Some(name) if error.code() == Some(168) && !Expression::is_operator(name) => {
             let message = format!("unknown operator in the projection of '{path}': {name}");
             Error::unknown_operator(31325, message)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bson::{RawBsonRef, RawDocument};
 
-use super::additions::computation;
+use super::additions::{computation, operator};
 use super::slice::Slice;
 use super::tree::{Collision, Leaf, Tree};
 use super::{Mode, Place, Projection};
@@ -132,6 +132,10 @@ impl Parser<'_> {
             },
             (Place::Query, Some(("$elemMatch", operand)), None) => self.elem_match(path, operand),
             (_, Some((name, _)), None) if name.starts_with('$') => self.computed(path, whole),
+            _ if self.tree.has_leaf(Path::new(path).parts()) => {
+                let message = format!("the projection names '{path}' twice");
+                Err(Error::server(31250, message))
+            }
             _ => self.fields(path, inner),
         }
     }
@@ -139,8 +143,13 @@ impl Parser<'_> {
     fn computed(&mut self, path: &str, value: RawBsonRef<'_>) -> Result<()> {
         let computation = computation(path, value, self.environment)?;
         if self.mode == Some(Mode::Exclude) {
+            let code = if operator(value).is_some() {
+                31252
+            } else {
+                31310
+            };
             let message = format!("cannot compute '{path}' in a projection that excludes fields");
-            return Err(Error::server(31310, message));
+            return Err(Error::server(code, message));
         }
         self.mode = Some(Mode::Include);
         self.insert(path, Leaf::Computed(computation))

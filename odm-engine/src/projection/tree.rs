@@ -83,6 +83,19 @@ impl Tree {
         Ok(collision)
     }
 
+    /// Whether the projection says something about the path itself, rather than about what is inside it.
+    pub(super) fn has_leaf(&self, parts: &[Part]) -> bool {
+        let Some((part, rest)) = parts.split_first() else {
+            return false;
+        };
+        let mut fields = self.fields.iter();
+        match fields.find(|(name, _)| name.as_str() == part.name()) {
+            Some((_, Branch::Leaf(_))) => rest.is_empty(),
+            Some((_, Branch::Inner(inner))) => inner.has_leaf(rest),
+            None => false,
+        }
+    }
+
     /// What the projection leaves of a whole document, and adds to it.
     ///
     /// # Errors
