@@ -365,6 +365,11 @@ impl Decimal {
         let is = |number| self.compare_decimal(D::from_integer(number)).is_eq();
         if is(2) || is(10) {
             // The server has functions of their own for these.
+            match exponent.to_double() {
+                large if large > LARGEST_EXPONENT * 2.0 => return D::Infinity { negative: false },
+                small if small < -LARGEST_EXPONENT * 2.0 => return D::least(false),
+                _ => {}
+            }
             let power = Context::<HalfEven>::new(EXACT).powf(
                 self.to_exact().repr(),
                 exponent.to_exact().repr(),
@@ -660,6 +665,9 @@ mod tests {
             ("-2", "0.5", "NaN"),
             ("1E+6000", "2", "Infinity"),
             ("1E-6000", "2", "0E-6176"),
+            ("10", "1E+6000", "Infinity"),
+            ("2", "-1E+6000", "0E-6176"),
+            ("3", "1E+6000", "Infinity"),
             ("1", "5", "1.000000000000000000000000000000000"),
         ] {
             let computed = decimal(base).power(decimal(exponent)).to_bson().to_string();
