@@ -143,7 +143,7 @@ pub(crate) fn check_bindable(name: &str) -> Result<()> {
     if name == "CURRENT" {
         return Ok(());
     }
-    if !(first.is_ascii_lowercase() || !first.is_ascii()) {
+    if first.is_ascii() && !first.is_ascii_lowercase() {
         return refuse("must start with a lower-case letter");
     }
     check_characters(name)
@@ -171,7 +171,7 @@ pub(super) fn check_readable(name: &str) -> Result<()> {
     let Some(first) = name.chars().next() else {
         return Err(Error::server(9, "the name of a variable is empty"));
     };
-    if !(first.is_ascii_alphabetic() || !first.is_ascii()) {
+    if first.is_ascii() && !first.is_ascii_alphabetic() {
         let message =
             format!("'{name}' cannot be the name of a variable: it must start with a letter");
         return Err(Error::server(9, message));

@@ -6,6 +6,7 @@
 
 use std::sync::LazyLock;
 
+use bson::DateTime;
 use regex::{Captures, Regex};
 
 use super::calendar::{DAY, HOUR, MINUTE, SECOND, days_in_month, days_of, days_of_iso};
@@ -27,6 +28,15 @@ pub(super) struct Parts {
     pub(super) offset: Option<i64>,
     /// From 1 for Monday: the first such day from the date on.
     weekday: Option<i64>,
+}
+
+/// The date that a text means, in UTC unless it names a time zone.
+///
+/// # Errors
+/// It is no date (code 241).
+pub(in crate::expression) fn read_date(text: &str) -> Result<DateTime> {
+    let instant = parts(text)?.instant(text, &Zone::UTC)?;
+    Ok(DateTime::from_millis(instant))
 }
 
 /// Reads a text.
@@ -375,12 +385,11 @@ fn weekday(parts: &mut Parts, found: &Captures<'_>) -> Option<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::date_from_string;
     use super::super::format::format_iso;
     use super::*;
 
     fn read(text: &str) -> Result<String> {
-        format_iso(date_from_string::read(text)?)
+        format_iso(read_date(text)?)
     }
 
     #[test]

@@ -37,11 +37,12 @@ fn feed(context: &mut Context, name: Option<&str>, value: RawBsonRef<'_>) {
     }
     match value {
         RawBsonRef::Document(document) => feed_fields(context, document),
-        RawBsonRef::Array(array) => match RawDocument::from_bytes(array.as_bytes()) {
-            Ok(elements) => feed_fields(context, elements),
-            // An array is a document, so this is not reached.
-            Err(_) => {}
-        },
+        RawBsonRef::Array(array) => {
+            // An array has the bytes of a document.
+            if let Ok(elements) = RawDocument::from_bytes(array.as_bytes()) {
+                feed_fields(context, elements);
+            }
+        }
         value => match Number::from_bson(value) {
             Some(number) => context.consume(whole(number).to_le_bytes()),
             None => {

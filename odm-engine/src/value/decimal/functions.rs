@@ -330,7 +330,8 @@ impl Decimal {
         } else if is(10) {
             self.apply(Function::Log10)
         } else {
-            self.apply(Function::Ln).divide(base.apply(Function::Ln))
+            // The server divides by the base where its logarithm is due, and so do we.
+            self.apply(Function::Ln).divide(base)
         }
     }
 
@@ -361,6 +362,28 @@ impl Decimal {
             return D::NaN;
         }
         let negative = self.is_negative() && is_odd;
+        let is = |number| self.compare_decimal(D::from_integer(number)).is_eq();
+        if is(2) || is(10) {
+            // The server has functions of their own for these.
+            match exponent.to_double() {
+                large if large > LARGEST_EXPONENT * 2.0 => return D::Infinity { negative: false },
+                small if small < -LARGEST_EXPONENT * 2.0 => return D::least(false),
+                _ => {}
+            }
+            let power = Context::<HalfEven>::new(EXACT).powf(
+                self.to_exact().repr(),
+                exponent.to_exact().repr(),
+                None,
+            );
+            return power.map_or(D::NaN, |power| {
+                let power = power.value();
+                if is_whole {
+                    from_digits(&rounded(power), false)
+                } else {
+                    from_binary(power.with_base_and_precision::<2>(BITS).value()).padded()
+                }
+            });
+        }
         let Ok(log) = Context::<HalfEven>::new(EXACT).ln(self.abs().to_exact().repr(), None) else {
             return D::NaN;
         };
@@ -634,11 +657,17 @@ mod tests {
             ("3", "35", "50031545098999706.99999999999999999"),
             ("5", "-112", "5.192296858534827628530496329220096E-79"),
             ("2", "3", "8.000000000000000000000000000000000"),
+            ("10", "2", "100.0000000000000000000000000000000"),
+            ("10.00", "-2", "0.01000000000000000000000000000000000"),
+            ("2", "0.5", "1.414213562373095048801688724209698"),
             ("-2", "3", "-8.000000000000000000000000000000000"),
             ("0", "2", "0E-6176"),
             ("-2", "0.5", "NaN"),
             ("1E+6000", "2", "Infinity"),
             ("1E-6000", "2", "0E-6176"),
+            ("10", "1E+6000", "Infinity"),
+            ("2", "-1E+6000", "0E-6176"),
+            ("3", "1E+6000", "Infinity"),
             ("1", "5", "1.000000000000000000000000000000000"),
         ] {
             let computed = decimal(base).power(decimal(exponent)).to_bson().to_string();
