@@ -180,7 +180,7 @@ type Read = fn(&mut Parts, &Captures<'_>) -> Option<()>;
 
 /// The forms of items. `{y}`, `{m}` and so on stand for the patterns of [`pattern`].
 static FORMS: LazyLock<Vec<(Regex, Read)>> = LazyLock::new(|| {
-    let forms: [(&str, Read); 29] = [
+    let forms: [(&str, Read); 30] = [
         // Times come first: of equally long forms they are the ones that are meant.
         (
             r"(?<h>1[0-2]|0?[1-9])(?:[:.]{i}(?:[:.]{s})?)?\s*(?<pm>[ap])\.?m\b\.?",
@@ -239,6 +239,7 @@ static FORMS: LazyLock<Vec<(Regex, Read)>> = LazyLock::new(|| {
         ),
         (r"(?<y>\d{4})\b", year),
         (r"@(?<seconds>-?\d{1,15})", epoch),
+        (r"(?:(?<noon>noon)|midnight)\b", noon),
         (
             r"(?<weekday>mon|tue|wed|thu|fri|sat|sun)(?:day|sday|s|nesday|nes|rsday|rs|r|urday|urs)?\b",
             weekday,
@@ -336,6 +337,10 @@ fn twelve_hours(parts: &mut Parts, found: &Captures<'_>) -> Option<()> {
     parts.set_time(time_of(found, hour)?)
 }
 
+fn noon(parts: &mut Parts, found: &Captures<'_>) -> Option<()> {
+    parts.set_time(found.name("noon").map_or(0, |_| 12 * HOUR))
+}
+
 fn time_of(found: &Captures<'_>, hour: i64) -> Option<i64> {
     let minute = number(found, "i").unwrap_or(0);
     let second = number(found, "s").unwrap_or(0);
@@ -394,7 +399,7 @@ mod tests {
 
     #[test]
     fn all_forms_are_patterns() {
-        assert_eq!(FORMS.len(), 29);
+        assert_eq!(FORMS.len(), 30);
         assert!(leading_zone("+01:00").is_some());
     }
 
@@ -420,6 +425,7 @@ mod tests {
             ("08-06-30", "2008-06-30T00:00:00.000Z"),
             ("May-09-78", "1978-05-09T00:00:00.000Z"),
             ("10/Oct/2000:13:55:36 -0700", "2000-10-10T20:55:36.000Z"),
+            ("2017-Jul-04 noon", "2017-07-04T12:00:00.000Z"),
             ("July 2017", "2017-07-01T00:00:00.000Z"),
             (
                 "Tue, 04 Jul 2017 11:56:02 +0000",
