@@ -26,6 +26,7 @@ use bson::{RawBson, RawDocument};
 
 use crate::expression::Environment;
 use crate::path::Path;
+use crate::pattern::PatternScope;
 use crate::{Result, value};
 
 pub(crate) use compare::{Comparison, Operator as CompareOperator};
@@ -33,7 +34,6 @@ pub(crate) use elem_match::ElemMatch;
 use expression::Operator;
 pub(crate) use expression::{Expression, Predicate, Test};
 pub(crate) use membership::Membership;
-pub(crate) use regex::{Regex, Scope as PatternScope};
 
 /// A parsed filter.
 #[derive(Debug)]

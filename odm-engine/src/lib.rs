@@ -43,6 +43,7 @@ mod update;
 
 mod direction;
 mod path;
+mod pattern;
 mod value;
 
 mod catalog;

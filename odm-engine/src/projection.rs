@@ -18,8 +18,9 @@ use std::sync::Arc;
 use bson::{RawDocument, RawDocumentBuf};
 
 use crate::expression::Environment;
-use crate::filter::{Filter, PatternScope};
+use crate::filter::Filter;
 use crate::path::Path;
+use crate::pattern::PatternScope;
 use crate::{Result, value};
 
 pub(crate) use additions::Additions;

@@ -1,5 +1,6 @@
 //! The order of results.
 
+mod elements;
 mod sorter;
 
 use std::cmp::Ordering;
@@ -14,6 +15,7 @@ use crate::value::{self, Number};
 /// How many fields documents can be sorted by.
 const MAX_FIELDS: usize = 32;
 
+pub(crate) use elements::{ElementOrder, OrderFault};
 pub(crate) use sorter::Sorter;
 
 /// A parsed sort specification, such as `{ age: -1, name: 1 }`.

@@ -36,7 +36,8 @@ use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::change::{How, Modified};
 use crate::expression::Environment;
-use crate::filter::{Filter, PatternScope};
+use crate::filter::Filter;
+use crate::pattern::PatternScope;
 use crate::{Error, Result, value};
 
 use array_filter::ArrayFilters;
