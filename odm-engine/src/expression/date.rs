@@ -23,8 +23,8 @@ mod zone;
 use super::categories::Registry;
 
 pub(super) use calendar::Calendar;
+pub(super) use date_from_string::read;
 pub(super) use format::format_iso;
-pub(super) use parse::read_date;
 
 pub(super) const OPERATORS: Registry = &[
     ("$dateAdd", date_add::parse),

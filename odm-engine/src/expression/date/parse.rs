@@ -6,7 +6,6 @@
 
 use std::sync::LazyLock;
 
-use bson::DateTime;
 use regex::{Captures, Regex};
 
 use super::calendar::{DAY, HOUR, MINUTE, SECOND, days_in_month, days_of, days_of_iso};
@@ -28,15 +27,6 @@ pub(super) struct Parts {
     pub(super) offset: Option<i64>,
     /// From 1 for Monday: the first such day from the date on.
     weekday: Option<i64>,
-}
-
-/// The date that a text means, in UTC unless it names a time zone.
-///
-/// # Errors
-/// It is no date (code 241).
-pub(in crate::expression) fn read_date(text: &str) -> Result<DateTime> {
-    let instant = parts(text)?.instant(text, &Zone::UTC)?;
-    Ok(DateTime::from_millis(instant))
 }
 
 /// Reads a text.
@@ -264,7 +254,7 @@ fn pattern(form: &str) -> Option<Regex> {
         )
         .replace(
             "{zone}",
-            r"(?:(?:gmt)?(?<sign>[+-])(?<zh>2[0-4]|[01]?\d)(?::?(?<zm>[0-5]\d))?|\(?(?<abbreviation>[a-z]{1,5})\b\)?)",
+            r"(?:(?:gmt)?(?<sign>[+-])(?:(?<zh>2[0-4]|[01]?\d):?(?<zm>[0-5]\d)|(?<hours>2[0-4]|[01]?\d))|\(?(?<abbreviation>[a-z]{1,5})\b\)?)",
         );
     Regex::new(&format!("^(?i-u:{form})")).ok()
 }
@@ -352,7 +342,8 @@ fn zone(parts: &mut Parts, found: &Captures<'_>) -> Option<()> {
 fn zone_offset(found: &Captures<'_>) -> Option<i64> {
     if let Some(sign) = found.name("sign") {
         let sign = if sign.as_str() == "-" { -1 } else { 1 };
-        let minutes = number(found, "zh")? * 60 + number(found, "zm").unwrap_or(0);
+        let hours = number(found, "zh").or(number(found, "hours"))?;
+        let minutes = hours * 60 + number(found, "zm").unwrap_or(0);
         return Some(sign * minutes * MINUTE);
     }
     let name = found.name("abbreviation")?.as_str().to_ascii_lowercase();
@@ -384,11 +375,12 @@ fn weekday(parts: &mut Parts, found: &Captures<'_>) -> Option<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::date_from_string;
     use super::super::format::format_iso;
     use super::*;
 
     fn read(text: &str) -> Result<String> {
-        format_iso(read_date(text)?)
+        format_iso(date_from_string::read(text)?)
     }
 
     #[test]
@@ -403,6 +395,7 @@ mod tests {
             ("2020-01-02 03:04", "2020-01-02T03:04:00.000Z"),
             ("2020-01-02T03:04:05.1234567Z", "2020-01-02T03:04:05.123Z"),
             ("2020-01-02T03:04:05+0100", "2020-01-02T02:04:05.000Z"),
+            ("2020-01-02T03:04+200", "2020-01-02T01:04:00.000Z"),
             ("2020-01-02T03", "2020-01-02T03:00:00.000Z"),
             ("20200102T030405Z", "2020-01-02T03:04:05.000Z"),
             ("2020-1-2", "2020-01-02T00:00:00.000Z"),

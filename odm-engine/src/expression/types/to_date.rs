@@ -4,7 +4,7 @@ use bson::{DateTime, RawBsonRef};
 
 use super::convert::failure;
 use crate::Result;
-use crate::expression::date::read_date;
+use crate::expression::date::read;
 use crate::value::Number;
 
 /// A date: of a number so many milliseconds after 1970, of an ObjectId when it was made, of a string
@@ -16,7 +16,7 @@ pub(super) fn convert(value: RawBsonRef<'_>) -> Result<Option<DateTime>> {
             let [a, b, c, d, ..] = id.bytes();
             i64::from(i32::from_be_bytes([a, b, c, d])) * 1000
         }
-        RawBsonRef::String(text) => return read_date(text).map(Some),
+        RawBsonRef::String(text) => return read(text).map(Some),
         RawBsonRef::Timestamp(timestamp) => i64::from(timestamp.time) * 1000,
         RawBsonRef::Double(_) | RawBsonRef::Int64(_) | RawBsonRef::Decimal128(_) => {
             let millis = Number::from_bson(value).and_then(Number::truncated);
