@@ -210,6 +210,7 @@ fn the_first_match_alone_is_deleted() {
     let one = Delete {
         filter: rawdoc! { "a": true },
         multi: false,
+        ..Delete::default()
     };
     assert_eq!(database.delete("c", &one).unwrap().deleted, 1);
     let left = find(&database, "c", rawdoc! {});

@@ -70,6 +70,7 @@ impl Target<'_> {
         let delete = Delete {
             filter,
             multi: true,
+            ..Delete::default()
         };
         match self {
             Target::Plain(database) => database.delete("c", &delete),

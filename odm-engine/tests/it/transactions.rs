@@ -14,6 +14,7 @@ fn delete(id: i32) -> Delete {
     Delete {
         filter: rawdoc! { "_id": id },
         multi: false,
+        ..Delete::default()
     }
 }
 
