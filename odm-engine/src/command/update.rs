@@ -47,6 +47,9 @@ pub struct UpdateReport {
 pub(crate) fn run(overlay: &mut Overlay, name: &str, command: &Update) -> Result<UpdateReport> {
     let environment = variables::environment(&command.variables)?;
     let filter = Arc::new(Filter::parse_in(&command.filter, &environment)?);
+    if command.upsert {
+        filter.check_upsert()?;
+    }
     let array_filters = &command.array_filters;
     let update = match &command.pipeline {
         Some(stages) => update::Update::parse_pipeline(stages, array_filters, &environment)?,

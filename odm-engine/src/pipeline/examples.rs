@@ -76,6 +76,9 @@ fn examples(folder: &str, run: impl Fn(&Example) -> Vec<RawBson>) -> String {
         .join(folder);
     for file in fs::read_dir(folder).unwrap() {
         let file = file.unwrap().path();
+        if file.is_dir() {
+            continue;
+        }
         let text = fs::read_to_string(&file).unwrap();
         for block in text.split("//! ```text\n").skip(1) {
             let block = block.split("//! ```").next().unwrap();
