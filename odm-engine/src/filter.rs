@@ -27,7 +27,7 @@ use bson::{RawBson, RawDocument};
 use crate::expression::Environment;
 use crate::path::Path;
 use crate::pattern::PatternScope;
-use crate::{Result, value};
+use crate::{Error, Result, value};
 
 pub(crate) use compare::{Comparison, Operator as CompareOperator};
 pub(crate) use elem_match::ElemMatch;
@@ -118,6 +118,18 @@ impl Filter {
         Ok(position.filter(|_| matches))
     }
 
+    /// Refuses an `$expr`: an upsert could not tell what it starts from.
+    ///
+    /// # Errors
+    /// There is one (code 224).
+    pub(crate) fn check_upsert(&self) -> Result<()> {
+        if has_expr(&self.expression) {
+            let message = "the filter of an upsert cannot have an $expr";
+            return Err(Error::server(224, message));
+        }
+        Ok(())
+    }
+
     /// What the filter says, for the planner.
     pub(crate) fn expression(&self) -> &Expression {
         &self.expression
@@ -140,6 +152,17 @@ impl Filter {
         let mut found = Vec::new();
         collect_equalities(&self.expression, &mut found);
         found
+    }
+}
+
+fn has_expr(expression: &Expression) -> bool {
+    match expression {
+        Expression::And(all) | Expression::Or(all) | Expression::Nor(all) => {
+            all.iter().any(has_expr)
+        }
+        Expression::Not(inner) => has_expr(inner),
+        Expression::Expr(_) => true,
+        Expression::Field(..) => false,
     }
 }
 

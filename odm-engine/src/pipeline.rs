@@ -151,14 +151,11 @@ impl Pipeline {
     pub(crate) fn split(&mut self) -> (Filter, Option<Sort>) {
         let mut rest = std::mem::take(&mut self.stages).into_iter().peekable();
         let (mut filters, mut sort) = (Vec::new(), None);
-        while let Some(stage) = rest.next_if(|stage| match stage {
-            Stage::Match(_) => true,
-            // Of a second order, the first one decides between equals.
-            Stage::Sort(_) => sort.is_none(),
-            _ => false,
-        }) {
+        let is_first = |stage: &Stage| matches!(stage, Stage::Match(_) | Stage::Sort(_));
+        while let Some(stage) = rest.next_if(is_first) {
             match stage {
                 Stage::Match(filter) => filters.push(filter),
+                // As on MongoDB, an order is forgotten for the next one.
                 Stage::Sort(order) => sort = Some(order),
                 _ => {}
             }
@@ -180,7 +177,11 @@ impl Pipeline {
         let mut documents = documents;
         let mut stages = self.stages.into_iter();
         while let Some(stage) = stages.next() {
-            let limit = limit(stages.as_slice());
+            let rest = stages.as_slice();
+            if let (Stage::Sort(_), Some(Stage::Sort(_))) = (&stage, rest.first()) {
+                continue;
+            }
+            let limit = limit(rest);
             documents = stage.run(documents, limit, source)?;
         }
         Ok(documents)

@@ -42,8 +42,8 @@ impl Sort {
             directions: Vec::new(),
         };
         for (name, value) in value::fields(specification) {
-            check_field_path(name)?;
             let direction = parse_direction(name, value)?;
+            check_field_path(name)?;
             // The first mention of a path decides.
             if sort.paths.iter().any(|path| path.as_str() == name) {
                 continue;
@@ -74,6 +74,13 @@ impl Sort {
     /// Two paths that lead through different arrays (code 2), or a number in a path that names
     /// both a position and a field (code 16746).
     pub(crate) fn key(&self, document: &RawDocument) -> Result<SortKey> {
+        if let [only] = self.paths.as_slice()
+            && only.as_str() == "_id"
+        {
+            // As on MongoDB, the order of `_id` alone takes an array as a whole, which it can be in a pipeline.
+            let id = value::get(document, "_id").unwrap_or(RawBsonRef::Null);
+            return Ok(SortKey(vec![id.into()]));
+        }
         let tuples = key_tuples(&self.paths, document).map_err(|error| match error {
             KeyError::ParallelArrays(one, two) => Error::bad_value(format!(
                 "cannot sort with keys that are parallel arrays: '{one}' and '{two}'"

@@ -13,6 +13,15 @@ macro_rules! for_every_test {
     ($run:ident $($context:tt)*) => {
         $run! { $($context)*
             backend {
+                aggregate: [
+                    a_missing_collection_is_empty,
+                    a_stage_that_writes_is_unsupported,
+                    a_transaction_sees_its_own_writes,
+                    an_unknown_stage_is_unsupported,
+                    documents_are_changed_by_pipelines,
+                    documents_are_grouped_joined_and_computed,
+                    variables_have_values,
+                ]
                 changes: [
                     a_collection_or_the_whole_database,
                     a_dropped_watch_disturbs_nobody,

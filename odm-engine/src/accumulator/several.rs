@@ -30,7 +30,7 @@ struct Several {
 pub(super) fn parse(call: &Call<'_>, keep: Keep) -> Result<Accumulation> {
     let RawBsonRef::Document(arguments) = call.operand else {
         let message = format!("{} takes a document of 'input' and 'n'", call.name);
-        return Err(Error::server(5787900, message));
+        return Err(Error::server(5787801, message));
     };
     let (mut input, mut count) = (None, None);
     for (name, argument) in value::fields(arguments) {

@@ -64,7 +64,7 @@ fn read(call: &Call<'_>, is_several: bool) -> Result<Accumulation> {
             ("sortBy", RawBsonRef::Document(by)) => sort = Some(Sort::parse(by)?),
             ("sortBy", _) => {
                 let message = format!("'sortBy' of {} is not a document", call.name);
-                return Err(Error::server(5788604, message));
+                return Err(Error::server(10065, message));
             }
             ("output", argument) => output = Some(argument),
             ("n", argument) if is_several => count = Some(argument),

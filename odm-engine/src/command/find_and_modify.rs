@@ -127,6 +127,9 @@ pub(crate) fn run(
             upsert,
             return_new,
         } => {
+            if *upsert {
+                query.filter.check_upsert()?;
+            }
             let is_positional = Projection::is_positional;
             if *return_new && query.projection.as_ref().is_some_and(is_positional) {
                 let message = "cannot use a positional projection and return the new document";

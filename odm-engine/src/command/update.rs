@@ -56,6 +56,9 @@ pub(crate) fn run(overlay: &mut Overlay, name: &str, command: &Update) -> Result
         None => update::Update::parse(&command.update, array_filters)?,
     };
     let filter = Arc::new(Filter::parse_in(&command.filter, &environment)?);
+    if command.upsert {
+        filter.check_upsert()?;
+    }
     if command.multi && update.is_replacement() {
         let message = "a replacement is for one document; use update operators for several";
         return Err(Error::server(code::FAILED_TO_PARSE, message));

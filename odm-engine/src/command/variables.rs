@@ -11,15 +11,17 @@ use crate::value;
 /// What the expressions of a command see besides documents.
 ///
 /// # Errors
-/// A name that no variable can have, and what the expressions of the values fail with.
+/// A name that no variable can have, values that depend on documents, and what their expressions fail with.
 pub(super) fn environment(variables: &RawDocument) -> Result<Arc<Environment>> {
     value::check(variables)?;
-    let mut environment = Environment::default();
-    let (none, nothing) = (Arc::new(environment.clone()), RawDocumentBuf::new());
+    let mut environment = Arc::new(Environment::default());
+    let nothing = RawDocumentBuf::new();
     for (name, value) in value::fields(variables) {
         check_bindable(name)?;
-        let value = Computation::parse(value, &none)?;
-        environment.set(name, value.of(&nothing)?.into_bson());
+        // Each sees those before it.
+        let computation = Computation::parse_without_document(value, &environment)?;
+        let value = computation.of(&nothing)?.into_bson();
+        Arc::make_mut(&mut environment).set(name, value);
     }
-    Ok(Arc::new(environment))
+    Ok(environment)
 }

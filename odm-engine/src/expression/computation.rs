@@ -30,6 +30,21 @@ impl Computation {
         })
     }
 
+    /// Reads an expression that is computed before there is a document.
+    ///
+    /// # Errors
+    /// As [`Expression::parse`], and what reads fields (code 4890500).
+    pub(crate) fn parse_without_document(
+        value: RawBsonRef<'_>,
+        environment: &Arc<Environment>,
+    ) -> Result<Computation> {
+        let names = Names::without_document(environment.names());
+        Ok(Computation {
+            expression: Expression::parse(value, &names)?,
+            environment: Arc::clone(environment),
+        })
+    }
+
     /// The value for a document.
     ///
     /// # Errors

@@ -12,6 +12,8 @@ use crate::{Error, Result};
 pub(crate) struct Names<'n> {
     own: Vec<Cow<'n, str>>,
     outer: Option<&'n Names<'n>>,
+    /// Whether there is no document to see. Only that of the outermost names is used.
+    without_document: bool,
     /// Only that of the outermost names is used.
     constants: Constants,
 }
@@ -37,6 +39,7 @@ impl<'n> Names<'n> {
         Names {
             own: names.into_iter().map(Cow::Borrowed).collect(),
             outer: Some(self),
+            without_document: false,
             constants: Constants::default(),
         }
     }
@@ -49,8 +52,27 @@ impl<'n> Names<'n> {
                 .map(|name| Cow::Owned(name.to_owned()))
                 .collect(),
             outer: None,
+            without_document: false,
             constants: Constants::default(),
         }
+    }
+
+    /// These variables of a command, where there is no document yet.
+    pub(crate) fn without_document<'i>(names: impl IntoIterator<Item = &'i str>) -> Names<'static> {
+        Names {
+            without_document: true,
+            ..Names::of(names)
+        }
+    }
+
+    /// # Errors
+    /// There is no document to see, and neither has an operator around made one of a variable.
+    pub(super) fn check_document(&self) -> Result<()> {
+        if self.is_bound("CURRENT") || !self.outermost().without_document {
+            return Ok(());
+        }
+        let message = "the variables of a command are computed before there is a document to read";
+        Err(Error::server(4890500, message))
     }
 
     /// Parses several things, such as the stages of a pipeline: that a constant part of one of them
@@ -96,11 +118,15 @@ impl<'n> Names<'n> {
     }
 
     fn constants(&self) -> &Constants {
+        &self.outermost().constants
+    }
+
+    fn outermost(&self) -> &Names<'n> {
         let mut names = self;
         while let Some(outer) = names.outer {
             names = outer;
         }
-        &names.constants
+        names
     }
 
     /// Whether an operator around has given the variable a value.

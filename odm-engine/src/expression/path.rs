@@ -30,6 +30,13 @@ impl FieldPath {
             };
             names::check_readable(variable)?;
             names.check(variable)?;
+            if path.is_some_and(str::is_empty) {
+                let message = format!("the path '{text}' ends with a dot");
+                return Err(Error::server(40353, message));
+            }
+            if matches!(variable, "CURRENT" | "ROOT") {
+                names.check_document()?;
+            }
             return Ok(FieldPath {
                 variable: Some(variable.into()),
                 parts: path.map_or(Ok(Box::default()), parts)?,
@@ -41,6 +48,7 @@ impl FieldPath {
         }
         let parts = parts(path)?;
         let variable = names.is_bound("CURRENT").then(|| "CURRENT".into());
+        names.check_document()?;
         Ok(FieldPath { variable, parts })
     }
 

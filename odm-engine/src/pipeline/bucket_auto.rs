@@ -75,7 +75,10 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
         by,
         count,
         granularity,
-        outputs: outputs.map_or_else(|| counting(environment), Ok)?,
+        outputs: match outputs.filter(|outputs| !outputs.is_empty()) {
+            Some(outputs) => outputs,
+            None => counting(environment)?,
+        },
     })])
 }
 

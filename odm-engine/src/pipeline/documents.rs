@@ -14,6 +14,9 @@ use crate::expression::Computation;
 use crate::{Error, Result, value};
 
 pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
+    if call.context.is_in_facet {
+        return Err(Error::server(40600, "$documents cannot be within $facet"));
+    }
     let computation = Computation::parse(call.operand, &call.context.environment)?;
     let root = RawDocumentBuf::new();
     let value = computation.of(&root)?;

@@ -51,11 +51,7 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
                 }
             }
         }
-        let pipeline = Pipeline::parse_in(all, &context)?;
-        if pipeline.begins_with_documents() {
-            return Err(Error::server(40600, "$documents cannot be within $facet"));
-        }
-        facets.push((name.into(), pipeline));
+        facets.push((name.into(), Pipeline::parse_in(all, &context)?));
     }
     Ok(vec![Stage::operator(Facet(facets))])
 }

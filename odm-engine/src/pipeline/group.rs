@@ -139,6 +139,10 @@ impl Group {
 }
 
 impl Outputs {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Reads the accumulator of a field.
     ///
     /// # Errors

@@ -24,9 +24,9 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
         let message = "$sort takes a document of paths and directions";
         return Err(Error::server(15973, message));
     };
-    for (path, _) in value::fields(specification) {
-        // There is no `$natural` order of documents on their way.
-        check_field_path(path)?;
+    if value::get(specification, "$natural").is_some() {
+        // There is none of documents on their way, and so it is a path like any other.
+        check_field_path("$natural")?;
     }
     let sort = Sort::parse(specification)?;
     if sort.is_empty() {

@@ -69,6 +69,10 @@ impl Parser<'_> {
                 format!("{prefix}.{name}")
             };
             if self.place == Place::Stage {
+                if path.ends_with(".$") {
+                    let message = "positional '$' has a place in queries only";
+                    return Err(Error::server(31324, message));
+                }
                 self.field(&path, value)?;
                 continue;
             }
@@ -275,7 +279,8 @@ mod tests {
         assert_eq!(code(rawdoc! { "a.$": "x" }), Some(31308));
         assert_eq!(code(rawdoc! { "a": { "$elemMatch": 1 } }), Some(31274));
         assert_eq!(code(rawdoc! { "a.b": { "$elemMatch": {} } }), Some(31275));
-        assert_eq!(code(rawdoc! { "a": { "$slice": "x" } }), Some(28667));
+        assert_eq!(code(rawdoc! { "a": { "$nonsense": "x" } }), Some(31325));
+        assert_eq!(code(rawdoc! { "a": 0, "b": "$a" }), Some(31310));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What the engine promises, seen from outside.
 
+mod aggregate;
 mod changes;
 mod collections;
 mod covered;

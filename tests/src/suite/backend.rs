@@ -1,5 +1,6 @@
 //! The contract of [`odm::backend`], line by line.
 
+pub mod aggregate;
 pub mod changes;
 pub mod collection;
 pub mod count;
