@@ -42,7 +42,10 @@ pub async fn a_missing_collection_is_empty(db: Fixture) {
 pub async fn a_stage_that_writes_is_unsupported(db: Fixture) {
     let db = db.backend();
     fill(&*db).await;
-    for stage in [rawdoc! { "$out": "other" }, rawdoc! { "$merge": { "into": "other" } }] {
+    for stage in [
+        rawdoc! { "$out": "other" },
+        rawdoc! { "$merge": { "into": "other" } },
+    ] {
         let error = run(&*db, aggregate([stage])).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     }
