@@ -33,7 +33,6 @@ pub(crate) use elem_match::ElemMatch;
 use expression::Operator;
 pub(crate) use expression::{Expression, Predicate, Test};
 pub(crate) use membership::Membership;
-pub(crate) use regex::Regex;
 
 /// A parsed filter.
 #[derive(Debug)]

@@ -41,6 +41,7 @@ mod update;
 
 mod direction;
 mod path;
+mod pattern;
 mod value;
 
 mod catalog;

@@ -1,5 +1,6 @@
 //! The order of results.
 
+mod elements;
 mod sorter;
 
 use std::cmp::Ordering;
@@ -11,6 +12,7 @@ use crate::path::{KeyError, Path, key_tuples};
 use crate::value::{self, Number};
 use crate::{Error, Result};
 
+pub(crate) use elements::{ElementOrder, OrderFault};
 pub(crate) use sorter::Sorter;
 
 /// A parsed sort specification, such as `{ age: -1, name: 1 }`.

@@ -129,6 +129,14 @@ pub(crate) fn check(document: &RawDocument) -> Result<()> {
     check_within(document, MAX_DEPTH)
 }
 
+/// Checks an array as [`check`] does a document.
+///
+/// # Errors
+/// As [`check`].
+pub(crate) fn check_array(array: &RawArray) -> Result<()> {
+    check_at(array.iter_elements(), MAX_DEPTH)
+}
+
 /// As [`check`], with another limit for the nesting.
 ///
 /// # Errors

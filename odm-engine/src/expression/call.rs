@@ -1,5 +1,8 @@
 //! An operator with its operand, while it is parsed.
 
+mod arguments;
+mod function;
+
 use std::ops::RangeInclusive;
 use std::{fmt, mem};
 
@@ -8,6 +11,8 @@ use bson::{DateTime, RawBsonRef, RawDocument, RawDocumentBuf};
 use super::regroup::{Order, regroup};
 use super::{Environment, Expression, Names, Operator, Scope, Value};
 use crate::{Error, Result, value};
+pub(super) use arguments::Arguments;
+pub(super) use function::Of as FunctionOf;
 
 /// `{ name: operand }`, not yet understood.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +44,15 @@ impl Call<'_> {
     /// Not one operand (code 16020); what the function gives for a constant one.
     pub(super) fn unary(&self, function: Unary) -> Result<Expression> {
         self.apply(self.exactly::<1>()?.into(), Function::One(function))
+    }
+
+    /// An operator that is a function of its operand as it stands: an array is no list of operands.
+    ///
+    /// # Errors
+    /// What the function gives for a constant one.
+    pub(super) fn whole(&self, function: Unary) -> Result<Expression> {
+        let operand = self.parse(self.operand)?;
+        self.apply(vec![operand], Function::One(function))
     }
 
     /// An operator that is a function of two operands.
@@ -132,6 +146,14 @@ impl Call<'_> {
                 .map(|operand| self.parse(operand))
                 .collect(),
             operand => Ok(vec![self.parse(operand)?]),
+        }
+    }
+
+    /// How many operands there are.
+    pub(super) fn count(&self) -> usize {
+        match self.operand {
+            RawBsonRef::Array(array) => value::items(array).count(),
+            _ => 1,
         }
     }
 

@@ -4,8 +4,8 @@
 
 use super::call::Call;
 use super::{
-    Expression, accumulator, arithmetic, array, boolean, comparison, conditional, miscellaneous,
-    size, timestamp, trigonometry, types, variable,
+    Expression, accumulator, arithmetic, array, boolean, comparison, conditional, date,
+    miscellaneous, object, set, size, string, timestamp, trigonometry, types, variable,
 };
 use crate::Result;
 
@@ -23,8 +23,12 @@ pub(super) const CATEGORIES: &[Registry] = &[
     boolean::OPERATORS,
     comparison::OPERATORS,
     conditional::OPERATORS,
+    date::OPERATORS,
     miscellaneous::OPERATORS,
+    object::OPERATORS,
+    set::OPERATORS,
     size::OPERATORS,
+    string::OPERATORS,
     timestamp::OPERATORS,
     trigonometry::OPERATORS,
     types::OPERATORS,

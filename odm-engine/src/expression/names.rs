@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 
+use bson::RawBsonRef;
+
 use crate::{Error, Result};
 
 /// The variables in sight: those of the system, those of the command, and what encloses them.
@@ -167,10 +169,24 @@ pub(crate) fn check_bindable(name: &str) -> Result<()> {
     if name == "CURRENT" {
         return Ok(());
     }
-    if !(first.is_ascii_lowercase() || !first.is_ascii()) {
+    if first.is_ascii() && !first.is_ascii_lowercase() {
         return refuse("must start with a lower-case letter");
     }
     check_characters(name)
+}
+
+/// The name that an operator on arrays gives to each element: that of its argument `as`, or `this`.
+///
+/// # Errors
+/// It is no string, or no name for a variable (code 9).
+pub(super) fn bindable(argument: Option<RawBsonRef<'_>>) -> Result<&str> {
+    let name = match argument {
+        None => "this",
+        Some(RawBsonRef::String(name)) => name,
+        Some(_) => return Err(Error::server(9, "'as' is not a string")),
+    };
+    check_bindable(name)?;
+    Ok(name)
 }
 
 /// Refuses what no variable can be called.
@@ -181,7 +197,7 @@ pub(super) fn check_readable(name: &str) -> Result<()> {
     let Some(first) = name.chars().next() else {
         return Err(Error::server(9, "the name of a variable is empty"));
     };
-    if !(first.is_ascii_alphabetic() || !first.is_ascii()) {
+    if first.is_ascii() && !first.is_ascii_alphabetic() {
         let message =
             format!("'{name}' cannot be the name of a variable: it must start with a letter");
         return Err(Error::server(9, message));

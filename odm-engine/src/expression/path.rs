@@ -85,6 +85,9 @@ impl FieldPath {
 }
 
 fn parts(path: &str) -> Result<Box<[Box<str>]>> {
+    if path.is_empty() {
+        return Err(Error::server(40353, "a path does not end with a dot"));
+    }
     if path.contains('\0') {
         return Err(Error::server(16411, "the path of a field has no null byte"));
     }
@@ -102,8 +105,10 @@ fn lookup<'v>(start: RawBsonRef<'v>, parts: &[Box<str>]) -> Value<'v> {
         }
         RawBsonRef::Array(array) => {
             let mut found = RawArrayBuf::new();
-            for item in value::items(array) {
-                if let Some(inner) = lookup(item, parts).as_bson() {
+            // Arrays in arrays are not entered.
+            let documents = value::items(array).filter(|item| item.as_document().is_some());
+            for document in documents {
+                if let Some(inner) = lookup(document, parts).as_bson() {
                     found.push(inner);
                 }
             }

@@ -4,6 +4,7 @@
 //! without a document.
 
 use std::collections::VecDeque;
+use std::mem;
 
 use super::Expression;
 use super::call::{Operands, fold};
@@ -66,7 +67,7 @@ fn flush<O: Operands + 'static>(
     make: impl Fn(Vec<Expression>) -> O,
 ) -> Result<()> {
     if constants.len() > 1 {
-        kept.push(fold(make(constants.drain(..).collect()))?);
+        kept.push(fold(make(mem::take(constants)))?);
     }
     kept.append(constants);
     Ok(())

@@ -10,6 +10,8 @@ mod r#type;
 
 use super::categories::Registry;
 
+pub(super) use to_string::double;
+
 pub(super) const OPERATORS: Registry = &[
     ("$convert", convert::parse),
     ("$isNumber", is_number::parse),

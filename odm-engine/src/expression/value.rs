@@ -66,6 +66,29 @@ impl<'v> Value<'v> {
         self.as_bson().and_then(|value| value.as_document())
     }
 
+    pub(crate) fn text(&self) -> Option<&str> {
+        self.as_bson().and_then(|value| value.as_str())
+    }
+
+    /// The number, if it is a whole one of 32 bits.
+    pub(crate) fn int32(&self) -> Option<i32> {
+        self.number()
+            .and_then(Number::whole)
+            .and_then(|whole| whole.try_into().ok())
+    }
+
+    /// What `find` points at in this value, borrowed if this value is.
+    pub(crate) fn part(
+        self,
+        find: impl for<'b> FnOnce(RawBsonRef<'b>) -> Option<RawBsonRef<'b>>,
+    ) -> Value<'v> {
+        match self {
+            Value::Missing => Value::Missing,
+            Value::Borrowed(value) => Value::from(find(value)),
+            Value::Owned(value) => Value::from(find(value.as_raw_bson_ref()).map(RawBson::from)),
+        }
+    }
+
     /// The name of its type as `$type` gives it.
     pub(crate) fn type_name(&self) -> &'static str {
         self.as_bson().map_or("missing", value::type_name)

@@ -8,8 +8,8 @@ use bson::{RawBsonRef, RawDocument};
 
 use super::compare::Comparison;
 use super::parse::{self, Operand};
-use super::regex::Regex;
 use super::{Predicate, Test, elem_match};
+use crate::pattern::Regex;
 use crate::{Error, Result, value};
 
 pub(super) fn parse(operand: &Operand<'_>) -> Result<Predicate> {

@@ -5,9 +5,10 @@ use std::fmt;
 use bson::{RawBsonRef, RawDocument};
 
 use super::expr::Expr;
-use super::{Comparison, ElemMatch, Membership, Regex};
+use super::{Comparison, ElemMatch, Membership};
 use crate::Result;
 use crate::path::{Leaf, Path};
+use crate::pattern::Regex;
 
 /// Conditions on a document.
 #[derive(Debug)]

@@ -7,8 +7,8 @@
 use bson::{RawBson, RawBsonRef};
 
 use super::parse::Operand;
-use super::regex::Regex;
 use super::{Predicate, Test};
+use crate::pattern::Regex;
 use crate::{Error, Result, value};
 
 /// A set of values and patterns.

@@ -7,8 +7,8 @@
 use bson::RawBsonRef;
 
 use super::parse::{self, Operand};
-use super::regex::Regex;
 use super::{Predicate, Test};
+use crate::pattern::Regex;
 use crate::{Error, Result};
 
 pub(super) fn parse(operand: &Operand<'_>) -> Result<Predicate> {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use bson::{RawBsonRef, RawDocument};
 
 use super::compare::{self, Comparison};
-use super::regex::Regex;
 use super::{Expression, Predicate, Test};
 use super::{
     all, bits, elem_match, exists, expr, logical, membership, modulo, not, regex, size, type_of,
 };
 use crate::expression::Environment;
 use crate::path::Path;
+use crate::pattern::Regex;
 use crate::{Error, Result, value};
 
 /// How an operator inside a field's condition is read.

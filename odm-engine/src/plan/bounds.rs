@@ -7,8 +7,9 @@ use bson::{RawArray, RawBsonRef};
 
 use crate::direction::Direction;
 use crate::error::Result;
-use crate::filter::{CompareOperator, Comparison, Membership, Regex, Test};
+use crate::filter::{CompareOperator, Comparison, Membership, Test};
 use crate::key::value::{encode, encode_text_prefix, type_bracket};
+use crate::pattern::Regex;
 use crate::store::after_prefix;
 use crate::value::Number;
 

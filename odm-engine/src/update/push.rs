@@ -6,14 +6,11 @@
 //! { "$push": { "scores": { "$each": [89, 92], "$sort": -1, "$slice": 3 } } }
 //! ```
 
-use std::cmp::Ordering;
-
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument};
 
 use super::node::Node;
 use super::operation::{Operations, Operator};
-use crate::direction::Direction;
-use crate::path::Path;
+use crate::sort::ElementOrder;
 use crate::value::{self, Number};
 use crate::{Error, Result};
 
@@ -22,15 +19,9 @@ struct Push {
     values: Vec<RawBson>,
     /// From the end, if negative.
     position: Option<i64>,
-    sort: Option<Order>,
+    sort: Option<ElementOrder>,
     /// How many to keep; the last ones, if negative.
     slice: Option<i64>,
-}
-
-#[derive(Debug)]
-enum Order {
-    Elements(Direction),
-    Fields(Vec<(Path, Direction)>),
 }
 
 pub(super) fn parse(
@@ -77,7 +68,10 @@ impl Push {
                 }
                 "$position" => push.position = whole()?,
                 "$slice" => push.slice = whole()?,
-                "$sort" => push.sort = Some(Order::parse(operand)?),
+                "$sort" => {
+                    let order = ElementOrder::parse(operand);
+                    push.sort = Some(order.map_err(|fault| Error::bad_value(fault.message()))?);
+                }
                 _ => {
                     let message = format!("unknown modifier of $push to '{path}': {name}");
                     return Err(Error::unknown_operator(2, message));
@@ -128,56 +122,6 @@ impl Operator for Push {
             .for_each(|item| item.with(|item| array.push(item)));
         Ok(Some(RawBson::Array(array)))
     }
-}
-
-impl Order {
-    fn parse(operand: RawBsonRef<'_>) -> Result<Order> {
-        let malformed = || {
-            let message = "$sort in $push takes 1 or -1, or a document of paths with 1 or -1";
-            Error::bad_value(message)
-        };
-        let direction = |value| match Number::from_bson(value).and_then(Number::whole) {
-            Some(1) => Ok(Direction::Ascending),
-            Some(-1) => Ok(Direction::Descending),
-            _ => Err(malformed()),
-        };
-        let RawBsonRef::Document(fields) = operand else {
-            return direction(operand).map(Order::Elements);
-        };
-        if fields.is_empty() {
-            return Err(malformed());
-        }
-        let order = |(path, value): (&str, _)| {
-            if path.split('.').any(str::is_empty) {
-                return Err(malformed());
-            }
-            Ok((Path::new(path), direction(value)?))
-        };
-        Ok(Order::Fields(
-            value::fields(fields).map(order).collect::<Result<_>>()?,
-        ))
-    }
-
-    fn compare(&self, a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> Ordering {
-        match self {
-            Order::Elements(direction) => direction.apply(value::compare(a, b)),
-            // Unlike a query's, this sort does not look into arrays, and what is no document
-            // sorts like one without fields.
-            Order::Fields(fields) => fields
-                .iter()
-                .map(|(path, direction)| {
-                    direction.apply(value::compare(field(a, path), field(b, path)))
-                })
-                .find(|order| order.is_ne())
-                .unwrap_or(Ordering::Equal),
-        }
-    }
-}
-
-fn field<'v>(item: RawBsonRef<'v>, path: &Path) -> RawBsonRef<'v> {
-    item.as_document()
-        .and_then(|item| path.get(item))
-        .unwrap_or(RawBsonRef::Null)
 }
 
 /// A place among `length` elements, counted from the end if negative.

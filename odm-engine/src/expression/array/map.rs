@@ -6,7 +6,7 @@
 //! { "$map": { "input": null, "in": 1 } } → null
 //! ```
 
-use bson::{RawArrayBuf, RawBsonRef};
+use bson::RawArrayBuf;
 
 use crate::expression::call::Call;
 use crate::expression::{Expression, Operator, Scope, Value, names};
@@ -21,27 +21,12 @@ struct Map {
 }
 
 pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
-    let (mut input, mut variable, mut body) = (None, "this", None);
-    for (name, argument) in value::fields(call.document(16878)?) {
-        match name {
-            "as" => match argument {
-                RawBsonRef::String(name) => variable = name,
-                _ => return Err(Error::server(9, "'as' of $map is not a string")),
-            },
-            "in" => body = Some(argument),
-            "input" => input = Some(argument),
-            other => {
-                let message = format!("$map has no argument '{other}', but 'input', 'as' and 'in'");
-                return Err(Error::server(16879, message));
-            }
-        }
-    }
-    names::check_bindable(variable)?;
-    let missing = |code, name| Error::server(code, format!("$map needs the argument '{name}'"));
-    let input = input.ok_or_else(|| missing(16880, "input"))?;
-    let body = body.ok_or_else(|| missing(16882, "in"))?;
+    let arguments = call.arguments(&["as", "in", "input"], 16878, 16879)?;
+    let variable = names::bindable(arguments.get("as"))?;
+    let input = arguments.required("input", 16880)?;
+    let body = arguments.need("in", 16882)?;
     Ok(Expression::operator(Map {
-        input: call.parse(input)?,
+        input,
         body: Expression::parse(body, &call.names.with([variable]))?,
         variable: variable.into(),
     }))

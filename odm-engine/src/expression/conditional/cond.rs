@@ -5,36 +5,22 @@
 //! { "$cond": [null, 1, 2] } → 2
 //! ```
 
+use crate::Result;
 use crate::expression::call::{Call, Operands, fold};
 use crate::expression::{Expression, Operator, Scope, Value};
-use crate::{Error, Result, value};
 
 #[derive(Debug)]
 struct Cond([Expression; 3]);
 
 pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
-    let Some(arguments) = call.operand.as_document() else {
+    if call.operand.as_document().is_none() {
         return fold(Cond(call.exactly()?));
-    };
-    let (mut condition, mut then, mut otherwise) = (None, None, None);
-    for (name, argument) in value::fields(arguments) {
-        let place = match name {
-            "else" => &mut otherwise,
-            "if" => &mut condition,
-            "then" => &mut then,
-            other => {
-                let message =
-                    format!("$cond has no argument '{other}', but 'if', 'then' and 'else'");
-                return Err(Error::server(17083, message));
-            }
-        };
-        *place = Some(call.parse(argument)?);
     }
-    let missing = |code, name| Error::server(code, format!("$cond needs the argument '{name}'"));
+    let arguments = call.arguments(&["else", "if", "then"], 17083, 17083)?;
     fold(Cond([
-        condition.ok_or_else(|| missing(17080, "if"))?,
-        then.ok_or_else(|| missing(17081, "then"))?,
-        otherwise.ok_or_else(|| missing(17082, "else"))?,
+        arguments.required("if", 17080)?,
+        arguments.required("then", 17081)?,
+        arguments.required("else", 17082)?,
     ]))
 }
 

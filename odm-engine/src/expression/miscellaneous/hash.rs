@@ -15,7 +15,7 @@ use crate::expression::call::Call;
 use crate::value::{self, Number};
 
 pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
-    call.unary(|value| {
+    call.whole(|value| {
         let mut context = Context::new();
         context.consume(0_i32.to_le_bytes());
         feed(&mut context, None, value.or_null());
@@ -37,11 +37,12 @@ fn feed(context: &mut Context, name: Option<&str>, value: RawBsonRef<'_>) {
     }
     match value {
         RawBsonRef::Document(document) => feed_fields(context, document),
-        RawBsonRef::Array(array) => match RawDocument::from_bytes(array.as_bytes()) {
-            Ok(elements) => feed_fields(context, elements),
-            // An array is a document, so this is not reached.
-            Err(_) => {}
-        },
+        RawBsonRef::Array(array) => {
+            // An array has the bytes of a document.
+            if let Ok(elements) = RawDocument::from_bytes(array.as_bytes()) {
+                feed_fields(context, elements);
+            }
+        }
         value => match Number::from_bson(value) {
             Some(number) => context.consume(whole(number).to_le_bytes()),
             None => {

@@ -151,7 +151,7 @@ fn acosh(x: f64) -> f64 {
 fn asinh(x: f64) -> f64 {
     let magnitude = x.abs();
     let square = x * x;
-    let result = if !(magnitude > 1.0 / (1_u64 << 28) as f64) {
+    let result = if x.is_nan() || magnitude < 1.0 / (1_u64 << 28) as f64 {
         return x;
     } else if magnitude > (1_u64 << 28) as f64 {
         magnitude.ln() + LN_2

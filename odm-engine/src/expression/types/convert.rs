@@ -11,13 +11,11 @@ use bson::oid::ObjectId;
 use bson::{RawBson, RawBsonRef};
 
 use super::{to_date, to_number, to_string};
+use crate::error::code;
 use crate::expression::call::{Call, Operands, fold};
 use crate::expression::{Expression, Operator, Scope, Value};
 use crate::value::Number;
 use crate::{Error, Result, value};
-
-/// MongoDB's number for a value that cannot be converted.
-pub(super) const CONVERSION_FAILURE: i32 = 241;
 
 /// The types by the names and numbers that `to` knows, sorted by name.
 const TYPES: &[(&str, i32)] = &[
@@ -102,7 +100,7 @@ impl Operator for Convert {
             return Ok(Value::NULL);
         };
         match (convert(&input, target), &self.on_error) {
-            (Err(error), Some(value)) if error.code() == Some(CONVERSION_FAILURE) => {
+            (Err(error), Some(value)) if error.code() == Some(code::CONVERSION_FAILURE) => {
                 value.evaluate(scope)
             }
             (converted, _) => converted,
@@ -182,7 +180,7 @@ fn object_id(value: RawBsonRef<'_>) -> Result<Option<ObjectId>> {
 
 /// The error for a value that cannot be converted.
 pub(super) fn failure(message: impl Into<String>) -> Error {
-    Error::server(CONVERSION_FAILURE, message)
+    Error::server(code::CONVERSION_FAILURE, message)
 }
 
 #[cfg(test)]

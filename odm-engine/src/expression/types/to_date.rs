@@ -4,10 +4,11 @@ use bson::{DateTime, RawBsonRef};
 
 use super::convert::failure;
 use crate::Result;
+use crate::expression::date::read;
 use crate::value::Number;
 
-/// A date: of a number so many milliseconds after 1970, of an ObjectId when it was made. `None` if
-/// the type has no conversion.
+/// A date: of a number so many milliseconds after 1970, of an ObjectId when it was made, of a string
+/// what `$dateFromString` takes it for. `None` if the type has no conversion.
 pub(super) fn convert(value: RawBsonRef<'_>) -> Result<Option<DateTime>> {
     let millis = match value {
         RawBsonRef::DateTime(date) => return Ok(Some(date)),
@@ -15,7 +16,7 @@ pub(super) fn convert(value: RawBsonRef<'_>) -> Result<Option<DateTime>> {
             let [a, b, c, d, ..] = id.bytes();
             i64::from(i32::from_be_bytes([a, b, c, d])) * 1000
         }
-        RawBsonRef::String(text) => return parse(text).map(Some),
+        RawBsonRef::String(text) => return read(text).map(Some),
         RawBsonRef::Timestamp(timestamp) => i64::from(timestamp.time) * 1000,
         RawBsonRef::Double(_) | RawBsonRef::Int64(_) | RawBsonRef::Decimal128(_) => {
             let millis = Number::from_bson(value).and_then(Number::truncated);
@@ -24,8 +25,4 @@ pub(super) fn convert(value: RawBsonRef<'_>) -> Result<Option<DateTime>> {
         _ => return Ok(None),
     };
     Ok(Some(DateTime::from_millis(millis)))
-}
-
-fn parse(text: &str) -> Result<DateTime> {
-    DateTime::parse_rfc3339_str(text).map_err(|_| failure(format!("'{text}' is not a date")))
 }

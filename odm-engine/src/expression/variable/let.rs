@@ -5,7 +5,7 @@
 //! { "$let": { "vars": { "CURRENT": { "a": 5 } }, "in": "$a" } } → 5
 //! ```
 
-use bson::RawBsonRef;
+use bson::{RawBsonRef, RawDocument};
 
 use crate::expression::call::Call;
 use crate::expression::{Expression, Operator, Scope, Value, names};
@@ -18,25 +18,18 @@ struct Let {
 }
 
 pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
-    let (mut variables, mut body) = (None, None);
-    for (name, argument) in value::fields(call.document(16874)?) {
-        match (name, argument) {
-            ("in", argument) => body = Some(argument),
-            ("vars", RawBsonRef::Document(document)) => variables = Some(document),
-            ("vars", other) => {
-                let found = value::type_name(other);
-                let message = format!("'vars' of $let is a document, not {found}");
-                return Err(Error::server(10065, message));
-            }
-            (other, _) => {
-                let message = format!("$let has no argument '{other}', but 'vars' and 'in'");
-                return Err(Error::server(16875, message));
-            }
+    let arguments = call.arguments(&["in", "vars"], 16874, 16875)?;
+    let variables = match arguments.need("vars", 16876)? {
+        RawBsonRef::Document(variables) => variables,
+        // The elements of an array have numbers as names, which variables cannot have.
+        RawBsonRef::Array(array) => RawDocument::from_bytes(array.as_bytes())?,
+        other => {
+            let found = value::type_name(other);
+            let message = format!("'vars' of $let is a document, not {found}");
+            return Err(Error::server(10065, message));
         }
-    }
-    let missing = |code, name| Error::server(code, format!("$let needs the argument '{name}'"));
-    let variables = variables.ok_or_else(|| missing(16876, "vars"))?;
-    let body = body.ok_or_else(|| missing(16877, "in"))?;
+    };
+    let body = arguments.need("in", 16877)?;
     let variables = value::fields(variables)
         .map(|(name, value)| {
             names::check_bindable(name)?;

@@ -1,0 +1,31 @@
+//! `$concatArrays`: the elements of several arrays, one array after the other.
+//!
+//! ```text
+//! { "$concatArrays": [[1, 2], [], [3]] } → [1, 2, 3]
+//! { "$concatArrays": [[1], null] } → null
+//! ```
+
+use bson::RawArrayBuf;
+
+use crate::expression::call::Call;
+use crate::expression::{Expression, Value};
+use crate::{Error, Result, value};
+
+pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+    call.associative(concat_arrays)
+}
+
+fn concat_arrays(arrays: Vec<Value<'_>>) -> Result<Value<'_>> {
+    let mut all = RawArrayBuf::new();
+    for array in &arrays {
+        if array.is_nullish() {
+            return Ok(Value::NULL);
+        }
+        let items = array.array().ok_or_else(|| {
+            let found = array.type_name();
+            Error::server(28664, format!("$concatArrays takes arrays, not {found}"))
+        })?;
+        value::items(items).for_each(|item| all.push(item));
+    }
+    Ok(all.into())
+}

@@ -1,0 +1,21 @@
+//! `$anyElementTrue`: whether any element of an array counts as true.
+//!
+//! ```text
+//! { "$anyElementTrue": [[false, 1]] } → true
+//! { "$anyElementTrue": [[null, 0]] } → false
+//! { "$anyElementTrue": [[]] } → false
+//! ```
+
+use super::elements::array;
+use crate::expression::call::Call;
+use crate::expression::{Expression, Value};
+use crate::{Result, value};
+
+pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+    call.unary(any_element_true)
+}
+
+fn any_element_true(set: Value<'_>) -> Result<Value<'_>> {
+    let set = array("$anyElementTrue", &set, 17041)?;
+    Ok(value::items(set).any(value::is_truthy).into())
+}

@@ -1,0 +1,26 @@
+//! `$setUnion`: the distinct elements of several arrays.
+//!
+//! ```text
+//! { "$setUnion": [[3, 1], [1, 2]] } → [1, 2, 3]
+//! { "$setUnion": [[1], null] } → null
+//! ```
+
+use super::elements::{Elements, array};
+use crate::expression::call::Call;
+use crate::expression::{Expression, Value};
+use crate::{Result, value};
+
+pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
+    call.commutative(set_union)
+}
+
+fn set_union(sets: Vec<Value<'_>>) -> Result<Value<'_>> {
+    let mut all = Vec::new();
+    for set in &sets {
+        if set.is_nullish() {
+            return Ok(Value::NULL);
+        }
+        all.extend(value::items(array("$setUnion", set, 17043)?));
+    }
+    Ok(all.into_iter().collect::<Elements<'_>>().into())
+}
