@@ -26,6 +26,7 @@ pub use explain::{Explain, Stage};
 pub use find::Find;
 pub use find_and_modify::{FindAndModify, FindAndModifyReport, Modification};
 pub use find_each::FindEach;
+pub use indexes::DropIndexes;
 pub use insert::{InsertFailure, InsertReport};
 pub use update::{Update, UpdateReport};
 

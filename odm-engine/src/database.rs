@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bson::DateTime;
 
-use crate::command::{Explain, Find, collections, explain, indexes};
+use crate::command::{DropIndexes, Explain, Find, collections, explain, indexes};
 use crate::commit::Committer;
 use crate::error::Result;
 use crate::expiry::{self, Expiry};
@@ -115,6 +115,25 @@ impl Database {
     /// There is no such index, or it is that of `_id`; I/O.
     pub fn drop_index(&self, collection: &str, name: &str) -> Result<()> {
         self.write(|overlay| indexes::drop(overlay, collection, name))
+    }
+
+    /// Drops several indexes, all of them or none.
+    ///
+    /// ```
+    /// use odm_engine::{Database, Direction, DropIndexes, Index};
+    ///
+    /// let database = Database::memory();
+    /// let indexes = ["a", "b"].map(|path| Index::new([(path, Direction::Ascending)]));
+    /// database.create_indexes("c", &indexes)?;
+    /// database.drop_indexes("c", &DropIndexes::All)?;
+    /// assert_eq!(database.list_indexes("c")?.len(), 1);
+    /// # Ok::<(), odm_engine::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is no such index, or it is that of `_id`; several have the same fields; I/O.
+    pub fn drop_indexes(&self, collection: &str, which: &DropIndexes) -> Result<()> {
+        self.write(|overlay| indexes::drop_several(overlay, collection, which))
     }
 
     /// Begins a transaction, which sees the database as it is now.

@@ -23,8 +23,9 @@
 
 mod database;
 mod expiry;
-mod session;
 mod transaction;
+
+mod session;
 
 mod command;
 mod cursor;
@@ -56,8 +57,9 @@ mod store;
 mod error;
 
 pub use command::{
-    Aggregate, Count, Delete, DeleteReport, Explain, Find, FindAndModify, FindAndModifyReport,
-    FindEach, InsertFailure, InsertReport, Modification, Stage, Update, UpdateReport,
+    Aggregate, Count, Delete, DeleteReport, DropIndexes, Explain, Find, FindAndModify,
+    FindAndModifyReport, FindEach, InsertFailure, InsertReport, Modification, Stage, Update,
+    UpdateReport,
 };
 pub use cursor::Cursor;
 pub use database::Database;

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use bson::{RawBson, RawDocument, RawDocumentBuf};
+use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::matches::{Match, Matches};
 use super::variables;
@@ -11,7 +11,7 @@ use crate::filter::Filter;
 use crate::overlay::Overlay;
 use crate::projection::Projection;
 use crate::sort::{Sort, SortKey};
-use crate::{plan, update};
+use crate::{plan, update, value};
 
 /// A change to one document, which is returned in the same step.
 ///
@@ -100,7 +100,10 @@ pub(crate) fn run(
     command: &FindAndModify,
 ) -> Result<FindAndModifyReport> {
     let environment = variables::environment(&command.variables)?;
-    let sort = command.sort.as_deref().map(Sort::parse).transpose()?;
+    // As on MongoDB, where one document needs no order: what is said about it is not even looked at.
+    let sort = command.sort.as_deref();
+    let sort = sort.filter(|_| !is_one_id(&command.filter));
+    let sort = sort.map(Sort::parse).transpose()?;
     let query = Query {
         filter: Arc::new(Filter::parse_in(&command.filter, &environment)?),
         sort: sort.filter(|sort| !sort.is_empty()),
@@ -228,6 +231,36 @@ impl Query {
     }
 }
 
+/// Whether a filter says what `_id` is, and nothing else.
+fn is_one_id(filter: &RawDocument) -> bool {
+    let mut fields = value::fields(filter);
+    let is_id = match fields.next() {
+        Some(("_id", RawBsonRef::Document(id))) => {
+            let first = value::fields(id).next();
+            first.is_none_or(|(name, _)| !name.starts_with('$'))
+        }
+        Some(("_id", id)) => matches!(
+            id,
+            RawBsonRef::Int32(_)
+                | RawBsonRef::Int64(_)
+                | RawBsonRef::Double(_)
+                | RawBsonRef::Decimal128(_)
+                | RawBsonRef::String(_)
+                | RawBsonRef::Binary(_)
+                | RawBsonRef::ObjectId(_)
+                | RawBsonRef::Boolean(_)
+                | RawBsonRef::DateTime(_)
+                | RawBsonRef::Timestamp(_)
+                | RawBsonRef::JavaScriptCode(_)
+                | RawBsonRef::JavaScriptCodeWithScope(_)
+                | RawBsonRef::MinKey
+                | RawBsonRef::MaxKey
+        ),
+        _ => false,
+    };
+    is_id && fields.next().is_none()
+}
+
 /// The match that a sort puts first.
 fn smallest(matches: Matches, sort: &Sort) -> Result<Option<Match>> {
     let mut smallest: Option<(SortKey, Match)> = None;
@@ -240,4 +273,28 @@ fn smallest(matches: Matches, sort: &Sort) -> Result<Option<Match>> {
         }
     }
     Ok(smallest.map(|(_, found)| found))
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::rawdoc;
+
+    use super::*;
+
+    #[test]
+    fn one_id_is_an_equality_with_a_plain_value() {
+        assert!(is_one_id(&rawdoc! { "_id": 1 }));
+        assert!(is_one_id(&rawdoc! { "_id": { "a": 1 } }));
+        assert!(is_one_id(&rawdoc! { "_id": RawBson::MinKey }));
+        for several in [
+            rawdoc! {},
+            rawdoc! { "_id": { "$eq": 1 } },
+            rawdoc! { "_id": null },
+            rawdoc! { "_id": [1] },
+            rawdoc! { "_id": 1, "a": 1 },
+            rawdoc! { "a": 1 },
+        ] {
+            assert!(!is_one_id(&several), "{several:?}");
+        }
+    }
 }

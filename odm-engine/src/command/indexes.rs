@@ -1,5 +1,7 @@
 //! The indexes of a collection: create, list, drop.
 
+use bson::RawDocumentBuf;
+
 use crate::catalog::Collection;
 use crate::command::Reading;
 use crate::direction::Direction;
@@ -48,6 +50,50 @@ pub(crate) fn list(reading: Reading<'_>, name: &str) -> Vec<Index> {
         .flatten()
         .map(|state| state.listed())
         .collect()
+}
+
+/// Which indexes to drop.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DropIndexes {
+    /// All but that of `_id`.
+    All,
+    /// Those with these names.
+    Named(Vec<String>),
+    /// The one with these fields and directions.
+    Keyed(RawDocumentBuf),
+}
+
+/// Removes several indexes with their entries, all or none of them.
+pub(crate) fn drop_several(overlay: &mut Overlay, name: &str, which: &DropIndexes) -> Result<()> {
+    let collection = overlay.collection(name);
+    let indexes = collection.iter().flat_map(|found| &found.indexes);
+    let names: Vec<String> = match which {
+        DropIndexes::All => indexes
+            .filter(|state| state.id != ID_INDEX)
+            .map(|state| state.index.name.clone())
+            .collect(),
+        DropIndexes::Named(names) => names.clone(),
+        DropIndexes::Keyed(key) => {
+            let keyed: Vec<_> = indexes
+                .filter(|state| state.index.key_pattern() == *key)
+                .map(|state| state.index.name.clone())
+                .collect();
+            if keyed.is_empty() {
+                return Err(index_not_found(&format!("{key:?}")));
+            }
+            if keyed.len() > 1 {
+                let message = format!(
+                    "several indexes have these fields; drop one by its name: {}",
+                    keyed.join(", ")
+                );
+                return Err(Error::server(code::AMBIGUOUS_INDEX_KEY_PATTERN, message));
+            }
+            keyed
+        }
+    };
+    names
+        .iter()
+        .try_for_each(|index| drop(overlay, name, index))
 }
 
 /// Removes an index with its entries.

@@ -20,6 +20,7 @@ pub(crate) const COMMAND_NOT_SUPPORTED: i32 = 115;
 pub(crate) const EXCEEDED_MEMORY_LIMIT: i32 = 146;
 pub(crate) const DURATION_OVERFLOW: i32 = 159;
 pub(crate) const CANNOT_INDEX_PARALLEL_ARRAYS: i32 = 171;
+pub(crate) const AMBIGUOUS_INDEX_KEY_PATTERN: i32 = 181;
 pub(crate) const INVALID_INDEX_SPECIFICATION_OPTION: i32 = 197;
 pub(crate) const QUERY_FEATURE_NOT_ALLOWED: i32 = 224;
 pub(crate) const CONVERSION_FAILURE: i32 = 241;

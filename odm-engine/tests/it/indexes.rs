@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use bson::rawdoc;
-use odm_engine::{Database, Direction, Index};
+use odm_engine::{Database, Direction, DropIndexes, Index};
 
 fn index(path: &str) -> Index {
     Index::new([(path, Direction::Ascending)])
@@ -145,4 +145,32 @@ fn definitions_are_read_as_mongodb_writes_them() {
     assert!(error(&text).is_not_supported());
     let unknown = rawdoc! { "key": { "a": 1 }, "name": "x", "colour": "red" };
     assert_eq!(error(&unknown).code(), Some(197));
+}
+
+#[test]
+fn several_indexes_are_dropped_all_or_none() {
+    let database = Database::memory();
+    let partial = index("a").named("part").partial(rawdoc! { "a": 1 });
+    let all = [index("a"), index("b"), index("c"), partial];
+    database.create_indexes("x", &all).unwrap();
+    let names = || -> Vec<String> {
+        let indexes = database.list_indexes("x").unwrap();
+        indexes.into_iter().map(|index| index.name).collect()
+    };
+    let drop = |which| {
+        let dropped = database.drop_indexes("x", &which);
+        dropped.err().and_then(|error| error.code())
+    };
+    let named =
+        |names: &[&str]| DropIndexes::Named(names.iter().map(|name| (*name).to_owned()).collect());
+    assert_eq!(drop(named(&["b_1", "none"])), Some(27));
+    assert_eq!(drop(named(&["b_1", "_id_"])), Some(72));
+    assert_eq!(drop(DropIndexes::Keyed(rawdoc! { "b": -1 })), Some(27));
+    assert_eq!(drop(DropIndexes::Keyed(rawdoc! { "a": 1 })), Some(181));
+    assert_eq!(names().len(), 5);
+    assert_eq!(drop(DropIndexes::Keyed(rawdoc! { "b": 1 })), None);
+    assert_eq!(drop(named(&["a_1"])), None);
+    assert_eq!(names(), ["_id_", "c_1", "part"]);
+    assert_eq!(drop(DropIndexes::All), None);
+    assert_eq!(names(), ["_id_"]);
 }

@@ -347,7 +347,11 @@ impl Operation {
     pub fn is_write(&self) -> bool {
         matches!(
             self,
-            Self::Insert(_) | Self::Update(_) | Self::Delete(_) | Self::FindAndModify(_)
+            Self::Insert(_)
+                | Self::Update(_)
+                | Self::Delete(_)
+                | Self::FindAndModify(_)
+                | Self::DropCollection(_)
         )
     }
 }

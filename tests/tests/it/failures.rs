@@ -7,7 +7,7 @@ use odm::{
     Error, ErrorKind,
     backend::{
         self, Backend,
-        operation::{Change, Count, Find, Insert, Update},
+        operation::{Change, Count, Find, FindAndModify, Insert, Modification, Update},
     },
 };
 use odm_tests::mongod::{self, Server};
@@ -97,6 +97,33 @@ async fn on_a_replica_set() {
     // A failure that lasts is told.
     failing.fail("insert", 2, lost()).await;
     let error = backend.insert(insert(3)).await.unwrap_err();
+    assert!(is_connection(&error), "{error:?}");
+    assert_eq!(error.inserted(), None);
+    assert_eq!(error.collection(), Some("things"));
+
+    // What returns the document is tried again too; an unordered insert of several is not.
+    failing.fail("findAndModify", 1, lost()).await;
+    let change = Change::operators(rawdoc! { "$inc": { "n": 1 } });
+    let count_up = FindAndModify {
+        collection: "things".into(),
+        filter: rawdoc! { "_id": 1 },
+        sort: None,
+        projection: None,
+        modification: Modification::Update {
+            change,
+            upsert: false,
+            return_new: true,
+        },
+    };
+    let counted = backend.find_and_modify(count_up).await.unwrap().unwrap();
+    assert_eq!(counted.get_i32("n").unwrap(), 1);
+    failing.fail("insert", 1, lost()).await;
+    let unordered = Insert {
+        documents: vec![rawdoc! { "_id": 1 }, rawdoc! { "_id": 9 }],
+        ordered: false,
+        ..insert(0)
+    };
+    let error = backend.insert(unordered).await.unwrap_err();
     assert!(is_connection(&error), "{error:?}");
     assert_eq!(error.inserted(), None);
     assert_eq!(error.collection(), Some("things"));

@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
 use odm_engine::{
-    Aggregate, Count, Cursor, Database, Delete, Error, Find, FindAndModify, Index, Modification,
-    Session, Transaction, Update,
+    Aggregate, Count, Cursor, Database, Delete, DropIndexes, Error, Find, FindAndModify, Index,
+    Modification, Session, Transaction, Update,
 };
 use tempfile::TempDir;
 
@@ -283,11 +283,16 @@ impl Engine {
 
     fn drop_index(&self, operation: &Operation<'_>) -> Answer {
         outside_transactions(operation)?;
-        let name = operation.text("index")?;
-        if name == "*" {
-            return Err(operation.not_offered("index", ": \"*\"").into());
-        }
-        self.database.drop_index(operation.collection, name)?;
+        let which = match operation.args.get("index") {
+            Some(Bson::String(all)) if all == "*" => DropIndexes::All,
+            Some(Bson::String(name)) => DropIndexes::Named(vec![name.clone()]),
+            Some(Bson::Array(names)) => {
+                let names = names.iter().filter_map(Bson::as_str);
+                DropIndexes::Named(names.map(str::to_owned).collect())
+            }
+            _ => DropIndexes::Keyed(operation.document("index")?.unwrap_or_default()),
+        };
+        self.database.drop_indexes(operation.collection, &which)?;
         Ok(ok())
     }
 
