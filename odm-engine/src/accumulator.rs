@@ -198,6 +198,12 @@ impl fmt::Debug for Accumulation {
     }
 }
 
+/// The names of all accumulators.
+#[cfg(test)]
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    ACCUMULATORS.iter().map(|(name, _)| *name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,9 +212,4 @@ mod tests {
     fn the_registry_is_sorted() {
         assert!(ACCUMULATORS.is_sorted_by(|(a, _), (b, _)| a < b));
     }
-}
-
-#[cfg(test)]
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    ACCUMULATORS.iter().map(|(name, _)| *name)
 }

@@ -125,7 +125,9 @@ impl Pipeline {
         context: &Context,
     ) -> Result<Pipeline> {
         let mut pipeline = Pipeline::default();
+        let mut context = context.clone();
         for stage in stages {
+            context.add_stage()?;
             let mut fields = value::fields(stage);
             let (Some((name, operand)), None) = (fields.next(), fields.next()) else {
                 let message = "a stage of a pipeline is a document with exactly one field";
@@ -135,7 +137,7 @@ impl Pipeline {
             pipeline.stages.extend(parse(&Call {
                 name,
                 operand,
-                context,
+                context: &context,
             })?);
         }
         let is_documents = |stage: &Stage| matches!(stage, Stage::Documents(_));

@@ -23,7 +23,6 @@ mod zone;
 use super::categories::Registry;
 
 pub(super) use calendar::Calendar;
-pub(super) use date_from_string::read;
 pub(super) use format::format_iso;
 pub(super) use parse::read_date;
 

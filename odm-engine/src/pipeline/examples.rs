@@ -31,7 +31,7 @@ impl Source for Nothing {
 #[test]
 fn the_examples_of_stages_hold() {
     let shown = examples("pipeline", |example| {
-        let documents = run(&[&example.asked], &example);
+        let documents = run(&[&example.asked], example);
         documents.into_iter().map(RawBson::Document).collect()
     });
     for (name, _) in STAGES {
@@ -46,7 +46,7 @@ fn the_examples_of_stages_hold() {
 fn the_examples_of_accumulators_hold() {
     let shown = examples("accumulator", |example| {
         let group = rawdoc! { "$group": { "_id": null, "value": example.asked.clone() } };
-        let groups = run(&[&group], &example);
+        let groups = run(&[&group], example);
         let value = |group: RawDocumentBuf| group.get("value").unwrap().unwrap().into();
         groups.into_iter().map(value).collect()
     });

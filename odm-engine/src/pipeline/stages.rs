@@ -27,7 +27,12 @@ pub(super) struct Context {
     pub(super) is_in_facet: bool,
     /// How many pipelines are around this one.
     pub(super) depth: usize,
+    /// How many stages there are so far, with those around this pipeline.
+    pub(super) stages: usize,
 }
+
+/// How many stages a pipeline can have, with those around it: each takes some stack while a document passes.
+const MAX_STAGES: usize = 1000;
 
 /// How many pipelines can be around another one.
 const MAX_DEPTH: usize = 20;
@@ -88,7 +93,21 @@ impl Context {
             environment: Arc::clone(environment),
             is_in_facet: false,
             depth: 0,
+            stages: 0,
         }
+    }
+
+    /// One stage more.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub(super) fn add_stage(&mut self) -> Result<()> {
+        self.stages += 1;
+        if self.stages > MAX_STAGES {
+            let message = format!("a pipeline can have {MAX_STAGES} stages");
+            return Err(Error::server(7749501, message));
+        }
+        Ok(())
     }
 
     /// A pipeline on another collection within this one.

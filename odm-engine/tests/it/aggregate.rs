@@ -1,4 +1,4 @@
-use bson::{RawDocumentBuf, rawdoc};
+use bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
 use odm_engine::{Aggregate, Database, Direction, Find, Index, Session, Stage, Update};
 
 use crate::{all, find};
@@ -210,6 +210,33 @@ fn stages_that_hold_too_much_say_so() {
         rawdoc! { "$limit": 1 },
     ];
     assert_eq!(run(&database, "c", &top).len(), 1);
+}
+
+#[test]
+fn pipelines_are_long_but_not_endless() {
+    let database = shop();
+    let stages = [
+        rawdoc! { "$skip": 0 },
+        rawdoc! { "$set": { "x": "$sum" } },
+        rawdoc! { "$unwind": "$sum" },
+        rawdoc! { "$lookup": { "from": "none", "localField": "a", "foreignField": "a", "as": "a" } },
+        rawdoc! { "$unionWith": "none" },
+        rawdoc! { "$redact": "$$KEEP" },
+    ];
+    for stage in stages {
+        assert_eq!(
+            run(&database, "orders", &vec![stage.clone(); 1000]).len(),
+            3
+        );
+        assert_eq!(code(&database, &vec![stage; 1001]), Some(7749501));
+    }
+    let inner = vec![rawdoc! { "$skip": 0 }; 600];
+    let many: RawArrayBuf = inner.iter().cloned().collect();
+    let nested = rawdoc! { "$unionWith": { "coll": "c", "pipeline": many } };
+    assert_eq!(
+        code(&database, &[inner, vec![nested]].concat()),
+        Some(7749501)
+    );
 }
 
 #[test]

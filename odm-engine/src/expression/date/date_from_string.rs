@@ -43,15 +43,6 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
     })
 }
 
-/// The date that a text means, in UTC unless it names another time zone.
-///
-/// # Errors
-/// It means none (code 241).
-pub(in crate::expression) fn read(text: &str) -> Result<DateTime> {
-    let instant = parse::parts(text)?.instant(text, &Zone::UTC)?;
-    Ok(DateTime::from_millis(instant))
-}
-
 impl Operands for DateFromString {
     fn operands(&self) -> impl Iterator<Item = &Expression> {
         let optional = [&self.format, &self.zone, &self.on_null, &self.on_error];
