@@ -15,7 +15,15 @@ use crate::expression::Value;
 use crate::{Error, Result};
 
 #[derive(Default)]
-struct MergeObjects(RawDocumentBuf);
+struct MergeObjects {
+    merged: Document,
+    /// No less than it takes: measured, and the documents that came since then.
+    bytes: usize,
+    measured: usize,
+}
+
+/// How many bytes may come before they are measured again, besides as many as there are.
+const SLACK: usize = 1 << 20;
 
 pub(super) fn parse(call: &Call<'_>) -> Result<Accumulation> {
     call.unary(MergeObjects::default)
@@ -30,17 +38,24 @@ impl Accumulator for MergeObjects {
             let message = format!("$mergeObjects takes documents, not {}", value.type_name());
             return Err(Error::server(40400, message));
         };
-        let mut merged = Document::try_from(&self.0)?;
-        merged.extend(Document::try_from(document)?);
-        self.0 = RawDocumentBuf::try_from(&merged)?;
+        self.merged.extend(Document::try_from(document)?);
+        self.bytes += document.as_bytes().len();
+        // Mostly, fields only take the place of others.
+        if self.bytes > 2 * self.measured + SLACK {
+            self.measured = RawDocumentBuf::try_from(&self.merged)?.as_bytes().len();
+            self.bytes = self.measured;
+        }
         Ok(())
     }
 
     fn finish(self: Box<Self>) -> Option<RawBson> {
-        Some(self.0.into())
+        // It was made of raw documents, and so can become one.
+        RawDocumentBuf::try_from(&self.merged)
+            .ok()
+            .map(RawBson::from)
     }
 
     fn bytes(&self) -> usize {
-        self.0.as_bytes().len()
+        self.bytes
     }
 }

@@ -186,7 +186,7 @@ impl Operator for Bucket {
                 Some(bucket) => bucket,
                 None => bucket.insert(self.outputs.start(id.clone())?),
             };
-            bytes += bucket.add(&self.outputs, &document)?;
+            bucket.add(&self.outputs, &document, &mut bytes)?;
             if bytes > MEMORY_LIMIT {
                 return Err(too_much_memory(
                     "$bucket",

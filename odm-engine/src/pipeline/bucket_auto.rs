@@ -213,8 +213,8 @@ impl Filling<'_> {
 impl Bucket {
     fn add(&mut self, value: RawBson, document: &RawDocumentBuf, outputs: &Outputs) -> Result<()> {
         self.max = value;
-        self.accumulated.add(outputs, document)?;
-        Ok(())
+        // The documents themselves, which are held until now, are more than what is made of them.
+        self.accumulated.add(outputs, document, &mut 0)
     }
 
     fn finish(self, outputs: &Outputs) -> Result<RawDocumentBuf> {

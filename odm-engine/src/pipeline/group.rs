@@ -110,7 +110,7 @@ impl Operator for Group {
                 }
             };
             if let Some(group) = groups.get_mut(place) {
-                bytes += group.add(&self.outputs, &document)?;
+                group.add(&self.outputs, &document, &mut bytes)?;
             }
             if bytes > MEMORY_LIMIT {
                 return Err(too_much_memory("$group", "match fewer documents before it"));
@@ -181,19 +181,24 @@ impl Outputs {
 }
 
 impl Accumulated {
-    /// Takes in a document, and returns how many more bytes are held.
+    /// Takes in a document, and keeps count of the bytes that are held.
     ///
     /// # Errors
     /// What the operands fail with; values that the accumulators cannot take.
-    pub(super) fn add(&mut self, outputs: &Outputs, document: &RawDocument) -> Result<usize> {
+    pub(super) fn add(
+        &mut self,
+        outputs: &Outputs,
+        document: &RawDocument,
+        held: &mut usize,
+    ) -> Result<()> {
         let mut bytes = 0;
         for ((_, accumulation), accumulator) in outputs.0.iter().zip(&mut self.accumulators) {
             accumulation.add(&mut **accumulator, document)?;
             bytes += accumulator.bytes();
         }
-        let more = bytes.saturating_sub(self.bytes);
+        *held = held.saturating_sub(self.bytes) + bytes;
         self.bytes = bytes;
-        Ok(more)
+        Ok(())
     }
 
     /// The document of the group, under its own `_id` or another one.

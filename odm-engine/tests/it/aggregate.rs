@@ -204,6 +204,8 @@ fn stages_that_hold_too_much_say_so() {
     for stage in [push, facet, auto] {
         assert_eq!(code(&database, &[stage]), Some(292));
     }
+    let merge = rawdoc! { "$group": { "_id": null, "all": { "$mergeObjects": "$$ROOT" } } };
+    assert_eq!(run(&database, "c", &[merge]).len(), 1);
     // What keeps only a few of the documents needs no more memory than that.
     let top = [
         rawdoc! { "$sort": { "text": 1, "_id": -1 } },
