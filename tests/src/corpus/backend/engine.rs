@@ -100,10 +100,11 @@ impl Engine {
     }
 
     fn aggregate(&self, operation: &Operation<'_>) -> Answer {
-        operation.only(&["pipeline", "let"])?;
+        operation.only(&["pipeline", "let", "hint"])?;
         let aggregate = Aggregate {
             pipeline: operation.documents("pipeline")?,
             variables: operation.document("let")?.unwrap_or_default(),
+            hint: operation.value("hint")?,
         };
         let session = self.session(operation);
         documents(session.aggregate(operation.collection, &aggregate)?)
@@ -202,7 +203,7 @@ impl Engine {
     }
 
     fn find_and_modify(&self, operation: &Operation<'_>, change: Option<&str>) -> Answer {
-        let common = ["filter", "sort", "projection", "let"];
+        let common = ["filter", "sort", "projection", "let", "hint"];
         let modification = match change {
             None => {
                 operation.only(&common)?;
@@ -231,6 +232,7 @@ impl Engine {
             projection: operation.document("projection")?,
             modification,
             variables: operation.document("let")?.unwrap_or_default(),
+            hint: operation.value("hint")?,
         };
         let report = self
             .session(operation)

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
-use mongodb::{Client, ClientSession, Database, error::Error};
+use mongodb::{Client, ClientSession, Database, error::Error, options::ReadConcern};
 use tokio::runtime::Runtime;
 
 use super::Backend;
