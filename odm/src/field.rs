@@ -16,6 +16,7 @@ pub use array::{Array, Elem};
 pub use map::{Keyed, Map};
 pub use maybe::Maybe;
 pub use path::Path;
+pub(crate) use path::refuse_key;
 pub use scalar::{Bits, Date, Numeric, Ordered, Text};
 
 use crate::{

@@ -1,6 +1,7 @@
 //! The typed language: what an application sees.
 
 pub mod decode;
+pub mod edit;
 pub mod filter;
 pub mod find;
 pub mod relation;
