@@ -7,7 +7,12 @@ use std::{
 
 use bson::RawDocumentBuf;
 
-use crate::{Result, decode, document::Document, error, query::encode_document};
+use crate::{
+    Result, decode,
+    document::Document,
+    error,
+    query::{encode_document, encode_unchecked},
+};
 
 /// A document that was read to be changed: it remembers what was stored, so that
 /// [`save`](crate::Session::save) writes what has changed and nothing else.
@@ -25,7 +30,7 @@ impl<T: Document> Edited<T> {
     pub(crate) fn new(stored: RawDocumentBuf) -> Result<Self> {
         let document: T = decode::decode(&stored, &T::MODEL)?;
         // What is stored already may be longer than its `max`, and can be read all the same.
-        let before = crate::query::encode_unchecked(&document).map_err(error::of_model::<T>)?;
+        let before = encode_unchecked(&document).map_err(error::of_model::<T>)?;
         Ok(Self {
             document,
             stored,
@@ -33,10 +38,15 @@ impl<T: Document> Edited<T> {
         })
     }
 
-    /// Remembers what has been saved.
-    pub(crate) fn saved(&mut self, stored: RawDocumentBuf, written: RawDocumentBuf) {
+    /// Remembers what is stored after a save.
+    pub(crate) fn saved(&mut self, stored: RawDocumentBuf) -> Result<()> {
+        if !T::MODEL.filled.is_empty() {
+            self.document
+                .take_filled(decode::decode(&stored, &T::MODEL)?);
+        }
+        self.before = encode_unchecked(&self.document).map_err(error::of_model::<T>)?;
         self.stored = stored;
-        self.before = written;
+        Ok(())
     }
 
     /// The document without the memory.

@@ -84,7 +84,7 @@ pub mod __private;
 
 pub use bson;
 pub use database::Database;
-pub use document::{Document, Embedded, Ref};
+pub use document::{Document, Embedded, Insertable, Ref};
 pub use edited::Edited;
 pub use error::{Error, ErrorKind, Result};
 pub use odm_derive::{Document, Embedded, Projection, Schema};

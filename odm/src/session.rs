@@ -8,7 +8,7 @@ use crate::{
         Delete, Edit, Find, FindById, Get, GetMany, InsertMany, InsertOne, Modify, Save, Update,
     },
     backend::Executor,
-    document::Document,
+    document::{Document, Insertable},
     edited::Edited,
     query::{Filter, IntoKey},
     schema::{Contains, Schema},
@@ -93,19 +93,23 @@ impl<S: Schema> Session<S> {
     }
 
     /// Inserts a document and gives it back as stored.
-    pub fn insert<T: Document>(&self, document: T) -> InsertOne<T>
+    pub fn insert<I: Insertable>(&self, document: I) -> InsertOne<I::Document>
     where
-        S: Contains<T>,
+        S: Contains<I::Document>,
     {
-        InsertOne::new(self.executor.clone(), document)
+        InsertOne::new(self.executor.clone(), document.into_document())
     }
 
     /// Inserts documents in order and gives them back as stored.
-    pub fn insert_many<T: Document>(&self, documents: impl IntoIterator<Item = T>) -> InsertMany<T>
+    pub fn insert_many<I: Insertable>(
+        &self,
+        documents: impl IntoIterator<Item = I>,
+    ) -> InsertMany<I::Document>
     where
-        S: Contains<T>,
+        S: Contains<I::Document>,
     {
-        InsertMany::new(self.executor.clone(), documents.into_iter().collect())
+        let documents = documents.into_iter().map(Insertable::into_document);
+        InsertMany::new(self.executor.clone(), documents.collect())
     }
 
     /// Reads the document with this id to change and [`save`](Self::save) it.
@@ -125,7 +129,7 @@ impl<S: Schema> Session<S> {
     /// changed, nothing is written.
     ///
     /// It writes only over what was read: a field, or an array, that another write has changed meanwhile is a conflict.
-    /// [`update`](Self::update) sets a field whatever it was.
+    /// Of a model with a `version`, any other write is one. [`update`](Self::update) sets a field whatever it was.
     ///
     /// # Errors
     ///

@@ -115,6 +115,13 @@ macro_rules! for_every_test {
                     what_cannot_be_saved_is_refused,
                     what_others_changed_stays,
                 ]
+                filled: [
+                    a_stale_save_is_a_conflict,
+                    an_insert_fills,
+                    every_update_counts,
+                    modify_tries_again,
+                    the_framework_alone_fills,
+                ]
                 filter: [
                     an_optional_filter_asks_nothing,
                     and_or_not,

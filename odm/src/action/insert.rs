@@ -85,5 +85,5 @@ async fn insert<T: Document>(executor: Arc<dyn Executor>, documents: &[T]) -> Re
         collection: T::COLLECTION.into(),
         documents,
     };
-    Plan::new(&T::MODEL, write).run(executor).await
+    Plan::new(&T::MODEL, write)?.run(executor).await
 }

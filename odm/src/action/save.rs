@@ -88,7 +88,8 @@ pub(super) async fn save<T: Document>(
         "$eq",
         encode(&id).map_err(error::of_model::<T>)?,
     );
-    let filter = Filter::<T>::from_node(by_id.and(difference.untouched()));
+    let as_read = version(edited).unwrap_or_else(|| difference.untouched());
+    let filter = Filter::<T>::from_node(by_id.and(as_read));
     let write = Update {
         collection: T::COLLECTION.into(),
         filter: filter.to_raw().map_err(error::of_model::<T>)?,
@@ -96,29 +97,50 @@ pub(super) async fn save<T: Document>(
         array_filters: Vec::new(),
         multi: false,
     };
-    let done = Plan::new(&T::MODEL, write)
-        .run(Arc::clone(&executor))
-        .await?;
+    let plan = Plan::new(&T::MODEL, write)?;
+    let update = plan.write().update.clone();
+    let done = plan.run(Arc::clone(&executor)).await?;
     if done.matched == 0 {
         return Err(match stored_by_id::<T>(&*executor, &id).await? {
             None => error::not_found::<T>(&id),
             Some(stored) => conflict::<T>(&difference, &edited.stored, &stored),
         });
     }
-    edited.saved(difference.applied(&edited.stored), after);
-    Ok(())
+    let stored = difference::filled(difference.applied(&edited.stored), &update, &T::MODEL);
+    edited.saved(stored)
 }
 
-/// The id, which a document keeps for ever.
+/// The condition that the document has not been written since it was read, if its model has a version.
+fn version<T: Document>(edited: &Edited<T>) -> Option<Node> {
+    let name = T::MODEL.version?;
+    let path = Path::ROOT.then(name);
+    Some(match edited.stored.get(name) {
+        Ok(Some(version)) => Node::Test(path, "$eq", version.into()),
+        _ => Node::Test(path, "$exists", false.into()),
+    })
+}
+
+/// The id. It never changes, and what the framework fills is not changed by the application.
 fn stored_id<T: Document>(edited: &Edited<T>, after: &RawDocument) -> Result<T::Id> {
-    if decode::id(&edited.before) == decode::id(after) {
-        return Ok(edited.id().clone());
+    let refuse = |path, message| {
+        let error = Error::new(ErrorKind::Invalid, message).with_path(path);
+        Err(error::of_model::<T>(error))
+    };
+    if decode::id(&edited.before) != decode::id(after) {
+        return refuse(
+            "_id",
+            "the `_id` of a document never changes: insert another document, and delete this one",
+        );
     }
-    let message =
-        "the `_id` of a document never changes: insert another document, and delete this one";
-    Err(error::of_model::<T>(
-        Error::new(ErrorKind::Invalid, message).with_path("_id"),
-    ))
+    for name in T::MODEL.filled {
+        if edited.before.get(name).ok() != after.get(name).ok() {
+            return refuse(
+                name,
+                "the framework fills this field: leave it as it was read",
+            );
+        }
+    }
+    Ok(edited.id().clone())
 }
 
 /// Somebody else has changed what was to be saved.
@@ -134,7 +156,10 @@ fn conflict<T: Document>(
         Some(Ok(id)) => error.with_id(id),
         _ => error,
     };
-    match difference.first_changed(read, stored) {
+    match T::MODEL
+        .version
+        .or_else(|| difference.first_changed(read, stored))
+    {
         Some(path) => error.with_path(path),
         None => error,
     }

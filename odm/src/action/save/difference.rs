@@ -6,6 +6,7 @@ use crate::{
     Result,
     field::{Path, refuse_key},
     query::{Node, append, document, same},
+    schema::Model,
 };
 
 /// The update that brings a stored document to what it has been changed to, and what it relies on.
@@ -51,13 +52,17 @@ impl Difference {
 
     /// Removes what is stored under another name of a field that is now written under its own.
     ///
-    /// Such a name is one without which the model, written by `rewrite`, would have another value.
+    /// `rewrite` is the model's reading and writing of a document. A name is another one of a field if the model reads
+    /// the field from it, and does not stand both.
     pub(super) fn replace_aliases(
         &mut self,
         stored: &RawDocument,
         before: &RawDocument,
         rewrite: impl Fn(&RawDocument) -> Option<RawDocumentBuf>,
     ) {
+        let reads_as_before = |document: &RawDocument| {
+            rewrite(document).is_some_and(|read| read.as_bytes() == before.as_bytes())
+        };
         let missing = self
             .guards
             .iter()
@@ -65,18 +70,15 @@ impl Difference {
         let written: Vec<String> = missing.map(|(path, _)| path.clone()).collect();
         for path in written {
             let (parent, _) = path.rsplit_once('.').unwrap_or_default();
-            let Some(siblings) = inside(stored, parent) else {
-                continue;
-            };
-            for (name, value) in fields(siblings) {
+            let siblings = inside(stored, parent);
+            for (name, value) in siblings.into_iter().flat_map(fields) {
                 let other = below(parent, name);
-                let is_alias = at(before, &other).is_none()
-                    && refuse_key(name).is_ok()
-                    && rewrite(&changed(stored, &other, &|_| None)).is_none_or(|rewritten| {
-                        at(&rewritten, &path).map(RawBson::from)
-                            != at(before, &path).map(RawBson::from)
-                    });
-                if is_alias && !self.unset.contains(&other) {
+                if at(before, &other).is_some() || refuse_key(name).is_err() {
+                    continue;
+                }
+                let both = changed(before, &other, &|_| Some(value.into()));
+                let only = changed(&both, &path, &|_| None);
+                if !reads_as_before(&both) && reads_as_before(&only) {
                     self.guards
                         .push((other.clone(), Guard::Equal(value.into())));
                     self.unset.push(other);
@@ -245,6 +247,26 @@ impl Difference {
         self.guards.push((path.clone(), guard));
         self.set.push((path, value));
     }
+}
+
+/// What is stored once the framework has filled its fields, as the update says.
+pub(super) fn filled(
+    mut stored: RawDocumentBuf,
+    update: &RawDocument,
+    model: &Model,
+) -> RawDocumentBuf {
+    if let Some(version) = model.version {
+        stored = changed(&stored, version, &|old| {
+            Some((old.and_then(|old| old.as_i64()).unwrap_or(0) + 1).into())
+        });
+    }
+    if let Some(updated) = model.updated
+        && let Some(set) = value(update, "$set").and_then(|set| set.as_document())
+        && let Some(now) = value(set, updated)
+    {
+        stored = changed(&stored, updated, &|_| Some(now.into()));
+    }
+    stored
 }
 
 /// An element of a changed array with the fields that the model does not know: those of the same element as it is

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use odm::{
     ErrorKind,
     backend::{
-        Backend, Recorder, drain,
+        Backend, Fault, Faults, Recorder, drain,
         operation::{Find, Insert, Operation},
     },
     bson::{self, RawDocumentBuf, doc, rawdoc},
@@ -278,7 +278,7 @@ pub async fn modify_loses_nothing(fixture: Fixture) {
 }
 
 pub async fn modify_ends(fixture: Fixture) {
-    let (db, recorder) = blog(&fixture).await;
+    let (db, _) = blog(&fixture).await;
     let comment = Comment {
         who: "jim".into(),
         votes: 0,
@@ -297,27 +297,17 @@ pub async fn modify_ends(fixture: Fixture) {
     assert_eq!(refused.await.unwrap_err().kind(), ErrorKind::Other);
     assert_eq!(db.get::<Post>(1).await.unwrap().votes, 1);
 
-    // Somebody is always first.
-    let other = Db::with_backend(fixture.backend());
-    let (writes, before) = (std::sync::mpsc::channel(), updates(&recorder).len());
-    let never = db.modify::<Post>(1, |p| {
-        p.votes = -1;
-        writes.0.send(p.votes).unwrap();
-        let other = other.clone();
-        let task = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap();
-            runtime
-                .block_on(async { other.update::<Post>(1).inc(|p| p.votes(), 1).await })
-                .unwrap();
-        });
-        task.join().unwrap();
-    });
-    let error = never.attempts(3).await.unwrap_err();
-    assert!(error.is_conflict(), "{error}");
-    assert_eq!(updates(&recorder).len(), before + 3);
+    // Somebody else is always first.
+    let faults = Arc::new(Faults::new(fixture.backend()));
+    let db = Db::with_backend(faults.clone());
+    let conflict = || Fault::Before(odm::Error::new(ErrorKind::Conflict, "injected"));
+    (1..=3).for_each(|nth| faults.inject(nth, Operation::is_write, conflict()));
+    let error = db.modify::<Post>(1, |p| p.votes = 7).attempts(3).await;
+    assert!(error.unwrap_err().is_conflict());
+    assert_eq!(faults.pending(), 0);
+    (1..=3).for_each(|nth| faults.inject(nth, Operation::is_write, conflict()));
+    let post = db.modify::<Post>(1, |p| p.votes += 1).await.unwrap();
+    assert_eq!((post.votes, faults.pending()), (2, 0));
 }
 
 pub async fn edits_work_in_transactions(fixture: Fixture) {
