@@ -1,9 +1,11 @@
 //! Attributes, parsed into what they say.
 
+mod filled;
 mod index;
 mod layout;
 mod serde;
 
+pub(crate) use filled::{Filled, What};
 pub(crate) use index::{
     Direction, IndexAttr, Key, OPTIONS_BEHIND_A_SEMICOLON, Options, parse_compound, parse_field,
 };
@@ -22,6 +24,8 @@ pub(crate) struct Container {
     pub(crate) krate: Path,
     pub(crate) collection: Option<LitStr>,
     pub(crate) indexes: Vec<IndexAttr>,
+    /// The fields that the framework writes.
+    pub(crate) filled: Vec<Filled>,
     pub(crate) models: Vec<Type>,
     pub(crate) of: Option<Type>,
 }
@@ -38,6 +42,7 @@ impl Container {
             krate: syn::parse_quote!(::odm),
             collection: None,
             indexes: Vec::new(),
+            filled: Vec::new(),
             models: Vec::new(),
             of: None,
         };
@@ -77,6 +82,8 @@ impl Container {
                 refused.map_or(Ok(()), Err)?;
             }
             "index" => self.indexes.push(parse_compound(meta)?),
+            "timestamps" => self.filled.extend(filled::parse_timestamps(meta)?),
+            "version" => self.filled.push(filled::parse_version(meta)?),
             "models" => {
                 let content;
                 syn::parenthesized!(content in meta.input);

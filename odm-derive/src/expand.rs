@@ -5,6 +5,7 @@
 pub(crate) mod document;
 pub(crate) mod embedded;
 mod fields;
+mod insertable;
 pub(crate) mod projection;
 pub(crate) mod schema;
 

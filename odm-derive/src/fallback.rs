@@ -29,6 +29,11 @@ pub(crate) fn document(input: &DeriveInput) -> TokenStream {
             fn validate(&self) -> #private::Result<()> { #private::Ok(()) }
             fn indexes() -> #private::Vec<#private::Index> { #private::Vec::new() }
         }
+        #quiet
+        impl #impl_generics #private::Insertable for #name #type_generics #where_clause {
+            type Document = Self;
+            fn into_document(self) -> Self { self }
+        }
     }
 }
 

@@ -25,7 +25,11 @@ use syn::{DeriveInput, parse_macro_input};
 /// |---|---|
 /// | `collection = "parts"` | where the documents are; there is no default |
 /// | `index(host, -time; unique)` | an index over these fields, in this order, `-` for descending; through embedded structs by `outer.inner`; its options stand behind the semicolon |
+/// | `version`, `version = field` | the framework counts the writes of a document in this `i64`, and a save of what is out of date is a conflict |
+/// | `timestamps`, `timestamps(created = field, updated = field)` | the framework keeps there when a document was inserted and when it was written last; the fields are `created_at` and `updated_at` unless named |
 /// | `crate = mapper` | the path of the crate `odm`, if it has another name |
+///
+/// Of a model with such fields, here `Task`, a companion `NewTask` is made without them: that is what is inserted.
 ///
 /// # On a field
 ///

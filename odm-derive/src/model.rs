@@ -7,7 +7,7 @@ use syn::{
 };
 
 use crate::{
-    attr::{Layout, Options, SerdeContainer, SerdeField, named, parse_field},
+    attr::{Filled, Layout, Options, SerdeContainer, SerdeField, What, named, parse_field},
     ctxt::Ctxt,
 };
 
@@ -15,6 +15,8 @@ use crate::{
 pub(crate) struct Model<'a> {
     pub(crate) input: &'a DeriveInput,
     pub(crate) fields: Vec<Field<'a>>,
+    /// The fields that are not stored: serde's `skip`.
+    pub(crate) skipped: Vec<&'a Ident>,
     pub(crate) serde: SerdeContainer,
 }
 
@@ -30,23 +32,53 @@ pub(crate) struct Field<'a> {
     pub(crate) indexes: Vec<Options>,
     /// serde's `alias` or `default` on it: a document may hold it elsewhere or not at all.
     pub(crate) rewrites: bool,
+    /// What the framework keeps in it.
+    pub(crate) filled: Option<What>,
 }
 
 impl<'a> Model<'a> {
     /// Understands a struct with named fields; `what` is the derive that asks.
     pub(crate) fn parse(ctxt: &mut Ctxt, input: &'a DeriveInput, what: &str) -> Option<Self> {
         let serde = SerdeContainer::parse(ctxt, &input.attrs);
-        let fields = named_fields(ctxt, input, what)?;
-        let fields: Vec<_> = fields
-            .iter()
-            .filter_map(|field| Field::parse(ctxt, field, &serde))
-            .collect();
+        let mut skipped = Vec::new();
+        let mut fields = Vec::new();
+        for field in named_fields(ctxt, input, what)? {
+            match Field::parse(ctxt, field, &serde) {
+                Some(field) => fields.push(field),
+                None => skipped.extend(&field.ident),
+            }
+        }
         refuse_same_names(ctxt, &fields);
         Some(Self {
             input,
             fields,
+            skipped,
             serde,
         })
+    }
+
+    /// Finds the fields that the framework writes.
+    pub(crate) fn fill(&mut self, ctxt: &mut Ctxt, filled: &[Filled]) {
+        for Filled { what, field: name } in filled {
+            let Some(field) = self.fields.iter_mut().find(|field| field.ident == name) else {
+                ctxt.error(
+                    name,
+                    format!("there is no field `{name}`: {}", what.remedy()),
+                );
+                continue;
+            };
+            if field.filled.replace(*what).is_some() {
+                ctxt.error(name, format!("the framework fills `{name}` already"));
+            }
+            if field.stored == "_id" || !field.layout.is_plain() {
+                ctxt.error(name, what.remedy());
+            }
+        }
+    }
+
+    /// Whether the framework writes some of the fields.
+    pub(crate) fn is_filled(&self) -> bool {
+        self.fields.iter().any(|field| field.filled.is_some())
     }
 
     /// The name of the generated field tree.
@@ -88,6 +120,7 @@ impl<'a> Field<'a> {
             layout,
             indexes,
             rewrites: !serde.aliases.is_empty() || serde.default,
+            filled: None,
         })
     }
 }

@@ -1,16 +1,18 @@
 //! What derived code calls. Not part of the API.
 
 pub use std::{
-    option::Option::{self, Some},
+    option::Option::{self, None, Some},
     result::Result::Ok,
     time::Duration,
     vec::Vec,
 };
 
+pub use bson::DateTime;
+
 pub use crate::{
     Result,
     backend::operation::{Direction, Index},
-    document::{Document, Embedded, Stored, kind},
+    document::{Document, Embedded, Insertable, Stored, kind},
     field::{Field, FromPath, Ordered, Path, Place, role, shape},
     projection::{Projection, ProjectionOf},
     query::IntoKey,
@@ -86,6 +88,36 @@ pub trait Identifies<T> {
 }
 #[diagnostic::do_not_recommend]
 impl<T: Document, K: IntoKey<T>> Identifies<T> for K {}
+
+/// The field in which the framework counts the writes of a document.
+#[diagnostic::on_unimplemented(
+    message = "a version is an `i64`, not a `{Self}`",
+    label = "no type of versions"
+)]
+pub trait Version {
+    /// The version of a document that has just been inserted.
+    const FIRST: Self;
+}
+#[diagnostic::do_not_recommend]
+impl Version for i64 {
+    const FIRST: Self = 1;
+}
+
+/// A field in which the framework keeps a time.
+#[diagnostic::on_unimplemented(
+    message = "a timestamp is a `DateTime`, not a `{Self}`",
+    label = "no type of timestamps"
+)]
+pub trait Timestamp {
+    /// This moment.
+    fn at(moment: DateTime) -> Self;
+}
+#[diagnostic::do_not_recommend]
+impl Timestamp for DateTime {
+    fn at(moment: DateTime) -> Self {
+        moment
+    }
+}
 
 /// What a field of a model holds.
 pub struct Held<T>(std::marker::PhantomData<T>);

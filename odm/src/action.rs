@@ -4,6 +4,8 @@ mod delete;
 mod find;
 mod get;
 mod insert;
+mod modify;
+mod save;
 mod target;
 mod update;
 
@@ -11,4 +13,6 @@ pub use delete::{Delete, Deleted};
 pub use find::{Find, Rows};
 pub use get::{FindById, Get, GetMany};
 pub use insert::{InsertMany, InsertOne};
+pub use modify::Modify;
+pub use save::{Edit, Save};
 pub use update::{Increment, List, Optional, Update, Updated};

@@ -91,6 +91,15 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The declared indexes.
     fn indexes() -> Vec<Index>;
 
+    /// Takes over what the framework has filled.
+    #[doc(hidden)]
+    fn take_filled(&mut self, from: Self)
+    where
+        Self: Sized,
+    {
+        let _ = from;
+    }
+
     /// The fields, from which filters and updates are built.
     fn fields() -> Self::Fields {
         Self::Fields::from_path(Path::ROOT)
@@ -113,6 +122,41 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
     {
         Children::new(field(Self::fields()).path())
     }
+}
+
+/// What can be inserted: a document or, if the framework fills some of its fields, the companion without them.
+///
+/// ```
+/// use odm::prelude::*;
+///
+/// #[derive(Debug, Serialize, Deserialize, Document)]
+/// #[document(collection = "tasks", version, timestamps)]
+/// struct Task {
+///     #[serde(rename = "_id")]
+///     id: ObjectId,
+///     description: String,
+///     version: i64,
+///     created_at: DateTime,
+///     updated_at: DateTime,
+/// }
+/// # #[derive(Schema)] #[schema(models(Task))] struct Office;
+/// # async fn example(db: odm::Database<Office>) -> odm::Result<()> {
+/// let task = db.insert(NewTask { id: ObjectId::new(), description: "paint the door".into() }).await?;
+/// assert_eq!(task.version, 1);
+/// # Ok(())
+/// # }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be inserted",
+    label = "not what is inserted",
+    note = "a document is inserted as itself; one with fields that the framework fills (`version`, `timestamps`) as its companion without them: `New…`"
+)]
+pub trait Insertable: Send + Sync + 'static {
+    /// The model.
+    type Document: Document;
+
+    /// The document, with what the framework fills.
+    fn into_document(self) -> Self::Document;
 }
 
 /// A type whose values can stand in a document: scalars, what derives [`Embedded`], and options, arrays, maps and

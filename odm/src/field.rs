@@ -16,6 +16,7 @@ pub use array::{Array, Elem};
 pub use map::{Keyed, Map};
 pub use maybe::Maybe;
 pub use path::Path;
+pub(crate) use path::refuse_key;
 pub use scalar::{Bits, Date, Numeric, Ordered, Text};
 
 use crate::{
@@ -32,6 +33,9 @@ pub mod role {
     /// The application, once: the `_id` never changes.
     #[derive(Debug)]
     pub struct Id;
+    /// The framework: a version, a timestamp.
+    #[derive(Debug)]
+    pub struct Filled;
 }
 
 /// How many values a path leads to.
@@ -51,7 +55,7 @@ pub mod shape {
 #[diagnostic::on_unimplemented(
     message = "no update can change a field with the role `{Self}`",
     label = "cannot be changed by an update",
-    note = "the `_id` of a document never changes: insert another document instead"
+    note = "the `_id` of a document never changes: insert another document instead; what the framework fills follows by itself"
 )]
 pub trait Settable {}
 #[diagnostic::do_not_recommend]

@@ -70,7 +70,9 @@ pub mod relation;
 pub mod action;
 mod database;
 mod decode;
+mod edited;
 mod maintain;
+mod retry;
 mod session;
 mod transaction;
 
@@ -82,7 +84,8 @@ pub mod __private;
 
 pub use bson;
 pub use database::Database;
-pub use document::{Document, Embedded, Ref};
+pub use document::{Document, Embedded, Insertable, Ref};
+pub use edited::Edited;
 pub use error::{Error, ErrorKind, Result};
 pub use odm_derive::{Document, Embedded, Projection, Schema};
 pub use projection::Projection;

@@ -1,10 +1,11 @@
 //! The write path: every typed write becomes a plan, and no typed write goes around it.
 //!
-//! A plan is the write itself and the maintenance that the schema asks for: copies, inverse sides, counters. No model of
-//! this version has derived data, so a plan is its write and nothing else; what follows from it will be added here and
-//! nowhere else.
+//! A plan is the write itself and the maintenance that the schema asks for: versions and timestamps, which are part of the
+//! same write; copies, inverse sides and counters will follow. It is added here and nowhere else.
 
 use std::sync::Arc;
+
+use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
 
 use crate::{
     Result,
@@ -13,6 +14,8 @@ use crate::{
         operation::{Delete, Deleted, Insert, Update, Updated},
         outcome,
     },
+    error,
+    query::append,
     schema::Model,
 };
 
@@ -24,17 +27,34 @@ pub(crate) struct Plan<W> {
 }
 
 /// The write of a plan: one operation of a backend.
-pub(crate) trait Write: Send + 'static {
+pub(crate) trait Write: Sized + Send + 'static {
     /// What the backend tells of it.
     type Done: Send + 'static;
+
+    /// The write with what the framework fills in the documents of the model.
+    ///
+    /// Documents to insert have been filled when they were made.
+    fn filled(self, model: &Model) -> Result<Self> {
+        let _ = model;
+        Ok(self)
+    }
 
     /// Carries it out.
     fn run(self, executor: &dyn Executor) -> impl Future<Output = Result<Self::Done>> + Send;
 }
 
 impl<W: Write> Plan<W> {
-    pub(crate) fn new(model: &'static Model, write: W) -> Self {
-        Self { model, write }
+    /// # Errors
+    ///
+    /// [`Encode`](crate::ErrorKind::Encode) for what cannot stand in a document.
+    pub(crate) fn new(model: &'static Model, write: W) -> Result<Self> {
+        let write = write.filled(model)?;
+        Ok(Self { model, write })
+    }
+
+    /// The write.
+    pub(crate) fn write(&self) -> &W {
+        &self.write
     }
 
     /// Carries the plan out in a task of its own, so that it is not left half done when the caller is dropped.
@@ -58,6 +78,17 @@ impl Write for Insert {
 
 impl Write for Update {
     type Done = Updated;
+
+    fn filled(mut self, model: &Model) -> Result<Self> {
+        if let Some(version) = model.version {
+            self.update = with(&self.update, "$inc", version, 1_i64.into())?;
+        }
+        if let Some(updated) = model.updated {
+            self.update = with(&self.update, "$set", updated, DateTime::now().into())?;
+        }
+        Ok(self)
+    }
+
     async fn run(self, executor: &dyn Executor) -> Result<Updated> {
         executor.update(self).await
     }
@@ -68,4 +99,25 @@ impl Write for Delete {
     async fn run(self, executor: &dyn Executor) -> Result<Deleted> {
         executor.delete(self).await
     }
+}
+
+/// The update with an operator on one more path.
+fn with(
+    update: &RawDocument,
+    operator: &str,
+    path: &str,
+    value: RawBson,
+) -> Result<RawDocumentBuf> {
+    let mut changed = RawDocumentBuf::new();
+    let mut paths = RawDocumentBuf::new();
+    for field in update.iter() {
+        let (name, value) = field.map_err(error::encode)?;
+        match value.as_document() {
+            Some(own) if name == operator => paths = own.to_owned(),
+            _ => append(&mut changed, name.as_str(), RawBson::from(value))?,
+        }
+    }
+    append(&mut paths, path, value)?;
+    append(&mut changed, operator, paths)?;
+    Ok(changed)
 }

@@ -13,4 +13,4 @@ pub(crate) use render::{append, document, pull as pull_to_raw};
 pub(crate) use sort::to_raw as sort_to_raw;
 pub use sort::{IntoSort, Sort};
 pub use value::{IntoKey, IntoValue};
-pub(crate) use value::{encode, encode_document, values};
+pub(crate) use value::{encode, encode_document, encode_unchecked, same, values};

@@ -3,9 +3,13 @@
 use std::{fmt, marker::PhantomData, sync::Arc};
 
 use crate::{
-    action::{Delete, Find, FindById, Get, GetMany, InsertMany, InsertOne, Update},
+    Result,
+    action::{
+        Delete, Edit, Find, FindById, Get, GetMany, InsertMany, InsertOne, Modify, Save, Update,
+    },
     backend::Executor,
-    document::Document,
+    document::{Document, Insertable},
+    edited::Edited,
     query::{Filter, IntoKey},
     schema::{Contains, Schema},
 };
@@ -89,19 +93,114 @@ impl<S: Schema> Session<S> {
     }
 
     /// Inserts a document and gives it back as stored.
-    pub fn insert<T: Document>(&self, document: T) -> InsertOne<T>
+    pub fn insert<I: Insertable>(&self, document: I) -> InsertOne<I::Document>
     where
-        S: Contains<T>,
+        S: Contains<I::Document>,
     {
-        InsertOne::new(self.executor.clone(), document)
+        InsertOne::new(self.executor.clone(), document.into_document())
     }
 
     /// Inserts documents in order and gives them back as stored.
-    pub fn insert_many<T: Document>(&self, documents: impl IntoIterator<Item = T>) -> InsertMany<T>
+    pub fn insert_many<I: Insertable>(
+        &self,
+        documents: impl IntoIterator<Item = I>,
+    ) -> InsertMany<I::Document>
+    where
+        S: Contains<I::Document>,
+    {
+        let documents = documents.into_iter().map(Insertable::into_document);
+        InsertMany::new(self.executor.clone(), documents.collect())
+    }
+
+    /// Reads the document with this id to change and [`save`](Self::save) it.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](crate::ErrorKind::NotFound) if there is none.
+    pub fn edit<T: Document>(&self, id: impl IntoKey<T>) -> Edit<T>
     where
         S: Contains<T>,
     {
-        InsertMany::new(self.executor.clone(), documents.into_iter().collect())
+        Edit::new(self.executor.clone(), id.into_key())
+    }
+
+    /// Saves what has changed in a document since it was read, down to nested fields, and touches nothing else: fields
+    /// that others have changed meanwhile stay as they are, and so do those that the model does not know. If nothing has
+    /// changed, nothing is written.
+    ///
+    /// It writes only over what was read: a field, or an array, that another write has changed meanwhile is a conflict.
+    /// Of a model with a `version`, any other write is one. [`update`](Self::update) sets a field whatever it was.
+    ///
+    /// # Errors
+    ///
+    /// [`Conflict`](crate::ErrorKind::Conflict) if another write came first, with the path;
+    /// [`NotFound`](crate::ErrorKind::NotFound) if the document has been deleted;
+    /// [`Invalid`](crate::ErrorKind::Invalid) for another `_id`. Nothing has been written then.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "tasks")]
+    /// # struct Task { #[serde(rename = "_id")] id: i64, description: String }
+    /// # #[derive(Schema)] #[schema(models(Task))] struct Office;
+    /// # async fn example(db: odm::Database<Office>) -> odm::Result<()> {
+    /// let mut task = db.edit::<Task>(7).await?;
+    /// task.description.push_str(" (urgent)");
+    /// db.save(&mut task).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn save<'e, T: Document>(&self, edited: &'e mut Edited<T>) -> Save<'e, T>
+    where
+        S: Contains<T>,
+    {
+        Save::new(self.executor.clone(), edited)
+    }
+
+    /// Reads the document with this id, changes it and saves it; after a conflict it does so again, a bounded number of
+    /// times and with growing pauses. Gives the document as it was saved.
+    ///
+    /// No change of another write is lost: what `change` changes is what was stored at the moment of the write.
+    ///
+    /// # Errors
+    ///
+    /// As [`edit`](Self::edit) and [`save`](Self::save); a conflict only when the attempts are used up.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "tasks")]
+    /// # struct Task { #[serde(rename = "_id")] id: i64, description: String }
+    /// # #[derive(Schema)] #[schema(models(Task))] struct Office;
+    /// # async fn example(db: odm::Database<Office>) -> odm::Result<()> {
+    /// let task = db.modify::<Task>(7, |t| t.description.push('!')).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn modify<'c, T: Document>(
+        &self,
+        id: impl IntoKey<T>,
+        mut change: impl FnMut(&mut T) + Send + 'c,
+    ) -> Modify<'c, T>
+    where
+        S: Contains<T>,
+    {
+        self.try_modify(id, move |document: &mut T| {
+            change(document);
+            Ok(())
+        })
+    }
+
+    /// As [`modify`](Self::modify), with a function that may refuse: its error ends it, and nothing is written.
+    pub fn try_modify<'c, T: Document>(
+        &self,
+        id: impl IntoKey<T>,
+        change: impl FnMut(&mut T) -> Result<()> + Send + 'c,
+    ) -> Modify<'c, T>
+    where
+        S: Contains<T>,
+    {
+        Modify::new(self.executor.clone(), id.into_key(), change)
     }
 
     /// Changes the document with this id.

@@ -1,10 +1,11 @@
 //! Several writes that happen together or not at all.
 
-use std::{fmt, ops::Deref, sync::Arc, time::Duration};
+use std::{fmt, ops::Deref, sync::Arc};
 
 use crate::{
     Result,
     backend::{self, Backend, outcome},
+    retry,
     schema::Schema,
     session::Session,
 };
@@ -32,9 +33,6 @@ impl<S> fmt::Debug for Transaction<S> {
 
 /// How often a transaction is tried at most.
 const ATTEMPTS: u32 = 10;
-/// The pause after the first conflict; each further one is twice as long, up to [`MAX_PAUSE`], less a random part.
-const FIRST_PAUSE: Duration = Duration::from_millis(2);
-const MAX_PAUSE: Duration = Duration::from_millis(250);
 
 pub(crate) async fn run<S, T, W, F>(backend: &dyn Backend, mut work: W) -> Result<T>
 where
@@ -47,7 +45,7 @@ where
     loop {
         match once(backend, &mut work).await {
             Err(error) if error.is_conflict() && attempt < ATTEMPTS => {
-                tokio::time::sleep(pause(attempt)).await;
+                retry::pause(attempt).await;
                 attempt += 1;
             }
             done => return done,
@@ -105,16 +103,4 @@ impl Drop for Unfinished {
             runtime.spawn(async move { transaction.abort().await });
         }
     }
-}
-
-/// Two that collided once must not come back at the same time.
-fn pause(attempt: u32) -> Duration {
-    let full = FIRST_PAUSE
-        .saturating_mul(1 << attempt.min(16))
-        .min(MAX_PAUSE);
-    let spread = bson::oid::ObjectId::new().bytes();
-    let part = spread.iter().fold(0_u32, |sum, &byte| {
-        sum.wrapping_mul(31).wrapping_add(byte.into())
-    });
-    full.mul_f64(f64::from(part % 1_000) / 2_000.0 + 0.5)
 }

@@ -136,9 +136,24 @@ pub struct Visit {
     pub user: Option<String>,
 }
 
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "tasks", version = revision, timestamps)]
+pub struct Task {
+    #[serde(rename = "_id")]
+    pub id: i64,
+    pub description: String,
+    pub done: bool,
+    pub revision: i64,
+    pub created_at: DateTime,
+    #[serde(rename = "updatedAt")]
+    pub updated_at: DateTime,
+    #[serde(skip)]
+    pub cached: u8,
+}
+
 /// Everything above.
 #[derive(Debug, Clone, Copy, Schema)]
-#[schema(models(Person, Maker, Part, Product, Host, LogMessage, Post, Visit))]
+#[schema(models(Person, Maker, Part, Product, Host, LogMessage, Post, Visit, Task))]
 pub struct Shop;
 
 /// A database of the models above.

@@ -155,6 +155,25 @@ macro_rules! for_every_test {
                     the_layout_is_plain,
                     unknown_fields_survive_updates,
                 ]
+                edit: [
+                    a_deleted_document_stays_deleted,
+                    an_alias_is_replaced,
+                    edits_work_in_transactions,
+                    modify_ends,
+                    modify_loses_nothing,
+                    nothing_is_written_over_another_change,
+                    only_what_changed_is_saved,
+                    savers_of_different_fields,
+                    what_cannot_be_saved_is_refused,
+                    what_others_changed_stays,
+                ]
+                filled: [
+                    a_stale_save_is_a_conflict,
+                    an_insert_fills,
+                    every_update_counts,
+                    modify_tries_again,
+                    the_framework_alone_fills,
+                ]
                 filter: [
                     an_optional_filter_asks_nothing,
                     and_or_not,

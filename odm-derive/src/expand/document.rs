@@ -8,14 +8,18 @@ use syn::{DeriveInput, GenericParam, Ident, ext::IdentExt, spanned::Spanned};
 
 use super::{private, quiet, with_params};
 use crate::{
-    attr::{Container, Direction, IndexAttr, Key, OPTIONS_BEHIND_A_SEMICOLON, Options},
+    attr::{Container, Direction, IndexAttr, Key, OPTIONS_BEHIND_A_SEMICOLON, Options, What},
     ctxt::Ctxt,
     model::{Field, Model},
 };
 
+/// What `#[document(…)]` can say, beside `crate`.
+const SETTINGS: &[&str] = &["collection", "index", "timestamps", "version"];
+
 pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream> {
-    let container = Container::parse(ctxt, input, "document", &["collection", "index"]);
-    let model = Model::parse(ctxt, input, "Document")?;
+    let container = Container::parse(ctxt, input, "document", SETTINGS);
+    let mut model = Model::parse(ctxt, input, "Document")?;
+    model.fill(ctxt, &container.filled);
     if container.collection.is_none() {
         ctxt.error(
             &input.ident,
@@ -42,13 +46,14 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
 
     let fields = fields(&model, id, &private);
     let implementation = implementation(&model, id, &collection, &indexes, &private);
+    let insertable = model.insertable(&private);
     let closed = model.closed(&private);
     let checks = ctxt.is_clean().then(|| {
         let layout = model.layout_checks(&private);
         let id = id_check(&model, id, &private);
         quote!(#layout #id)
     });
-    Some(quote!(#fields #implementation #closed #checks))
+    Some(quote!(#fields #implementation #insertable #closed #checks))
 }
 
 fn find_id<'m, 'a>(ctxt: &mut Ctxt, model: &'m Model<'a>) -> Option<&'m Field<'a>> {
@@ -154,6 +159,8 @@ fn fields(model: &Model<'_>, id: &Field<'_>, private: &TokenStream) -> TokenStre
     let accessors = model.fields.iter().map(|field| {
         let role = if std::ptr::eq(field, id) {
             quote!(#private::role::Id)
+        } else if field.filled.is_some() {
+            quote!(#private::role::Filled)
         } else {
             quote!(#private::role::Own)
         };
@@ -211,6 +218,11 @@ fn implementation(
     });
     let rewrites = model.rewrites(private);
     let validation = model.validation(private, &quote!(#private::Path::ROOT));
+    let version = model.stored_name_of(What::Version, private);
+    let updated = model.stored_name_of(What::Updated, private);
+    let take_filled = model.take_filled();
+    let filled = model.fields.iter().filter(|field| field.filled.is_some());
+    let filled = filled.map(|field| &field.stored);
     let indexes =
         declared(model, compound).map(|(keys, options, _)| index(&keys, options, private));
     let quiet = quiet();
@@ -227,6 +239,9 @@ fn implementation(
                 collection: #collection,
                 fields: &[#(#stored),*],
                 rewrites: #rewrites,
+                filled: &[#(#filled),*],
+                version: #version,
+                updated: #updated,
             };
             fn id(&self) -> &#id_ty {
                 &self.#id_ident
@@ -236,6 +251,10 @@ fn implementation(
             }
             fn indexes() -> #private::Vec<#private::Index> {
                 ::std::vec![#(#indexes),*]
+            }
+            fn take_filled(&mut self, from: Self) {
+                let _ = &from;
+                #take_filled
             }
         }
     }

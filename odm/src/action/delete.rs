@@ -53,7 +53,7 @@ impl<T: Document> Delete<T> {
                 .map_err(error::of_model::<T>)?,
             multi: self.target.is_multi(),
         };
-        Plan::new(&T::MODEL, write).run(self.executor).await
+        Plan::new(&T::MODEL, write)?.run(self.executor).await
     }
 }
 

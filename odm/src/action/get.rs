@@ -2,6 +2,8 @@
 
 use std::{pin::Pin, sync::Arc};
 
+use bson::RawDocumentBuf;
+
 use crate::{
     Result,
     backend::{Executor, drain, operation::Find},
@@ -80,6 +82,15 @@ impl<T: Document> IntoFuture for GetMany<T> {
 
 /// Reads one document by its id.
 async fn by_id<T: Document>(executor: &dyn Executor, id: &T::Id) -> Result<Option<T>> {
+    let stored = stored_by_id::<T>(executor, id).await?;
+    decode_all(stored.into_iter().collect()).0.pop().transpose()
+}
+
+/// Reads one document by its id, as it is stored.
+pub(super) async fn stored_by_id<T: Document>(
+    executor: &dyn Executor,
+    id: &T::Id,
+) -> Result<Option<RawDocumentBuf>> {
     let cursor = executor
         .find(Find {
             collection: T::COLLECTION.into(),
@@ -90,8 +101,5 @@ async fn by_id<T: Document>(executor: &dyn Executor, id: &T::Id) -> Result<Optio
         })
         .await
         .map_err(error::of_model::<T>)?;
-    decode_all(drain(cursor).await.map_err(error::of_model::<T>)?)
-        .0
-        .pop()
-        .transpose()
+    Ok(drain(cursor).await.map_err(error::of_model::<T>)?.pop())
 }

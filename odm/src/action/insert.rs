@@ -86,5 +86,5 @@ async fn insert<T: Document>(executor: Arc<dyn Executor>, documents: &[T]) -> Re
         documents,
         ordered: true,
     };
-    Plan::new(&T::MODEL, write).run(executor).await
+    Plan::new(&T::MODEL, write)?.run(executor).await
 }

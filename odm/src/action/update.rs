@@ -354,7 +354,7 @@ impl<T: Document> Update<T> {
             multi: target.is_multi(),
             upsert: false,
         };
-        let done = Plan::new(&T::MODEL, write)
+        let done = Plan::new(&T::MODEL, write)?
             .run(Arc::clone(&executor))
             .await?;
         if !target.is_multi() && done.matched == 0 {

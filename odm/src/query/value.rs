@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use bson::{RawArrayBuf, RawBson, RawDocumentBuf, Uuid, oid::ObjectId};
+use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf, Uuid, oid::ObjectId};
 use serde::Serialize;
 
 use crate::{
@@ -205,6 +205,11 @@ pub(crate) fn encode<T: Stored>(value: &T) -> Result<RawBson> {
 /// A whole document as it is stored: its `_id` first.
 pub(crate) fn encode_document<T: Document>(document: &T) -> Result<RawDocumentBuf> {
     document.validate()?;
+    encode_unchecked(document)
+}
+
+/// A whole document as the model writes it, though it may not be fit to be stored.
+pub(crate) fn encode_unchecked<T: Document>(document: &T) -> Result<RawDocumentBuf> {
     let bytes = bson::serialize_to_vec(document).map_err(error::encode)?;
     let raw = RawDocumentBuf::from_bytes(bytes).map_err(error::encode)?;
     id_first(raw)
@@ -228,6 +233,12 @@ fn id_first(raw: RawDocumentBuf) -> Result<RawDocumentBuf> {
         }
     }
     Ok(ordered)
+}
+
+/// Whether two values are stored as the same bytes; NaN is the same as itself.
+pub(crate) fn same(a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> bool {
+    let bytes = |value: RawBsonRef<'_>| std::iter::once(value).collect::<RawArrayBuf>();
+    a.element_type() == b.element_type() && bytes(a).as_bytes() == bytes(b).as_bytes()
 }
 
 /// Several values, as an array.

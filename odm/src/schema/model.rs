@@ -12,6 +12,12 @@ pub struct Model {
     /// Whether a stored document may lack a reference that the value read from it has, or hold it under another name:
     /// serde's `default` and `alias`.
     pub rewrites: bool,
+    /// The stored names of the fields that the framework writes.
+    pub filled: &'static [&'static str],
+    /// The stored name of the field in which the framework counts the writes.
+    pub version: Option<&'static str>,
+    /// The stored name of the field in which the framework keeps the time of the last write.
+    pub updated: Option<&'static str>,
 }
 
 impl Model {
@@ -22,6 +28,9 @@ impl Model {
         collection: "",
         fields: &[],
         rewrites: false,
+        filled: &[],
+        version: None,
+        updated: None,
     };
 
     /// Whether a field is stored under this name; true for a field that does not exist, which is another error.

@@ -1,6 +1,8 @@
 //! The typed language: what an application sees.
 
 pub mod decode;
+pub mod edit;
+pub mod filled;
 pub mod filter;
 pub mod find;
 pub mod relation;

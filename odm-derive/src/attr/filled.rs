@@ -1,0 +1,92 @@
+//! Fields that the framework writes: `version`, `timestamps`.
+
+use proc_macro2::Span;
+use quote::ToTokens;
+use syn::{Ident, Token, meta::ParseNestedMeta, spanned::Spanned, token::Paren};
+
+/// A field that the framework writes.
+pub(crate) struct Filled {
+    pub(crate) what: What,
+    /// The field: named by the setting, or the one that it means.
+    pub(crate) field: Ident,
+}
+
+/// What the framework keeps in a field.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum What {
+    /// How often the document has been written.
+    Version,
+    /// When it was inserted.
+    Created,
+    /// When it was written last.
+    Updated,
+}
+
+impl What {
+    /// How to declare such a field, for a message.
+    pub(crate) fn remedy(self) -> &'static str {
+        match self {
+            Self::Version => {
+                "`version` keeps a count in a field: add `version: i64`, or name the field, `version = revision`"
+            }
+            Self::Created | Self::Updated => {
+                "`timestamps` keeps dates in fields: add `created_at: DateTime` and `updated_at: DateTime`, or name those \
+                 that there are, `timestamps(created = made_at, updated = changed_at)`"
+            }
+        }
+    }
+}
+
+/// `version`, or `version = field`.
+pub(crate) fn parse_version(meta: &ParseNestedMeta<'_>) -> syn::Result<Filled> {
+    let field = if meta.input.peek(Token![=]) {
+        meta.value()?.parse()?
+    } else {
+        Ident::new("version", meta.path.span())
+    };
+    Ok(Filled {
+        what: What::Version,
+        field,
+    })
+}
+
+/// `timestamps`, or `timestamps(created = field, updated = field)` with one or both.
+pub(crate) fn parse_timestamps(meta: &ParseNestedMeta<'_>) -> syn::Result<Vec<Filled>> {
+    if !meta.input.peek(Paren) {
+        let field = |what, name, span: Span| Filled {
+            what,
+            field: Ident::new(name, span),
+        };
+        let span = meta.path.span();
+        return Ok(vec![
+            field(What::Created, "created_at", span),
+            field(What::Updated, "updated_at", span),
+        ]);
+    }
+    let mut all: Vec<Filled> = Vec::new();
+    meta.parse_nested_meta(|one| {
+        let what = match one.path.to_token_stream().to_string().as_str() {
+            "created" => What::Created,
+            "updated" => What::Updated,
+            name => {
+                return Err(one.error(format!(
+                    "unknown setting `{name}`: `timestamps(…)` has `created` and `updated`"
+                )));
+            }
+        };
+        if all.iter().any(|other| other.what == what) {
+            return Err(one.error("it is said twice"));
+        }
+        all.push(Filled {
+            what,
+            field: one.value()?.parse()?,
+        });
+        Ok(())
+    })?;
+    if all.is_empty() {
+        return Err(
+            meta.error("`timestamps()` keeps nothing: say `created = …`, `updated = …` or both")
+        );
+    }
+    Ok(all)
+}

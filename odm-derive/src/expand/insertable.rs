@@ -1,0 +1,139 @@
+//! What a document is inserted as: itself or, if the framework writes some of its fields, a struct without them.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote, quote_spanned};
+use syn::{ext::IdentExt, spanned::Spanned};
+
+use super::{quiet, where_bounds, with_params};
+use crate::{
+    attr::What,
+    model::{Field, Model},
+};
+
+impl Model<'_> {
+    /// The implementation of `Insertable`, with the companion that it may need.
+    pub(crate) fn insertable(&self, private: &TokenStream) -> TokenStream {
+        if self.is_filled() {
+            return self.companion(private);
+        }
+        let name = &self.input.ident;
+        let (impl_generics, own, where_clause) = self.input.generics.split_for_impl();
+        let quiet = quiet();
+        quote! {
+            #[automatically_derived]
+            #quiet
+            #[diagnostic::do_not_recommend]
+            impl #impl_generics #private::Insertable for #name #own #where_clause {
+                type Document = Self;
+                fn into_document(self) -> Self {
+                    self
+                }
+            }
+        }
+    }
+
+    fn companion(&self, private: &TokenStream) -> TokenStream {
+        let (name, vis) = (&self.input.ident, &self.input.vis);
+        let companion = format_ident!("New{}", name.unraw());
+        let (decl, _) = with_params(&self.input.generics, &quote!(), &quote!());
+        let (impl_generics, own, where_clause) = self.input.generics.split_for_impl();
+        let bounds = where_bounds(&self.input.generics);
+        let known: Vec<_> = self
+            .fields
+            .iter()
+            .filter(|field| field.filled.is_none())
+            .collect();
+        let declared = known.iter().map(|field| {
+            let (ident, vis, ty, docs) = (field.ident, field.vis, field.ty, &field.docs);
+            quote!(#(#docs)* #vis #ident: #ty)
+        });
+        let idents: Vec<_> = known.iter().map(|field| field.ident).collect();
+        let types: Vec<_> = known.iter().map(|field| field.ty).collect();
+        let names = idents.iter().map(|ident| ident.unraw().to_string());
+        let filled = self
+            .fields
+            .iter()
+            .filter_map(|field| filling(field, private));
+        let skipped = &self.skipped;
+        let text = companion.to_string();
+        let doc = format!(
+            "What an application knows of a [`{}`] that it inserts; the framework fills the rest.",
+            name.unraw()
+        );
+        let quiet = quiet();
+        quote! {
+            #[doc = #doc]
+            #quiet
+            #vis struct #companion #decl #where_clause {
+                #(#declared,)*
+            }
+
+            #[automatically_derived]
+            #quiet
+            #[diagnostic::do_not_recommend]
+            impl #impl_generics #private::Insertable for #companion #own #where_clause {
+                type Document = #name #own;
+                fn into_document(self) -> #name #own {
+                    let now = #private::DateTime::now();
+                    let _ = now;
+                    #name {
+                        #(#idents: self.#idents,)*
+                        #(#filled,)*
+                        #(#skipped: ::core::default::Default::default(),)*
+                    }
+                }
+            }
+
+            // A bound on all lifetimes is asked for only where the implementation is used.
+            #[automatically_derived]
+            #quiet
+            impl #impl_generics ::core::clone::Clone for #companion #own
+            where
+                #bounds
+                #(for<'__a> #types: ::core::clone::Clone,)*
+            {
+                fn clone(&self) -> Self {
+                    Self { #(#idents: ::core::clone::Clone::clone(&self.#idents),)* }
+                }
+            }
+
+            #[automatically_derived]
+            #quiet
+            impl #impl_generics ::core::fmt::Debug for #companion #own
+            where
+                #bounds
+                #(for<'__a> #types: ::core::fmt::Debug,)*
+            {
+                fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                    f.debug_struct(#text)#(.field(#names, &self.#idents))*.finish()
+                }
+            }
+        }
+    }
+
+    /// The generated body of `take_filled`.
+    pub(crate) fn take_filled(&self) -> TokenStream {
+        let filled = self.fields.iter().filter(|field| field.filled.is_some());
+        let idents = filled.map(|field| field.ident);
+        quote!(#(self.#idents = from.#idents;)*)
+    }
+
+    /// The stored name of the field in which the framework keeps this.
+    pub(crate) fn stored_name_of(&self, what: What, private: &TokenStream) -> TokenStream {
+        match self.fields.iter().find(|field| field.filled == Some(what)) {
+            Some(Field { stored, .. }) => quote!(#private::Some(#stored)),
+            None => quote!(#private::None),
+        }
+    }
+}
+
+/// The first value of a field that the framework writes.
+fn filling(field: &Field<'_>, private: &TokenStream) -> Option<TokenStream> {
+    let (ident, ty) = (field.ident, field.ty);
+    Some(match field.filled? {
+        What::Version => quote_spanned!(ty.span()=> #ident: <#ty as #private::Version>::FIRST),
+        What::Created | What::Updated => {
+            quote_spanned!(ty.span()=> #ident: <#ty as #private::Timestamp>::at(now))
+        }
+    })
+}

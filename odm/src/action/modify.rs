@@ -1,0 +1,65 @@
+//! Reading, changing and saving a document, until nobody else comes in between.
+
+use std::{pin::Pin, sync::Arc};
+
+use super::save::{edit, save};
+use crate::{Result, backend::Executor, document::Document, retry};
+
+/// Changes a document by a function; made by [`Session::modify`](crate::Session::modify) and
+/// [`Session::try_modify`](crate::Session::try_modify).
+#[must_use = "a write happens when it is awaited"]
+pub struct Modify<'c, T: Document> {
+    executor: Arc<dyn Executor>,
+    id: T::Id,
+    change: Change<'c, T>,
+    attempts: u32,
+}
+
+type Change<'c, T> = Box<dyn FnMut(&mut T) -> Result<()> + Send + 'c>;
+
+/// How often a document is read and saved before a conflict is reported, unless told otherwise.
+const ATTEMPTS: u32 = 100;
+
+impl<'c, T: Document> Modify<'c, T> {
+    pub(crate) fn new(
+        executor: Arc<dyn Executor>,
+        id: T::Id,
+        change: impl FnMut(&mut T) -> Result<()> + Send + 'c,
+    ) -> Self {
+        Self {
+            executor,
+            id,
+            change: Box::new(change),
+            attempts: ATTEMPTS,
+        }
+    }
+
+    /// How often to try at most, at least once; 100 times unless told otherwise.
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts = attempts;
+        self
+    }
+
+    async fn run(mut self) -> Result<T> {
+        let mut attempt = 1;
+        loop {
+            let mut edited = edit::<T>(&*self.executor, &self.id).await?;
+            (self.change)(&mut edited)?;
+            match save(Arc::clone(&self.executor), &mut edited).await {
+                Err(error) if error.is_conflict() && attempt < self.attempts => {
+                    retry::pause(attempt).await;
+                    attempt += 1;
+                }
+                done => return done.map(|()| edited.into_inner()),
+            }
+        }
+    }
+}
+
+impl<'c, T: Document> IntoFuture for Modify<'c, T> {
+    type Output = Result<T>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'c>>;
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}

@@ -1,0 +1,537 @@
+//! What has changed in a document, as an update of as little as possible.
+
+use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+
+use crate::{
+    Result,
+    field::{Path, refuse_key},
+    query::{Node, append, document, same},
+    schema::Model,
+};
+
+/// The update that brings a stored document to what it has been changed to, and what it relies on.
+#[derive(Debug, Default)]
+pub(super) struct Difference {
+    set: Vec<(String, RawBson)>,
+    unset: Vec<String>,
+    push: Vec<(String, RawArrayBuf)>,
+    /// For each place that is written, that it still is as it was read.
+    guards: Vec<(String, Guard)>,
+}
+
+#[derive(Debug)]
+enum Guard {
+    Missing,
+    Equal(RawBson),
+    /// An array to which is appended has not grown or shrunk.
+    Length(usize),
+}
+
+/// One document in three states.
+#[derive(Clone, Copy)]
+struct States<'d> {
+    stored: &'d RawDocument,
+    before: &'d RawDocument,
+    after: &'d RawDocument,
+}
+
+impl Difference {
+    /// What leads from `before` to `after`, both written by the model, in a document that is stored as `stored`.
+    ///
+    /// Documents inside are compared field by field, so that what the model does not know in them stays.
+    pub(super) fn of(stored: &RawDocument, before: &RawDocument, after: &RawDocument) -> Self {
+        let mut difference = Self::default();
+        let states = States {
+            stored,
+            before,
+            after,
+        };
+        difference.document("", states);
+        difference
+    }
+
+    /// Removes what is stored under another name of a field that is now written under its own.
+    ///
+    /// `rewrite` is the model's reading and writing of a document. A name is another one of a field if the model reads
+    /// the field from it, and does not stand both.
+    pub(super) fn replace_aliases(
+        &mut self,
+        stored: &RawDocument,
+        before: &RawDocument,
+        rewrite: impl Fn(&RawDocument) -> Option<RawDocumentBuf>,
+    ) {
+        let reads_as_before = |document: &RawDocument| {
+            rewrite(document).is_some_and(|read| read.as_bytes() == before.as_bytes())
+        };
+        let missing = self
+            .guards
+            .iter()
+            .filter(|(_, guard)| matches!(guard, Guard::Missing));
+        let written: Vec<String> = missing.map(|(path, _)| path.clone()).collect();
+        for path in written {
+            let (parent, _) = path.rsplit_once('.').unwrap_or_default();
+            let siblings = inside(stored, parent);
+            for (name, value) in siblings.into_iter().flat_map(fields) {
+                let other = below(parent, name);
+                if at(before, &other).is_some() || refuse_key(name).is_err() {
+                    continue;
+                }
+                let both = changed(before, &other, &|_| Some(value.into()));
+                let only = changed(&both, &path, &|_| None);
+                if !reads_as_before(&both) && reads_as_before(&only) {
+                    self.guards
+                        .push((other.clone(), Guard::Equal(value.into())));
+                    self.unset.push(other);
+                }
+            }
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.guards.is_empty()
+    }
+
+    /// The first path that is written and that is not as it was read.
+    pub(super) fn first_changed(&self, read: &RawDocument, stored: &RawDocument) -> Option<&str> {
+        let mut paths = self.guards.iter().map(|(path, _)| path.as_str());
+        paths.find(|path| match (at(read, path), at(stored, path)) {
+            (Some(a), Some(b)) => !same(a, b),
+            (a, b) => a.is_some() != b.is_some(),
+        })
+    }
+
+    /// The update document.
+    pub(super) fn update(&self) -> Result<RawDocumentBuf> {
+        let mut update = RawDocumentBuf::new();
+        let set = self
+            .set
+            .iter()
+            .map(|(path, value)| Ok((path, value.clone())));
+        operator(&mut update, "$set", set)?;
+        let unset = self
+            .unset
+            .iter()
+            .map(|path| Ok((path, RawBson::from(true))));
+        operator(&mut update, "$unset", unset)?;
+        let push = self
+            .push
+            .iter()
+            .map(|(path, values)| Ok((path, document("$each", values.clone())?.into())));
+        operator(&mut update, "$push", push)?;
+        Ok(update)
+    }
+
+    /// What is stored once the update has happened.
+    pub(super) fn applied(&self, stored: &RawDocument) -> RawDocumentBuf {
+        let mut document = stored.to_owned();
+        for (path, value) in &self.set {
+            document = changed(&document, path, &|_| Some(value.clone()));
+        }
+        for path in &self.unset {
+            document = changed(&document, path, &|_| None);
+        }
+        for (path, added) in &self.push {
+            document = changed(&document, path, &|old| {
+                let old = old.and_then(|old| old.as_array());
+                let all = old.into_iter().flatten().flatten();
+                Some(
+                    all.chain(added.into_iter().flatten())
+                        .collect::<RawArrayBuf>()
+                        .into(),
+                )
+            });
+        }
+        document
+    }
+
+    /// The condition that nobody else has changed what is written.
+    pub(super) fn untouched(&self) -> Node {
+        let test = |(path, guard): &(String, Guard)| {
+            let path = Path::ROOT.append(path);
+            match guard {
+                Guard::Missing => Node::Test(path, "$exists", false.into()),
+                // Null is what a missing field equals too.
+                Guard::Equal(RawBson::Null) => Node::Test(path, "$type", 10.into()),
+                Guard::Equal(value) => Node::Test(path, "$eq", value.clone()),
+                Guard::Length(length) => Node::Test(
+                    path,
+                    "$size",
+                    i64::try_from(*length).unwrap_or(i64::MAX).into(),
+                ),
+            }
+        };
+        self.guards.iter().map(test).fold(Node::All, Node::and)
+    }
+
+    fn document(&mut self, path: &str, states: States<'_>) {
+        for (name, after) in fields(states.after) {
+            let before = value(states.before, name);
+            if before.is_some_and(|before| same(before, after)) {
+                continue;
+            }
+            let path = below(path, name);
+            let stored = value(states.stored, name);
+            match (stored, before) {
+                (Some(stored), Some(before)) => self.value(path, stored, before, after),
+                (stored, _) => self.set(path, stored, after.into()),
+            }
+        }
+        for (name, _) in fields(states.before) {
+            if value(states.after, name).is_none()
+                && let Some(stored) = value(states.stored, name)
+            {
+                let path = below(path, name);
+                self.guards
+                    .push((path.clone(), Guard::Equal(stored.into())));
+                self.unset.push(path);
+            }
+        }
+    }
+
+    fn value(
+        &mut self,
+        path: String,
+        stored: RawBsonRef<'_>,
+        before: RawBsonRef<'_>,
+        after: RawBsonRef<'_>,
+    ) {
+        match (stored, before, after) {
+            (
+                RawBsonRef::Document(stored),
+                RawBsonRef::Document(before),
+                RawBsonRef::Document(after),
+            ) if have_paths(before) && have_paths(after) => {
+                self.document(
+                    &path,
+                    States {
+                        stored,
+                        before,
+                        after,
+                    },
+                );
+            }
+            (RawBsonRef::Array(stored), RawBsonRef::Array(before), RawBsonRef::Array(after)) => {
+                self.array(path, stored, before, after);
+            }
+            (stored, _, after) => self.set(path, Some(stored), after.into()),
+        }
+    }
+
+    /// Elements that were only appended are pushed; otherwise the array is written as a whole, its elements as they are
+    /// stored where they have not changed.
+    fn array(&mut self, path: String, stored: &RawArray, before: &RawArray, after: &RawArray) {
+        let (stored_items, before, after) = (items(stored), items(before), items(after));
+        if stored_items.len() != before.len() {
+            let whole = after.into_iter().collect::<RawArrayBuf>();
+            return self.set(path, Some(RawBsonRef::Array(stored)), whole.into());
+        }
+        let is_same = |(a, b): (&RawBsonRef<'_>, &RawBsonRef<'_>)| same(*a, *b);
+        if after.len() > before.len() && before.iter().zip(&after).all(is_same) {
+            let added = after.into_iter().skip(before.len()).collect();
+            self.guards
+                .push((path.clone(), Guard::Length(before.len())));
+            self.push.push((path, added));
+            return;
+        }
+        let mut left: Vec<_> = before.iter().copied().zip(stored_items).map(Some).collect();
+        let whole: RawArrayBuf = after
+            .iter()
+            .enumerate()
+            .map(|(at, item)| as_stored(*item, at, after.len() == before.len(), &mut left))
+            .collect();
+        self.set(path, Some(RawBsonRef::Array(stored)), whole.into());
+    }
+
+    fn set(&mut self, path: String, stored: Option<RawBsonRef<'_>>, value: RawBson) {
+        let guard = stored.map_or(Guard::Missing, |stored| Guard::Equal(stored.into()));
+        self.guards.push((path.clone(), guard));
+        self.set.push((path, value));
+    }
+}
+
+/// What is stored once the framework has filled its fields, as the update says.
+pub(super) fn filled(
+    mut stored: RawDocumentBuf,
+    update: &RawDocument,
+    model: &Model,
+) -> RawDocumentBuf {
+    if let Some(version) = model.version {
+        stored = changed(&stored, version, &|old| {
+            Some((old.and_then(|old| old.as_i64()).unwrap_or(0) + 1).into())
+        });
+    }
+    if let Some(updated) = model.updated
+        && let Some(set) = value(update, "$set").and_then(|set| set.as_document())
+        && let Some(now) = value(set, updated)
+    {
+        stored = changed(&stored, updated, &|_| Some(now.into()));
+    }
+    stored
+}
+
+/// An element of a changed array with the fields that the model does not know: those of the same element as it is
+/// stored or, if no element has come or gone, of the one in its place.
+fn as_stored(
+    item: RawBsonRef<'_>,
+    at: usize,
+    is_in_place: bool,
+    left: &mut [Option<(RawBsonRef<'_>, RawBsonRef<'_>)>],
+) -> RawBson {
+    let is_same =
+        |old: &Option<(RawBsonRef<'_>, _)>| old.is_some_and(|(before, _)| same(before, item));
+    let found = if left.get(at).is_some_and(is_same) {
+        Some(at)
+    } else {
+        left.iter().position(is_same)
+    };
+    if let Some((_, stored)) = found.and_then(|found| left.get_mut(found)?.take()) {
+        return stored.into();
+    }
+    match (item, left.get(at).copied().flatten()) {
+        (
+            RawBsonRef::Document(after),
+            Some((RawBsonRef::Document(before), RawBsonRef::Document(stored))),
+        ) if is_in_place => merged(stored, before, after).into(),
+        _ => item.into(),
+    }
+}
+
+/// The stored document with what has changed from `before` to `after`.
+fn merged(stored: &RawDocument, before: &RawDocument, after: &RawDocument) -> RawDocumentBuf {
+    let mut document = RawDocumentBuf::new();
+    for (name, old) in fields(stored) {
+        match (value(before, name), value(after, name)) {
+            (None, _) => put(&mut document, name, old.into()),
+            (Some(_), None) => {}
+            (Some(before), Some(after)) if same(before, after) => {
+                put(&mut document, name, old.into())
+            }
+            (Some(RawBsonRef::Document(before)), Some(RawBsonRef::Document(after))) => match old {
+                RawBsonRef::Document(old) => {
+                    put(&mut document, name, merged(old, before, after).into())
+                }
+                _ => put(&mut document, name, after.to_owned().into()),
+            },
+            (Some(_), Some(after)) => put(&mut document, name, after.into()),
+        }
+    }
+    for (name, new) in fields(after) {
+        if value(stored, name).is_none() {
+            put(&mut document, name, new.into());
+        }
+    }
+    document
+}
+
+/// Whether each field has a path that an update can name.
+fn have_paths(document: &RawDocument) -> bool {
+    fields(document).all(|(name, _)| refuse_key(name).is_ok())
+}
+
+fn below(path: &str, name: &str) -> String {
+    if path.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{path}.{name}")
+    }
+}
+
+fn fields(document: &RawDocument) -> impl Iterator<Item = (&str, RawBsonRef<'_>)> {
+    document
+        .iter()
+        .flatten()
+        .map(|(name, value)| (name.as_str(), value))
+}
+
+fn items(array: &RawArray) -> Vec<RawBsonRef<'_>> {
+    array.into_iter().flatten().collect()
+}
+
+fn value<'d>(document: &'d RawDocument, name: &str) -> Option<RawBsonRef<'d>> {
+    document.get(name).ok().flatten()
+}
+
+/// The document at a path without array elements; the empty path is the document itself.
+fn inside<'d>(document: &'d RawDocument, path: &str) -> Option<&'d RawDocument> {
+    if path.is_empty() {
+        return Some(document);
+    }
+    at(document, path).and_then(|value| value.as_document())
+}
+
+fn at<'d>(document: &'d RawDocument, path: &str) -> Option<RawBsonRef<'d>> {
+    match path.split_once('.') {
+        None => value(document, path),
+        Some((first, rest)) => at(value(document, first)?.as_document()?, rest),
+    }
+}
+
+/// The document with another value at a path, or none. Documents on the way are made where they are missing.
+fn changed(
+    document: &RawDocument,
+    path: &str,
+    change: &dyn Fn(Option<RawBsonRef<'_>>) -> Option<RawBson>,
+) -> RawDocumentBuf {
+    let (first, rest) = path
+        .split_once('.')
+        .map_or((path, None), |(first, rest)| (first, Some(rest)));
+    let new = |old: Option<RawBsonRef<'_>>| match rest {
+        None => change(old),
+        Some(rest) => {
+            let inner = old
+                .and_then(|old| old.as_document())
+                .map(RawDocument::to_owned);
+            Some(changed(&inner.unwrap_or_default(), rest, change).into())
+        }
+    };
+    let others = fields(document).map(|(name, value)| {
+        let value = if name == first {
+            new(Some(value))
+        } else {
+            Some(value.into())
+        };
+        (name, value)
+    });
+    let added = value(document, first).is_none().then(|| (first, new(None)));
+    let mut document = RawDocumentBuf::new();
+    for (name, value) in others.chain(added) {
+        if let Some(value) = value {
+            put(&mut document, name, value);
+        }
+    }
+    document
+}
+
+/// Appends a field whose name comes from a document, so that it has no null byte.
+fn put(document: &mut RawDocumentBuf, name: &str, value: RawBson) {
+    let put = append(document, name, value);
+    debug_assert!(put.is_ok(), "a name without a null byte");
+}
+
+fn operator<'p>(
+    update: &mut RawDocumentBuf,
+    name: &str,
+    changes: impl Iterator<Item = Result<(&'p String, RawBson)>>,
+) -> Result<()> {
+    let mut fields = RawDocumentBuf::new();
+    for change in changes {
+        let (path, value) = change?;
+        append(&mut fields, path, value)?;
+    }
+    if fields.iter().next().is_some() {
+        append(update, name, fields)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Document, doc, rawdoc};
+
+    use super::*;
+
+    fn update(stored: RawDocumentBuf, before: RawDocumentBuf, after: RawDocumentBuf) -> Document {
+        let difference = Difference::of(&stored, &before, &after);
+        difference.update().unwrap().try_into().unwrap()
+    }
+
+    fn guards(stored: RawDocumentBuf, before: RawDocumentBuf, after: RawDocumentBuf) -> Document {
+        let difference = Difference::of(&stored, &before, &after);
+        let filter = crate::query::Filter::<()>::from_node(difference.untouched());
+        filter.to_raw().unwrap().try_into().unwrap()
+    }
+
+    #[test]
+    fn only_what_changed_is_written() {
+        let stored =
+            || rawdoc! { "_id": 1, "a": 1, "b": { "c": 2, "d": 3, "unknown": 4 }, "more": 5 };
+        let before = || rawdoc! { "_id": 1, "a": 1, "b": { "c": 2, "d": 3 } };
+        assert!(Difference::of(&stored(), &before(), &before()).is_empty());
+        let after = || rawdoc! { "_id": 1, "a": 1, "b": { "c": 2, "d": 7 } };
+        assert_eq!(
+            update(stored(), before(), after()),
+            doc! { "$set": { "b.d": 7 } }
+        );
+        assert_eq!(
+            guards(stored(), before(), after()),
+            doc! { "b.d": { "$eq": 3 } }
+        );
+        let without = rawdoc! { "_id": 1, "b": { "c": 2, "d": 3 } };
+        assert_eq!(
+            update(stored(), before(), without),
+            doc! { "$unset": { "a": true } }
+        );
+    }
+
+    #[test]
+    fn what_is_not_stored_is_written_as_a_whole() {
+        let (before, after) = (
+            rawdoc! { "b": { "c": 0, "d": 0 } },
+            rawdoc! { "b": { "c": 0, "d": 1 } },
+        );
+        let set = doc! { "$set": { "b": { "c": 0, "d": 1 } } };
+        assert_eq!(update(rawdoc! {}, before.clone(), after.clone()), set);
+        assert_eq!(
+            guards(rawdoc! {}, before, after),
+            doc! { "b": { "$exists": false } }
+        );
+    }
+
+    #[test]
+    fn what_is_appended_is_pushed() {
+        let stored = rawdoc! { "a": [1, 2] };
+        let after = rawdoc! { "a": [1, 2, 3] };
+        assert_eq!(
+            update(stored.clone(), stored.clone(), after.clone()),
+            doc! { "$push": { "a": { "$each": [3] } } }
+        );
+        assert_eq!(
+            guards(stored.clone(), stored, after),
+            doc! { "a": { "$size": 2_i64 } }
+        );
+    }
+
+    #[test]
+    fn elements_keep_what_the_model_does_not_know() {
+        let stored = rawdoc! { "a": [{ "x": 1, "u": 7 }, { "x": 2, "u": 8 }] };
+        let before = rawdoc! { "a": [{ "x": 1 }, { "x": 2 }] };
+        let set = |after| {
+            let update = update(stored.clone(), before.clone(), after);
+            update
+                .get_document("$set")
+                .unwrap()
+                .get_array("a")
+                .unwrap()
+                .clone()
+        };
+        assert_eq!(
+            set(rawdoc! { "a": [{ "x": 2 }] }),
+            [doc! { "x": 2, "u": 8 }.into()]
+        );
+        assert_eq!(
+            set(rawdoc! { "a": [{ "x": 1 }, { "x": 3 }] }),
+            [
+                doc! { "x": 1, "u": 7 }.into(),
+                doc! { "x": 3, "u": 8 }.into()
+            ]
+        );
+    }
+
+    #[test]
+    fn a_key_that_is_no_path_is_written_with_what_it_is_in() {
+        let (before, after) = (rawdoc! { "m": { "a.b": 1 } }, rawdoc! { "m": {} });
+        assert_eq!(
+            update(before.clone(), before, after),
+            doc! { "$set": { "m": {} } }
+        );
+    }
+
+    #[test]
+    fn null_is_told_from_missing() {
+        let (before, after) = (rawdoc! { "a": RawBson::Null }, rawdoc! { "a": 1 });
+        assert_eq!(
+            guards(before.clone(), before, after),
+            doc! { "a": { "$type": 10 } }
+        );
+    }
+}

@@ -1,0 +1,327 @@
+use std::sync::Arc;
+
+use odm::{
+    ErrorKind,
+    backend::{
+        Backend, Fault, Faults, Recorder, drain,
+        operation::{Find, Insert, Operation},
+    },
+    bson::{self, RawDocumentBuf, doc, rawdoc},
+    prelude::*,
+};
+
+use crate::{
+    Fixture,
+    models::{Comment, Db, Post},
+};
+
+/// A post as another program may have written it, with fields that the model does not know.
+fn foreign() -> RawDocumentBuf {
+    rawdoc! {
+        "_id": 1_i64, "author": "alex", "when": DateTime::from_millis(0), "title": "t", "status": "public",
+        "tags": ["a", "b"], "votes": 1_i64, "voters": [],
+        "comments": [{ "who": "jane", "votes": 3, "mood": "good" }, { "who": "joe", "votes": 9, "mood": "bad" }],
+        "scores": { "x": 1, "y": 2 }, "flags": 7_i64, "theirs": { "deep": true },
+    }
+}
+
+async fn blog(fixture: &Fixture) -> (Db, Arc<Recorder>) {
+    let recorder = Arc::new(Recorder::new(fixture.backend()));
+    let insert = Insert {
+        collection: "posts".into(),
+        documents: vec![foreign()],
+    };
+    fixture.backend().insert(insert).await.unwrap();
+    (Db::with_backend(recorder.clone()), recorder)
+}
+
+async fn stored(backend: &dyn Backend, collection: &'static str) -> bson::Document {
+    let find = Find {
+        collection: collection.into(),
+        filter: rawdoc! {},
+        projection: None,
+        sort: None,
+        limit: None,
+    };
+    let mut all = drain(backend.find(find).await.unwrap()).await.unwrap();
+    all.pop().unwrap().try_into().unwrap()
+}
+
+fn updates(recorder: &Recorder) -> Vec<bson::Document> {
+    let operations = recorder.operations().into_iter();
+    let updates = operations.filter_map(|operation| match operation {
+        Operation::Update(update) => Some(update.update.try_into().unwrap()),
+        _ => None,
+    });
+    updates.collect()
+}
+
+/// Nothing but the changed places is sent, and what the model does not know stays, in the elements of arrays too.
+pub async fn only_what_changed_is_saved(fixture: Fixture) {
+    let (db, recorder) = blog(&fixture).await;
+    let mut post = db.edit::<Post>(1).await.unwrap();
+    assert!(!post.is_changed().unwrap());
+    db.save(&mut post).await.unwrap();
+    assert_eq!(
+        updates(&recorder),
+        [],
+        "nothing changed, so nothing is written"
+    );
+
+    post.title.push('!');
+    post.scores.insert("y".into(), 5);
+    post.scores.remove("x");
+    post.tags.push("c".into());
+    post.comments[1].votes = 10;
+    post.subtitle = Some("s".into());
+    assert!(post.is_changed().unwrap());
+    db.save(&mut post).await.unwrap();
+    let comments = || {
+        vec![
+            doc! { "who": "jane", "votes": 3, "mood": "good" },
+            doc! { "who": "joe", "votes": 10, "mood": "bad", "hidden": null },
+        ]
+    };
+    assert_eq!(
+        updates(&recorder),
+        [doc! {
+            "$set": { "title": "t!", "comments": comments(), "scores.y": 5, "subtitle": "s" },
+            "$unset": { "scores.x": true },
+            "$push": { "tags": { "$each": ["c"] } },
+        }]
+    );
+    let after = stored(&*fixture.backend(), "posts").await;
+    assert_eq!(
+        after.get_document("theirs").unwrap(),
+        &doc! { "deep": true }
+    );
+    assert_eq!(after.get_document("scores").unwrap(), &doc! { "y": 5 });
+    assert_eq!(db.get::<Post>(1).await.unwrap(), *post);
+
+    // It remembers what it has saved.
+    post.subtitle = None;
+    post.comments.remove(0);
+    db.save(&mut post).await.unwrap();
+    let after = stored(&*fixture.backend(), "posts").await;
+    assert!(!after.contains_key("subtitle"));
+    assert_eq!(
+        after.get_array("comments").unwrap(),
+        &[comments().remove(1).into()]
+    );
+}
+
+pub async fn what_others_changed_stays(fixture: Fixture) {
+    let (db, _) = blog(&fixture).await;
+    let mut post = db.edit::<Post>(1).await.unwrap();
+    db.update::<Post>(1)
+        .set(|p| p.author(), "kim")
+        .set(|p| p.scores().key("x"), 9)
+        .push(|p| p.voters(), "jane")
+        .await
+        .unwrap();
+    post.title = "mine".into();
+    post.scores.insert("y".into(), 3);
+    db.save(&mut post).await.unwrap();
+    let after = db.get::<Post>(1).await.unwrap();
+    assert_eq!((&*after.author, &*after.title), ("kim", "mine"));
+    assert_eq!(
+        after.scores.into_iter().collect::<Vec<_>>(),
+        [("x".into(), 9), ("y".into(), 3)]
+    );
+    assert_eq!(after.voters, ["jane"]);
+}
+
+pub async fn nothing_is_written_over_another_change(fixture: Fixture) {
+    let (db, _) = blog(&fixture).await;
+    let before = db.edit::<Post>(1).await.unwrap();
+    db.update::<Post>(1)
+        .set(|p| p.title(), "theirs")
+        .push(|p| p.tags(), "theirs")
+        .unset(|p| p.rating())
+        .await
+        .unwrap();
+    let edits: [(&str, fn(&mut Post)); 3] = [
+        ("title", |p| p.title = "mine".into()),
+        ("tags", |p| p.tags.push("mine".into())),
+        ("tags", |p| p.tags.clear()),
+    ];
+    for (path, edit) in edits {
+        let mut post = before.clone();
+        edit(&mut post);
+        post.votes = 77;
+        let error = db.save(&mut post).await.unwrap_err();
+        assert!(error.is_conflict(), "{error}");
+        assert_eq!((error.path(), error.model()), (Some(path), Some("Post")));
+        assert_eq!(error.id(), Some(&1_i64.into()));
+    }
+    let after = db.get::<Post>(1).await.unwrap();
+    assert_eq!((&*after.title, after.votes), ("theirs", 1));
+}
+
+pub async fn a_deleted_document_stays_deleted(fixture: Fixture) {
+    let (db, _) = blog(&fixture).await;
+    let mut post = db.edit::<Post>(1).await.unwrap();
+    db.delete::<Post>(1).await.unwrap();
+    post.title = "again".into();
+    let error = db.save(&mut post).await.unwrap_err();
+    assert!(error.is_not_found(), "{error}");
+    assert_eq!(db.find::<Post>().count().await.unwrap(), 0);
+    let error = db.edit::<Post>(1).await.unwrap_err();
+    assert!(error.is_not_found(), "{error}");
+}
+
+pub async fn what_cannot_be_saved_is_refused(fixture: Fixture) {
+    let (db, recorder) = blog(&fixture).await;
+    let mut post = db.edit::<Post>(1).await.unwrap();
+    post.id = 2;
+    let error = db.save(&mut post).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.path()),
+        (ErrorKind::Invalid, Some("_id"))
+    );
+    post.id = 1;
+    post.voters = ["a", "b", "c", "d"].map(Into::into).into();
+    let error = db.save(&mut post).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.path()),
+        (ErrorKind::TooManyElements, Some("voters"))
+    );
+    post.voters.clear();
+    post.scores.insert("a.b".into(), 1);
+    assert_eq!(
+        db.save(&mut post).await.unwrap_err().kind(),
+        ErrorKind::Invalid
+    );
+    assert_eq!(updates(&recorder), []);
+}
+
+/// A field that is stored under an older name is moved to its own when it changes.
+pub async fn an_alias_is_replaced(fixture: Fixture) {
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+    struct Size {
+        #[serde(alias = "w")]
+        width: i64,
+        #[serde(default)]
+        height: i64,
+    }
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+    #[document(collection = "boxes")]
+    struct Crate {
+        #[serde(rename = "_id")]
+        id: i64,
+        #[serde(alias = "label")]
+        name: String,
+        #[embed]
+        size: Size,
+    }
+    #[derive(Schema)]
+    #[schema(models(Crate))]
+    struct Store;
+
+    let db = odm::Database::<Store>::with_backend(fixture.backend());
+    let document = rawdoc! { "_id": 1_i64, "label": "old", "size": { "w": 3_i64 }, "more": 1 };
+    let insert = Insert {
+        collection: "boxes".into(),
+        documents: vec![document],
+    };
+    fixture.backend().insert(insert).await.unwrap();
+    let mut it = db.edit::<Crate>(1).await.unwrap();
+    it.size.height = 2;
+    db.save(&mut it).await.unwrap();
+    it.name = "new".into();
+    it.size.width = 4;
+    db.save(&mut it).await.unwrap();
+    assert_eq!(
+        stored(&*fixture.backend(), "boxes").await,
+        doc! { "_id": 1_i64, "size": { "height": 2_i64, "width": 4_i64 }, "more": 1, "name": "new" }
+    );
+    assert_eq!(db.get::<Crate>(1).await.unwrap(), it.into_inner());
+}
+
+/// Writers of different fields never meet.
+pub async fn savers_of_different_fields(fixture: Fixture) {
+    let (db, _) = blog(&fixture).await;
+    let tasks = (0..16).map(|task| {
+        let db = db.clone();
+        tokio::spawn(async move {
+            for n in 1..=10 {
+                let mut post = db.edit::<Post>(1).await.unwrap();
+                post.scores.insert(format!("task{task}"), n);
+                db.save(&mut post).await.unwrap();
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    let scores = db.get::<Post>(1).await.unwrap().scores;
+    for task in 0..16 {
+        assert_eq!(scores.get(&format!("task{task}")), Some(&10));
+    }
+}
+
+/// No change is lost where all change one field.
+pub async fn modify_loses_nothing(fixture: Fixture) {
+    let (db, _) = blog(&fixture).await;
+    let tasks = (0..8).map(|_| {
+        let db = db.clone();
+        tokio::spawn(async move {
+            for _ in 0..5 {
+                db.modify::<Post>(1, |p| p.votes += 1).await.unwrap();
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    assert_eq!(db.get::<Post>(1).await.unwrap().votes, 41);
+}
+
+pub async fn modify_ends(fixture: Fixture) {
+    let (db, _) = blog(&fixture).await;
+    let comment = Comment {
+        who: "jim".into(),
+        votes: 0,
+        hidden: None,
+    };
+    let post = db
+        .modify::<Post>(1, |p| p.comments.push(comment.clone()))
+        .await
+        .unwrap();
+    assert_eq!(post.comments.len(), 3);
+
+    let refused = db.try_modify::<Post>(1, |p| {
+        p.votes = 0;
+        Err(odm::Error::other("no"))
+    });
+    assert_eq!(refused.await.unwrap_err().kind(), ErrorKind::Other);
+    assert_eq!(db.get::<Post>(1).await.unwrap().votes, 1);
+
+    // Somebody else is always first.
+    let faults = Arc::new(Faults::new(fixture.backend()));
+    let db = Db::with_backend(faults.clone());
+    let conflict = || Fault::Before(odm::Error::new(ErrorKind::Conflict, "injected"));
+    (1..=3).for_each(|nth| faults.inject(nth, Operation::is_write, conflict()));
+    let error = db.modify::<Post>(1, |p| p.votes = 7).attempts(3).await;
+    assert!(error.unwrap_err().is_conflict());
+    assert_eq!(faults.pending(), 0);
+    (1..=3).for_each(|nth| faults.inject(nth, Operation::is_write, conflict()));
+    let post = db.modify::<Post>(1, |p| p.votes += 1).await.unwrap();
+    assert_eq!((post.votes, faults.pending()), (2, 0));
+}
+
+pub async fn edits_work_in_transactions(fixture: Fixture) {
+    let (db, _) = blog(&fixture).await;
+    if !fixture.backend().capabilities().transactions {
+        return;
+    }
+    let work = |tx: odm::Transaction<crate::models::Shop>| async move {
+        let mut post = tx.edit::<Post>(1).await?;
+        post.votes += 1;
+        tx.save(&mut post).await?;
+        tx.modify::<Post>(1, |p| p.votes += 1).await?;
+        Ok(())
+    };
+    db.transaction(work).await.unwrap();
+    assert_eq!(db.get::<Post>(1).await.unwrap().votes, 3);
+}

@@ -1,0 +1,13 @@
+//! A version is a number, a timestamp a date.
+use odm::prelude::*;
+
+#[derive(Serialize, Deserialize, Document)]
+#[document(collection = "tasks", version, timestamps(created = made))]
+struct Task {
+    #[serde(rename = "_id")]
+    id: i64,
+    version: String,
+    made: i64,
+}
+
+fn main() {}
