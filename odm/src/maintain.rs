@@ -8,10 +8,10 @@ use std::sync::Arc;
 use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
 
 use crate::{
-    Result,
+    Error, ErrorKind, Result,
     backend::{
         Executor,
-        operation::{Delete, Deleted, Insert, Update, Updated},
+        operation::{Change, Delete, Deleted, Insert, Update, Updated},
         outcome,
     },
     error,
@@ -80,11 +80,20 @@ impl Write for Update {
     type Done = Updated;
 
     fn filled(mut self, model: &Model) -> Result<Self> {
+        // The typed language changes documents by operators alone; what else may come must not go unfilled.
+        let update = match &mut self.change {
+            Change::Operators { update, .. } => update,
+            _ if model.version.is_none() && model.updated.is_none() => return Ok(self),
+            _ => {
+                let message = "what the framework fills follows only from update operators";
+                return Err(Error::new(ErrorKind::Unsupported, message));
+            }
+        };
         if let Some(version) = model.version {
-            self.update = with(&self.update, "$inc", version, 1_i64.into())?;
+            *update = with(update, "$inc", version, 1_i64.into())?;
         }
         if let Some(updated) = model.updated {
-            self.update = with(&self.update, "$set", updated, DateTime::now().into())?;
+            *update = with(update, "$set", updated, DateTime::now().into())?;
         }
         Ok(self)
     }

@@ -10,7 +10,10 @@ use difference::Difference;
 use super::get::stored_by_id;
 use crate::{
     Edited, Error, ErrorKind, Result,
-    backend::{Executor, operation::Update},
+    backend::{
+        Executor,
+        operation::{Change, Update},
+    },
     decode,
     document::Document,
     error,
@@ -93,12 +96,12 @@ pub(super) async fn save<T: Document>(
     let write = Update {
         collection: T::COLLECTION.into(),
         filter: filter.to_raw().map_err(error::of_model::<T>)?,
-        update: difference.update().map_err(error::of_model::<T>)?,
-        array_filters: Vec::new(),
+        change: Change::operators(difference.update().map_err(error::of_model::<T>)?),
         multi: false,
+        upsert: false,
     };
     let plan = Plan::new(&T::MODEL, write)?;
-    let update = plan.write().update.clone();
+    let change = plan.write().change.clone();
     let done = plan.run(Arc::clone(&executor)).await?;
     if done.matched == 0 {
         return Err(match stored_by_id::<T>(&*executor, &id).await? {
@@ -106,7 +109,7 @@ pub(super) async fn save<T: Document>(
             Some(stored) => conflict::<T>(&difference, &edited.stored, &stored),
         });
     }
-    let stored = difference::filled(difference.applied(&edited.stored), &update, &T::MODEL);
+    let stored = difference::filled(difference.applied(&edited.stored), &change, &T::MODEL);
     edited.saved(stored)
 }
 

@@ -4,6 +4,7 @@ use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentB
 
 use crate::{
     Result,
+    backend::operation::Change,
     field::{Path, refuse_key},
     query::{Node, append, document, same},
     schema::Model,
@@ -250,17 +251,14 @@ impl Difference {
 }
 
 /// What is stored once the framework has filled its fields, as the update says.
-pub(super) fn filled(
-    mut stored: RawDocumentBuf,
-    update: &RawDocument,
-    model: &Model,
-) -> RawDocumentBuf {
+pub(super) fn filled(mut stored: RawDocumentBuf, change: &Change, model: &Model) -> RawDocumentBuf {
     if let Some(version) = model.version {
         stored = changed(&stored, version, &|old| {
             Some((old.and_then(|old| old.as_i64()).unwrap_or(0) + 1).into())
         });
     }
     if let Some(updated) = model.updated
+        && let Change::Operators { update, .. } = change
         && let Some(set) = value(update, "$set").and_then(|set| set.as_document())
         && let Some(now) = value(set, updated)
     {

@@ -4,7 +4,7 @@ use odm::{
     ErrorKind,
     backend::{
         Backend, Fault, Faults, Recorder, drain,
-        operation::{Find, Insert, Operation},
+        operation::{Change, Find, Insert, Operation},
     },
     bson::{self, RawDocumentBuf, doc, rawdoc},
     prelude::*,
@@ -30,6 +30,7 @@ async fn blog(fixture: &Fixture) -> (Db, Arc<Recorder>) {
     let insert = Insert {
         collection: "posts".into(),
         documents: vec![foreign()],
+        ordered: true,
     };
     fixture.backend().insert(insert).await.unwrap();
     (Db::with_backend(recorder.clone()), recorder)
@@ -50,7 +51,10 @@ async fn stored(backend: &dyn Backend, collection: &'static str) -> bson::Docume
 fn updates(recorder: &Recorder) -> Vec<bson::Document> {
     let operations = recorder.operations().into_iter();
     let updates = operations.filter_map(|operation| match operation {
-        Operation::Update(update) => Some(update.update.try_into().unwrap()),
+        Operation::Update(update) => match update.change {
+            Change::Operators { update, .. } => Some(update.try_into().unwrap()),
+            other => panic!("{other:?}"),
+        },
         _ => None,
     });
     updates.collect()
@@ -223,6 +227,7 @@ pub async fn an_alias_is_replaced(fixture: Fixture) {
     let insert = Insert {
         collection: "boxes".into(),
         documents: vec![document],
+        ordered: true,
     };
     fixture.backend().insert(insert).await.unwrap();
     let mut it = db.edit::<Crate>(1).await.unwrap();
