@@ -4,7 +4,7 @@ use bson::{Document, RawDocumentBuf, doc, rawdoc};
 
 use super::backend::Backend;
 use super::operation::NotOffered;
-use super::{Failure, Verdict};
+use super::{Failure, Verdict, json};
 
 /// Stores the bytes of a case, and compares.
 pub(super) fn judge(line: &Document, backend: &mut dyn Backend) -> Verdict {
@@ -12,6 +12,7 @@ pub(super) fn judge(line: &Document, backend: &mut dyn Backend) -> Verdict {
     let (hex, is_valid) = match text("kind") {
         "valid" => (text("canonical_bson"), true),
         "decodeErrors" => (text("bson"), false),
+        "parseErrors" => return judge_text(text("string")),
         other => return Err(NotOffered::new(format!("{other} of Extended JSON"))),
     };
     let expected = doc! { "stored": is_valid };
@@ -39,6 +40,19 @@ pub(super) fn judge(line: &Document, backend: &mut dyn Backend) -> Verdict {
         }
         Some(_) if !is_valid => failed("stored"),
         _ => Ok(None),
+    }
+}
+
+/// Text that is no Extended JSON. It is not the backend that reads it, but the `bson` crate, whose leniency is its own.
+fn judge_text(text: &str) -> Verdict {
+    let read = json::parse(text).and_then(|document| {
+        RawDocumentBuf::try_from(&document).map_err(|error| error.to_string())
+    });
+    match read {
+        Err(_) => Ok(None),
+        Ok(_) => Err(NotOffered::new(
+            "a parse error that the bson crate reads all the same",
+        )),
     }
 }
 
