@@ -1,5 +1,5 @@
 use bson::{RawDocumentBuf, rawdoc};
-use odm_engine::{Database, Find, Update};
+use odm_engine::{Count, Database, Find, Update};
 
 use crate::collections::{all, assert_whole};
 
@@ -11,7 +11,7 @@ pub fn bson(data: &[u8]) {
     };
     let database = Database::memory();
     let inserted = database.insert("c", vec![document.clone()]);
-    if inserted.is_ok_and(|report| report.failure.is_none()) {
+    if inserted.is_ok_and(|report| report.failures.is_empty()) {
         let [stored] = &all(&database, "c")[..] else {
             panic!("one document was stored");
         };
@@ -22,7 +22,11 @@ pub fn bson(data: &[u8]) {
             .expect("it has an _id");
         let mut equals = RawDocumentBuf::new();
         equals.append(bson::raw::cstr!("$eq"), id);
-        let count = database.count("c", &rawdoc! { "_id": equals }, None);
+        let count = Count {
+            filter: rawdoc! { "_id": equals },
+            ..Count::default()
+        };
+        let count = database.count("c", &count);
         assert_eq!(count.expect("it is an _id"), 1);
         database.validate().expect("what was stored is sound");
     } else {

@@ -136,7 +136,7 @@ fn use_all(storage: &Storage) {
             "c",
             &Delete {
                 filter,
-                multi: false,
+                ..Delete::default()
             },
         );
     }
@@ -177,6 +177,7 @@ fn fill(storage: &Storage) -> odm_engine::Result<Vec<u8>> {
         &Delete {
             filter: rawdoc! { "n": 3 },
             multi: true,
+            ..Delete::default()
         },
     )?;
     Ok(storage.content())

@@ -2,6 +2,10 @@
 //!
 //! Names and values come from few, so that filters find something and paths lead somewhere.
 
+mod expression;
+mod operators;
+mod pipeline;
+
 use arbitrary::Unstructured;
 use bson::oid::ObjectId;
 use bson::spec::BinarySubtype;
@@ -10,6 +14,10 @@ use bson::{
     Timestamp, doc,
 };
 use odm_engine::{Direction, Index};
+
+pub(crate) use expression::DEPTH as EXPRESSION_DEPTH;
+pub(crate) use operators::Kind;
+pub(crate) use pipeline::{OTHER, ordered};
 
 /// How deep generated values nest.
 const DEPTH: usize = 4;
@@ -114,7 +122,11 @@ impl<'b> Generator<'b> {
     }
 
     fn pick(&mut self, from: &[&'static str]) -> &'static str {
-        from[self.below(from.len())]
+        self.choose::<&'static str>(from)
+    }
+
+    fn choose<'c, T>(&mut self, from: &'c [T]) -> &'c T {
+        &from[self.below(from.len())]
     }
 
     /// Documents with `_id`s from 0 on.
@@ -151,27 +163,14 @@ impl<'b> Generator<'b> {
             7 => Bson::Double(self.below(16) as f64 / 2.0 - 2.0),
             8 => Bson::Double(f64::from_bits(self.number().cast_unsigned())),
             9 => Bson::Double(f64::NAN),
-            10 => Bson::Decimal128(Decimal128::from_bytes(
-                self.0.arbitrary().unwrap_or([0; 16]),
-            )),
-            11 => self
-                .pick(&DECIMALS)
-                .parse()
-                .map_or(Bson::Null, Bson::Decimal128),
+            10 | 11 => self.decimal(),
             12..15 => Bson::String(self.pick(&TEXTS).to_owned()),
             15 => Bson::Null,
             16 => Bson::Boolean(self.one_in(2)),
             17 => Bson::DateTime(DateTime::from_millis(self.number() >> self.below(64))),
-            18 => {
-                let (time, increment) = (self.byte().into(), self.byte().into());
-                Bson::Timestamp(Timestamp { time, increment })
-            }
+            18 => self.timestamp(),
             19 => Bson::ObjectId(ObjectId::from_bytes([self.byte(); 12])),
-            20 => {
-                let subtype = BinarySubtype::from(self.byte() % 8);
-                let bytes = (0..self.below(4)).map(|_| self.byte()).collect();
-                Bson::Binary(Binary { subtype, bytes })
-            }
+            20 => self.binary(),
             21 => self.regex(),
             22 => match self.below(6) {
                 0 => Bson::MinKey,
@@ -186,6 +185,26 @@ impl<'b> Generator<'b> {
             },
             _ => Bson::Int32(self.number() as i32),
         }
+    }
+
+    fn decimal(&mut self) -> Bson {
+        if self.one_in(2) {
+            let bytes = self.0.arbitrary().unwrap_or([0; 16]);
+            return Bson::Decimal128(Decimal128::from_bytes(bytes));
+        }
+        let decimal = self.pick(&DECIMALS).parse();
+        decimal.map_or(Bson::Null, Bson::Decimal128)
+    }
+
+    fn timestamp(&mut self) -> Bson {
+        let (time, increment) = (self.byte().into(), self.byte().into());
+        Bson::Timestamp(Timestamp { time, increment })
+    }
+
+    fn binary(&mut self) -> Bson {
+        let subtype = BinarySubtype::from(self.byte() % 8);
+        let bytes = (0..self.below(4)).map(|_| self.byte()).collect();
+        Bson::Binary(Binary { subtype, bytes })
     }
 
     fn regex(&mut self) -> Bson {
@@ -209,7 +228,7 @@ impl<'b> Generator<'b> {
         raw(&self.filter_document(DEPTH))
     }
 
-    fn filter_document(&mut self, depth: usize) -> Document {
+    pub(crate) fn filter_document(&mut self, depth: usize) -> Document {
         let mut filter = Document::new();
         for _ in 0..1 + self.below(3) {
             let (name, condition) = match self.below(if depth == 0 { 4 } else { 7 }) {

@@ -4,6 +4,7 @@
 //! a [generator](generate), as random bytes would hardly ever be one. `run` fuzzes them; the tests of
 //! this crate run each on fixed inputs, on any toolchain.
 
+mod aggregation;
 mod bytes;
 mod collections;
 mod damage;
@@ -14,6 +15,7 @@ mod reading;
 mod storage;
 mod writing;
 
+pub use aggregation::pipeline;
 pub use bytes::bson;
 pub use damage::{file, stored};
 pub use keys::keys;
@@ -30,6 +32,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("file", file),
     ("filter", filter),
     ("keys", keys),
+    ("pipeline", pipeline),
     ("reading", reading),
     ("stored", stored),
     ("update", update),

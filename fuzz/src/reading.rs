@@ -1,4 +1,4 @@
-use odm_engine::Find;
+use odm_engine::{Count, Find};
 
 use crate::collections::{INDEXED, PLAIN, assert_whole, database, found, sorted};
 use crate::generate::Generator;
@@ -13,7 +13,11 @@ pub fn filter(data: &[u8]) {
     };
     let plain = found(&database, PLAIN, &find);
     let indexed = found(&database, INDEXED, &find);
-    let count = database.count(INDEXED, &find.filter, None);
+    let count = Count {
+        filter: find.filter.clone(),
+        ..Count::default()
+    };
+    let count = database.count(INDEXED, &count);
     let explained = database.explain(INDEXED, &find);
     match (plain, indexed) {
         (Ok(plain), Ok(indexed)) => {
@@ -40,6 +44,7 @@ pub fn reading(data: &[u8]) {
         sort: Some(generator.sort()),
         skip: generator.below(3) as u64,
         limit: generator.one_in(2).then(|| generator.below(4) as u64),
+        ..Find::default()
     };
     match (
         found(&database, PLAIN, &find),

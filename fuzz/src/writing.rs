@@ -22,6 +22,7 @@ pub fn update(data: &[u8]) {
         array_filters: generator.array_filters(),
         multi,
         upsert: generator.one_in(4),
+        ..Update::default()
     };
     let before = ids(&database, PLAIN);
     let plain = complete(database.update(PLAIN, &update));

@@ -56,6 +56,11 @@ fn keys() {
 }
 
 #[test]
+fn pipeline() {
+    run("pipeline", 600);
+}
+
+#[test]
 fn reading() {
     run("reading", 600);
 }

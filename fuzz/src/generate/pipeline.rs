@@ -1,0 +1,329 @@
+//! Pipelines of an aggregation or an update.
+
+use bson::{Bson, Document, doc};
+
+use super::expression::DEPTH;
+use super::operators::Kind;
+use super::{Generator, NAMES};
+
+/// The stages, sorted by name.
+pub(crate) const STAGES: &[&str] = &[
+    "$addFields",
+    "$bucket",
+    "$bucketAuto",
+    "$count",
+    "$documents",
+    "$facet",
+    "$group",
+    "$limit",
+    "$lookup",
+    "$match",
+    "$project",
+    "$redact",
+    "$replaceRoot",
+    "$replaceWith",
+    "$sample",
+    "$set",
+    "$skip",
+    "$sort",
+    "$sortByCount",
+    "$unionWith",
+    "$unset",
+    "$unwind",
+];
+
+/// Those of an update.
+const TRANSFORMS: [&str; 6] = [
+    "$addFields",
+    "$project",
+    "$replaceRoot",
+    "$replaceWith",
+    "$set",
+    "$unset",
+];
+
+/// The accumulators, sorted by name.
+pub(crate) const ACCUMULATORS: &[&str] = &[
+    "$addToSet",
+    "$avg",
+    "$bottom",
+    "$bottomN",
+    "$count",
+    "$first",
+    "$firstN",
+    "$last",
+    "$lastN",
+    "$max",
+    "$maxN",
+    "$mergeObjects",
+    "$min",
+    "$minN",
+    "$push",
+    "$stdDevPop",
+    "$stdDevSamp",
+    "$sum",
+    "$top",
+    "$topN",
+];
+
+const GRANULARITIES: [&str; 5] = ["R5", "E6", "1-2-5", "POWERSOF2", "E192"];
+
+/// What pipelines read besides the collection that they are run on.
+pub(crate) const OTHER: &str = "other";
+
+impl Generator<'_> {
+    /// Stages of an aggregation, within so many pipelines at most. They can read the variables that are bound.
+    pub(crate) fn stages(&mut self, depth: usize, bound: &[&'static str]) -> Vec<Document> {
+        let count = self.below(5);
+        (0..count)
+            .map(|_| {
+                let name = self.pick(STAGES);
+                let mut stage = Document::new();
+                stage.insert(name, self.stage(name, depth, bound));
+                stage
+            })
+            .collect()
+    }
+
+    /// Stages of an update.
+    pub(crate) fn transforms(&mut self) -> Vec<Document> {
+        let count = 1 + self.below(3);
+        (0..count)
+            .map(|_| {
+                let name = self.pick(&TRANSFORMS);
+                let mut stage = Document::new();
+                stage.insert(name, self.stage(name, 0, &[]));
+                stage
+            })
+            .collect()
+    }
+
+    fn stage(&mut self, name: &str, depth: usize, bound: &[&'static str]) -> Bson {
+        match name {
+            "$addFields" | "$set" => self.fields(bound).into(),
+            "$bucket" => {
+                let mut boundaries: Vec<_> = (0..5).map(|_| self.below(9) as i32 - 2).collect();
+                boundaries.sort_unstable();
+                boundaries.dedup();
+                let mut bucket = doc! {
+                    "groupBy": self.expression(Kind::Number, DEPTH, bound),
+                    "boundaries": boundaries,
+                };
+                if !self.one_in(4) {
+                    bucket.insert("default", self.pick(&["rest", "a"]));
+                }
+                self.output(&mut bucket, bound);
+                bucket.into()
+            }
+            "$bucketAuto" => {
+                let mut bucket = doc! {
+                    "groupBy": self.expression(Kind::Number, DEPTH, bound),
+                    "buckets": 1 + self.below(4) as i32,
+                };
+                if self.one_in(4) {
+                    bucket.insert("granularity", self.pick(&GRANULARITIES));
+                }
+                self.output(&mut bucket, bound);
+                bucket.into()
+            }
+            "$count" => self.pick(&NAMES).into(),
+            "$documents" => vec![self.value(1), self.document(1).into()].into(),
+            "$facet" => {
+                let facets = (0..1 + self.below(2)).map(|_| {
+                    let name = self.pick(&NAMES);
+                    let stages = match depth {
+                        0 => vec![doc! { "$limit": 1 }],
+                        _ => self.stages(depth - 1, bound),
+                    };
+                    (name.to_owned(), Bson::from(stages))
+                });
+                facets.collect::<Document>().into()
+            }
+            "$group" => {
+                let mut group = match self.below(4) {
+                    0 => doc! { "_id": null },
+                    1 => doc! { "_id": { "a": "$a", "b": self.expression(Kind::Any, 2, bound) } },
+                    _ => doc! { "_id": self.expression(Kind::Any, DEPTH, bound) },
+                };
+                group.extend(self.accumulators(bound));
+                group.into()
+            }
+            "$limit" | "$sample" => {
+                let count = Bson::Int32(1 + self.below(6) as i32);
+                match name {
+                    "$sample" => doc! { "size": count }.into(),
+                    _ => count,
+                }
+            }
+            "$skip" => Bson::Int32(self.below(3) as i32),
+            "$lookup" => self.lookup(depth, bound),
+            "$match" if self.one_in(2) => self.filter_document(2).into(),
+            "$match" => doc! { "$expr": self.expression(Kind::Boolean, DEPTH, bound) }.into(),
+            "$project" => self.computed_projection(bound).into(),
+            "$redact" => {
+                let decision = *self.choose(&["$$DESCEND", "$$KEEP"]);
+                let condition = self.expression(Kind::Boolean, 2, bound);
+                doc! { "$cond": [condition, decision, "$$PRUNE"] }.into()
+            }
+            "$replaceRoot" => {
+                doc! { "newRoot": self.expression(Kind::Document, DEPTH, bound) }.into()
+            }
+            "$replaceWith" => self.expression(Kind::Document, DEPTH, bound),
+            "$sort" => {
+                let direction = if self.one_in(2) { 1 } else { -1 };
+                doc! { self.path(): direction, "_id": 1 }.into()
+            }
+            "$sortByCount" => match self.one_in(2) {
+                true => format!("${}", self.path()).into(),
+                false => doc! { "$max": [self.expression(Kind::Any, 2, bound)] }.into(),
+            },
+            "$unionWith" if depth == 0 => OTHER.into(),
+            "$unionWith" => {
+                let stages = self.nested(depth - 1, bound);
+                doc! { "coll": OTHER, "pipeline": stages }.into()
+            }
+            "$unset" => vec![self.path(), self.path()].into(),
+            _ => match self.one_in(2) {
+                true => "$c".into(),
+                false => {
+                    let mut unwind = doc! { "path": format!("${}", self.path()) };
+                    if self.one_in(2) {
+                        unwind.insert("includeArrayIndex", self.pick(&NAMES));
+                    }
+                    unwind.insert("preserveNullAndEmptyArrays", self.one_in(2));
+                    unwind.into()
+                }
+            },
+        }
+    }
+
+    fn lookup(&mut self, depth: usize, bound: &[&'static str]) -> Bson {
+        let mut lookup = doc! { "from": OTHER, "as": self.path() };
+        let is_by_pipeline = depth > 0 && self.one_in(2);
+        if !is_by_pipeline || self.one_in(2) {
+            lookup.insert("localField", self.path());
+            lookup.insert("foreignField", self.path());
+        }
+        let mut bound = bound.to_vec();
+        if is_by_pipeline {
+            let variables = doc! {
+                "x": self.expression(Kind::Any, 2, &bound),
+                "y": self.expression(Kind::Number, 2, &bound),
+            };
+            lookup.insert("let", variables);
+            bound.extend(["x", "y"]);
+        }
+        let stages = match is_by_pipeline {
+            true => self.nested(depth - 1, &bound),
+            false => ordered(Vec::new()),
+        };
+        lookup.insert("pipeline", stages);
+        lookup.into()
+    }
+
+    /// A pipeline that reads the other collection.
+    fn nested(&mut self, depth: usize, bound: &[&'static str]) -> Vec<Document> {
+        if self.one_in(8) {
+            let mut stages = vec![doc! { "$documents": [self.document(2), self.document(2)] }];
+            stages.extend(self.stages(depth, bound));
+            return stages;
+        }
+        let filter = match self.below(4) {
+            0 => Document::new(),
+            1 => self.filter_document(1),
+            // As a join has it: an index can answer it.
+            2 => {
+                doc! { "$expr": { "$eq": [format!("${}", self.path()), self.read(Kind::Any, bound)] } }
+            }
+            _ => doc! { "$expr": self.expression(Kind::Boolean, 2, bound) },
+        };
+        let mut stages = ordered(vec![doc! { "$match": filter }]);
+        stages.extend(self.stages(depth, bound));
+        stages
+    }
+
+    fn fields(&mut self, bound: &[&'static str]) -> Document {
+        let mut fields = Document::new();
+        for _ in 0..1 + self.below(3) {
+            let kind = *self.choose(&[Kind::Any, Kind::Number, Kind::Text, Kind::Array]);
+            let value = match self.below(8) {
+                0 => doc! { self.pick(&NAMES): self.expression(kind, 2, bound) }.into(),
+                _ => self.expression(kind, DEPTH, bound),
+            };
+            let path = match self.one_in(3) {
+                true => self.path(),
+                false => self.pick(&NAMES).to_owned(),
+            };
+            fields.insert(path, value);
+        }
+        fields
+    }
+
+    /// What a query can have as its projection and a pipeline as `$project`.
+    pub(crate) fn computed_projection(&mut self, bound: &[&'static str]) -> Document {
+        if self.one_in(4) {
+            return doc! { self.path(): 0, self.path(): 0 };
+        }
+        let mut projection = doc! { self.path(): 1 };
+        projection.extend(self.fields(bound));
+        if self.one_in(4) {
+            projection.insert("_id", 0);
+        }
+        projection
+    }
+
+    fn output(&mut self, bucket: &mut Document, bound: &[&'static str]) {
+        if self.one_in(2) {
+            bucket.insert("output", self.accumulators(bound));
+        }
+    }
+
+    fn accumulators(&mut self, bound: &[&'static str]) -> Document {
+        let count = self.below(4);
+        let mut accumulators = Document::new();
+        for name in ["a", "b", "c"].iter().take(count) {
+            let accumulator = self.pick(ACCUMULATORS);
+            let mut one = Document::new();
+            one.insert(accumulator, self.accumulated(accumulator, bound));
+            accumulators.insert(*name, one);
+        }
+        accumulators
+    }
+
+    fn accumulated(&mut self, accumulator: &str, bound: &[&'static str]) -> Bson {
+        let order = doc! { self.path(): if self.one_in(2) { 1 } else { -1 }, "_id": 1 };
+        let count = Bson::Int32(1 + self.below(4) as i32);
+        match accumulator {
+            "$count" => Document::new().into(),
+            "$bottom" | "$top" => {
+                doc! { "sortBy": order, "output": self.expression(Kind::Any, 2, bound) }.into()
+            }
+            "$bottomN" | "$topN" => {
+                let output = self.expression(Kind::Any, 2, bound);
+                doc! { "sortBy": order, "output": output, "n": count }.into()
+            }
+            "$firstN" | "$lastN" | "$maxN" | "$minN" => {
+                doc! { "input": self.expression(Kind::Any, 2, bound), "n": count }.into()
+            }
+            "$mergeObjects" => self.accumulator_operand(Kind::Document, bound),
+            "$addToSet" | "$first" | "$last" | "$max" | "$min" | "$push" => {
+                self.accumulator_operand(Kind::Any, bound)
+            }
+            _ => self.accumulator_operand(Kind::Number, bound),
+        }
+    }
+
+    /// An accumulator does not take an array of operands.
+    fn accumulator_operand(&mut self, kind: Kind, bound: &[&'static str]) -> Bson {
+        match self.expression(kind, DEPTH, bound) {
+            Bson::Array(_) => "$c".into(),
+            operand => operand,
+        }
+    }
+}
+
+/// The stages, and an order without ties behind them: what an index answers comes in another one.
+pub(crate) fn ordered(mut stages: Vec<Document>) -> Vec<Document> {
+    stages.push(doc! { "$sort": { "_id": 1 } });
+    stages
+}
