@@ -30,10 +30,7 @@ pub(crate) fn document(input: &DeriveInput) -> TokenStream {
             fn indexes() -> #private::Vec<#private::Index> { #private::Vec::new() }
         }
         #quiet
-        impl #impl_generics #private::Insertable for #name #type_generics #where_clause {
-            type Document = Self;
-            fn into_document(self) -> Self { self }
-        }
+        impl #impl_generics #private::Whole for #name #type_generics #where_clause {}
     }
 }
 

@@ -12,7 +12,7 @@ pub use bson::DateTime;
 pub use crate::{
     Result,
     backend::operation::{Direction, Index},
-    document::{Document, Embedded, Insertable, Stored, kind},
+    document::{Document, Embedded, Insertable, Stored, Whole, kind},
     field::{Field, FromPath, Ordered, Path, Place, role, shape},
     projection::{Projection, ProjectionOf},
     query::IntoKey,

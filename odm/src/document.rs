@@ -159,6 +159,18 @@ pub trait Insertable: Send + Sync + 'static {
     fn into_document(self) -> Self::Document;
 }
 
+/// A document in which the framework fills nothing, so that it is inserted as itself.
+#[doc(hidden)]
+pub trait Whole {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Document + Whole> Insertable for T {
+    type Document = T;
+    fn into_document(self) -> T {
+        self
+    }
+}
+
 /// A type whose values can stand in a document: scalars, what derives [`Embedded`], and options, arrays, maps and
 /// references of these.
 #[diagnostic::on_unimplemented(

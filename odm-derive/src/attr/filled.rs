@@ -1,8 +1,9 @@
 //! Fields that the framework writes: `version`, `timestamps`.
 
 use proc_macro2::Span;
-use quote::ToTokens;
-use syn::{Ident, Token, meta::ParseNestedMeta, spanned::Spanned, token::Paren};
+use syn::{
+    Ident, Token, meta::ParseNestedMeta, parse::ParseStream, spanned::Spanned, token::Paren,
+};
 
 /// A field that the framework writes.
 pub(crate) struct Filled {
@@ -63,30 +64,36 @@ pub(crate) fn parse_timestamps(meta: &ParseNestedMeta<'_>) -> syn::Result<Vec<Fi
             field(What::Updated, "updated_at", span),
         ]);
     }
+    let content;
+    syn::parenthesized!(content in meta.input);
     let mut all: Vec<Filled> = Vec::new();
-    meta.parse_nested_meta(|one| {
-        let what = match one.path.to_token_stream().to_string().as_str() {
+    for (name, field) in content.parse_terminated(named, Token![,])? {
+        let what = match name.to_string().as_str() {
             "created" => What::Created,
             "updated" => What::Updated,
-            name => {
-                return Err(one.error(format!(
-                    "unknown setting `{name}`: `timestamps(…)` has `created` and `updated`"
-                )));
+            other => {
+                let message = format!(
+                    "unknown setting `{other}`: `timestamps(…)` has `created` and `updated`"
+                );
+                return Err(syn::Error::new_spanned(name, message));
             }
         };
         if all.iter().any(|other| other.what == what) {
-            return Err(one.error("it is said twice"));
+            return Err(syn::Error::new_spanned(name, "it is said twice"));
         }
-        all.push(Filled {
-            what,
-            field: one.value()?.parse()?,
-        });
-        Ok(())
-    })?;
+        all.push(Filled { what, field });
+    }
     if all.is_empty() {
         return Err(
             meta.error("`timestamps()` keeps nothing: say `created = …`, `updated = …` or both")
         );
     }
     Ok(all)
+}
+
+/// `name = field`.
+fn named(input: ParseStream<'_>) -> syn::Result<(Ident, Ident)> {
+    let name = input.parse()?;
+    input.parse::<Token![=]>()?;
+    Ok((name, input.parse()?))
 }

@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl Model<'_> {
-    /// The implementation of `Insertable`, with the companion that it may need.
+    /// How a document is inserted, with the companion that this may need.
     pub(crate) fn insertable(&self, private: &TokenStream) -> TokenStream {
         if self.is_filled() {
             return self.companion(private);
@@ -23,12 +23,7 @@ impl Model<'_> {
             #[automatically_derived]
             #quiet
             #[diagnostic::do_not_recommend]
-            impl #impl_generics #private::Insertable for #name #own #where_clause {
-                type Document = Self;
-                fn into_document(self) -> Self {
-                    self
-                }
-            }
+            impl #impl_generics #private::Whole for #name #own #where_clause {}
         }
     }
 

@@ -144,7 +144,8 @@ pub async fn nothing_is_written_over_another_change(fixture: Fixture) {
         .unset(|p| p.rating())
         .await
         .unwrap();
-    let edits: [(&str, fn(&mut Post)); 3] = [
+    type Edit = fn(&mut Post);
+    let edits: [(&str, Edit); 3] = [
         ("title", |p| p.title = "mine".into()),
         ("tags", |p| p.tags.push("mine".into())),
         ("tags", |p| p.tags.clear()),
