@@ -22,8 +22,10 @@ struct Pair {
 /// filters and projections.
 pub fn pipeline(data: &[u8]) {
     let mut generator = Generator::new(data);
+    // The documents may use up the bytes.
+    let way = generator.below(4);
     let pair = Pair::new(&mut generator);
-    match generator.below(4) {
+    match way {
         0 => update(&pair, &mut generator),
         1 => expression(&pair, &mut generator),
         _ => aggregation(&pair, &mut generator),
@@ -167,7 +169,7 @@ impl Pair {
 fn filter(generator: &mut Generator<'_>) -> Document {
     match generator.below(4) {
         0 => Document::new(),
-        1 | 2 => generator.filter_document(2),
+        1 => generator.filter_document(1),
         _ => doc! { "$expr": generator.expression(Kind::Boolean, EXPRESSION_DEPTH, &[]) },
     }
 }

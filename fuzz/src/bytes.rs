@@ -1,5 +1,5 @@
 use bson::{RawDocumentBuf, rawdoc};
-use odm_engine::{Count, Database, Find, Update};
+use odm_engine::{Aggregate, Count, Database, Find, Update};
 
 use crate::collections::{all, assert_whole};
 
@@ -52,6 +52,11 @@ pub fn bson(data: &[u8]) {
         };
         let _ = database.find("c", &find).map(Iterator::count);
     }
+    let aggregate = Aggregate {
+        pipeline: vec![document.clone()],
+        ..Aggregate::default()
+    };
+    let _ = database.aggregate("c", &aggregate).map(Iterator::count);
     let _ = odm_engine::Index::from_document(&document)
         .and_then(|index| database.create_indexes("c", &[index]));
     let filters = rawdoc! { "_id": { "$exists": true } };
@@ -70,6 +75,11 @@ pub fn bson(data: &[u8]) {
             ..update
         },
     );
+    let update = Update {
+        pipeline: Some(aggregate.pipeline),
+        ..Update::default()
+    };
+    let _ = database.update("c", &update);
     database.validate().expect("what was stored is sound");
     all(&database, "c")
         .iter()

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 /// How long inputs of chance are at most.
-const LENGTH: u64 = 600;
+const LENGTH: u64 = 2400;
 
 /// The same numbers for the same seed (splitmix64).
 fn next(seed: &mut u64) -> u64 {

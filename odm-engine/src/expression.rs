@@ -40,6 +40,7 @@ use std::fmt;
 use bson::raw::CString;
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf};
 
+use crate::value::growth;
 use crate::{Error, Result};
 
 use call::Call;
@@ -111,6 +112,7 @@ impl Expression {
                 for (name, field) in fields {
                     if let Some(value) = field.evaluate(scope)?.as_bson() {
                         document.append(name, value);
+                        growth::check_size(document.as_bytes().len())?;
                     }
                 }
                 Ok(Value::from(document))
@@ -119,6 +121,7 @@ impl Expression {
                 let mut array = RawArrayBuf::new();
                 for element in elements {
                     array.push(element.evaluate(scope)?.or_null());
+                    growth::check_size(array.as_bytes().len())?;
                 }
                 Ok(Value::from(array))
             }

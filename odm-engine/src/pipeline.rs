@@ -40,7 +40,8 @@ use crate::error::code;
 use crate::expression::Environment;
 use crate::filter::Filter;
 use crate::sort::{Sort, Sorter};
-use crate::{Error, Result, value};
+use crate::value::{self, growth};
+use crate::{Error, Result};
 
 use stages::{Call, Context};
 
@@ -276,11 +277,21 @@ impl Stage {
             Stage::Limit(count) => Box::new(documents.take(size(count))),
             Stage::Documents(documents) => Box::new(documents.into_iter().map(Ok)),
             Stage::Transform(transform) => {
-                Box::new(documents.map(move |document| transform.apply(&document?)))
+                let made = move |document: Result<RawDocumentBuf>| transform.apply(&document?);
+                checked(documents.map(made))
             }
-            Stage::Other(operator) => operator.run(documents, source)?,
+            Stage::Other(operator) => checked(operator.run(documents, source)?),
         })
     }
+}
+
+/// What a stage has made, which the next one can rely on not to be too large or too deep.
+fn checked(documents: impl Iterator<Item = Result<RawDocumentBuf>> + Send + 'static) -> Documents {
+    Box::new(documents.map(|document| {
+        let document = document?;
+        growth::check_made(&document)?;
+        Ok(document)
+    }))
 }
 
 /// Why a stage cannot go on.

@@ -1,6 +1,7 @@
 //! BSON values as the engine sees them: their order, their types, and safe iteration.
 
 mod decimal;
+pub(crate) mod growth;
 mod lookup;
 mod number;
 mod sum;

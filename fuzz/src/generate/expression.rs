@@ -177,7 +177,11 @@ impl Generator<'_> {
         bound: &[&'static str],
     ) -> Bson {
         match operator.operands {
-            Operands::One(kind) => self.argument(kind, same, depth, bound),
+            Operands::One(kind) => match self.argument(kind, same, depth, bound) {
+                // An array would be the operands, except where it is an array of one.
+                Bson::Array(items) if kind != Kind::Pairs => vec![Bson::Array(items)].into(),
+                operand => operand,
+            },
             Operands::Several(kind) => {
                 let operands: Vec<_> = (0..self.below(4))
                     .map(|_| self.argument(kind, same, depth, bound))

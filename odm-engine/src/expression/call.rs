@@ -10,6 +10,7 @@ use bson::{DateTime, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::regroup::{Order, regroup};
 use super::{Environment, Expression, Names, Operator, Scope, Value};
+use crate::value::growth;
 use crate::{Error, Result, value};
 pub(super) use arguments::Arguments;
 pub(super) use function::Of as FunctionOf;
@@ -215,6 +216,24 @@ pub(super) fn fold(operator: impl Operands + 'static) -> Result<Expression> {
     })
 }
 
+/// The values of operands, which are not too large together.
+///
+/// # Errors
+/// They are; what an operand fails with.
+pub(super) fn evaluate_all<'v>(
+    operands: &'v [Expression],
+    scope: &Scope<'_, 'v>,
+) -> Result<Vec<Value<'v>>> {
+    let mut held = 0;
+    let value = |operand: &'v Expression| {
+        let value = operand.evaluate(scope)?;
+        held += value.bytes();
+        growth::check_size(held)?;
+        Ok(value)
+    };
+    operands.iter().map(value).collect()
+}
+
 /// A function with its operands.
 struct Application {
     name: Box<str>,
@@ -236,9 +255,7 @@ impl Operator for Application {
             (Function::One(function), [a]) => function(value(a)?),
             (Function::Two(function), [a, b]) => function(value(a)?, value(b)?),
             (Function::Three(function), [a, b, c]) => function(value(a)?, value(b)?, value(c)?),
-            (Function::Many(function), all) => {
-                function(all.iter().map(value).collect::<Result<_>>()?)
-            }
+            (Function::Many(function), all) => function(evaluate_all(all, scope)?),
             // Parsing has counted the operands.
             _ => Ok(Value::Missing),
         }

@@ -89,6 +89,16 @@ impl<'v> Value<'v> {
         }
     }
 
+    /// How many bytes it holds itself, if that can be many.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Value::Owned(RawBson::Document(document)) => document.as_bytes().len(),
+            Value::Owned(RawBson::Array(array)) => array.as_bytes().len(),
+            Value::Owned(RawBson::String(text)) => text.len(),
+            _ => 0,
+        }
+    }
+
     /// The name of its type as `$type` gives it.
     pub(crate) fn type_name(&self) -> &'static str {
         self.as_bson().map_or("missing", value::type_name)

@@ -5,6 +5,7 @@ use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::path::{Part, Path};
 use crate::sort::check_field_path;
+use crate::value::growth;
 use crate::{Error, Result};
 
 /// Reads the path of a field that a stage makes or looks at.
@@ -67,10 +68,12 @@ fn with_at(
         is_there = true;
         if let Some(value) = inner(Some(element.value()?))? {
             output.append(element.key(), value);
+            growth::check_size(output.as_bytes().len())?;
         }
     }
     if !is_there && let Some(value) = inner(None)? {
         output.append(CString::try_from(part.name())?, value);
+        growth::check_size(output.as_bytes().len())?;
     }
     Ok(output)
 }

@@ -10,6 +10,7 @@ use super::slice::Slice;
 use crate::expression::Computation;
 use crate::filter::ElemMatch;
 use crate::path::{Part, Path};
+use crate::value::growth;
 use crate::{Error, Result, value};
 
 /// How many fields are looked for one after the other.
@@ -197,6 +198,7 @@ impl Tree {
             *met = Met::Placed;
             if let Some(value) = branch.of(value, pass)? {
                 output.append(name, &value);
+                growth::check_size(output.as_bytes().len())?;
             }
         }
         for ((name, branch), met) in self.fields.iter().zip(met) {
@@ -215,6 +217,7 @@ impl Tree {
             };
             if let Some(value) = value {
                 output.append(name, &value);
+                growth::check_size(output.as_bytes().len())?;
             }
         }
         Ok(output)
@@ -240,6 +243,7 @@ impl Tree {
         for item in value::items(array) {
             if let Some(item) = self.value(item, pass)? {
                 output.push(item);
+                growth::check_size(output.as_bytes().len())?;
             }
         }
         Ok(output)

@@ -28,7 +28,8 @@ const TABLE: TableDefinition<'static, &'static [u8], &'static [u8]> =
 const CACHE_BYTES: usize = 128 << 20;
 
 pub(crate) struct RedbStore {
-    database: Database,
+    /// Taken when the store is dropped, and only then.
+    database: Option<Database>,
 }
 
 impl RedbStore {
@@ -59,6 +60,7 @@ impl RedbStore {
                 .create_with_backend(Checked::new(storage))
                 .map_err(|error| open_error(path, error))
         })?;
+        let database = Some(database);
         let store = RedbStore { database };
         if unpanicked(|| store.is_new(path))? {
             store.commit(&Changes::new())?;
@@ -71,7 +73,7 @@ impl RedbStore {
     /// # Errors
     /// The file has tables, and none of them is ours.
     fn is_new(&self, path: &Path) -> Result<bool> {
-        let read = self.database.begin_read().map_err(store_error)?;
+        let read = self.database()?.begin_read().map_err(store_error)?;
         match read.open_table(TABLE) {
             Ok(_) => Ok(false),
             Err(TableError::Storage(error)) => Err(store_error(error)),
@@ -96,7 +98,7 @@ impl RedbStore {
 impl Store for RedbStore {
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
         unpanicked(|| {
-            let read = self.database.begin_read().map_err(store_error)?;
+            let read = self.database()?.begin_read().map_err(store_error)?;
             let table = read.open_table(TABLE).map_err(store_error)?;
             Ok(Arc::new(RedbSnapshot { table }) as Arc<dyn Snapshot>)
         })
@@ -107,9 +109,26 @@ impl Store for RedbStore {
     }
 }
 
+impl Drop for RedbStore {
+    /// Closing a file writes to it as well, and reads pages for that which may be damaged.
+    fn drop(&mut self) {
+        let database = self.database.take();
+        let _ = unpanicked(|| {
+            drop(database);
+            Ok(())
+        });
+    }
+}
+
 impl RedbStore {
+    fn database(&self) -> Result<&Database> {
+        self.database
+            .as_ref()
+            .ok_or_else(|| Error::damaged("it is closed"))
+    }
+
     fn write(&self, changes: &Changes) -> Result<()> {
-        let write = self.database.begin_write().map_err(store_error)?;
+        let write = self.database()?.begin_write().map_err(store_error)?;
         {
             let mut table = write.open_table(TABLE).map_err(store_error)?;
             for (key, value) in changes {

@@ -10,7 +10,8 @@ use std::time::Duration;
 use bson::raw::CString;
 use bson::{RawArrayBuf, RawBson, RawDocumentBuf, rawdoc};
 use odm_engine::{
-    Count, Database, Delete, Direction, Error, Find, FindEach, Index, Result, Update, UpdateReport,
+    Aggregate, Count, Database, Delete, Direction, Error, Find, FindEach, Index, Result, Update,
+    UpdateReport,
 };
 
 use crate::{all, find};
@@ -386,6 +387,97 @@ fn an_update_does_not_multiply_its_values_without_end() {
         let many = (0..10_000).map(|n| (CString::try_from(format!("b.$[].f{n}")).unwrap(), 1));
         let many: RawDocumentBuf = many.collect();
         assert_eq!(code(change(&database, field("$unset", many))), Some(13548));
+    });
+}
+
+/// What a pipeline gives for all documents of the collection.
+fn aggregated(
+    database: &Database,
+    stages: impl IntoIterator<Item = RawDocumentBuf>,
+) -> Result<Vec<RawDocumentBuf>> {
+    let aggregate = Aggregate {
+        pipeline: stages.into_iter().collect(),
+        ..Aggregate::default()
+    };
+    database.aggregate("c", &aggregate)?.collect()
+}
+
+/// The same value many times.
+fn times(count: usize, value: impl Into<RawBson>) -> RawArrayBuf {
+    std::iter::repeat_n(value.into(), count).collect()
+}
+
+#[test]
+fn an_expression_does_not_multiply_its_values_without_end() {
+    within(|| {
+        let text = "x".repeat(8 << 20);
+        let database = database([rawdoc! { "_id": 1, "s": text, "few": "x".repeat(100) }]);
+        // Twenty times the text is too much, nineteen doublings far too much.
+        let alone: RawArrayBuf = ["$s"].into_iter().collect();
+        let groups = format!("{}x{{1000}}{}", "(".repeat(20), ")".repeat(20));
+        let doubled = |operator: &str, first: RawBson| {
+            let twice: RawArrayBuf = ["$$value", "$$value"].into_iter().collect();
+            let body = match operator {
+                "" => RawBson::Array(twice),
+                operator => field(operator, twice).into(),
+            };
+            rawdoc! { "$reduce": { "input": { "$range": [0, 19] }, "initialValue": first, "in": body } }
+        };
+        let expressions: Vec<RawBson> = vec![
+            times(20, "$s").into(),
+            fields(20, |_| "$s".into()).into(),
+            field("$concat", times(20, "$s")).into(),
+            field("$concatArrays", times(20, alone.clone())).into(),
+            field("$setUnion", times(20, alone.clone())).into(),
+            field("$max", [times(10, "$s"), times(10, "$s")].into_iter().collect::<RawArrayBuf>()).into(),
+            rawdoc! { "$map": { "input": { "$range": [0, 20] }, "in": "$s" } }.into(),
+            rawdoc! { "$zip": { "inputs": times(20, alone.clone()) } }.into(),
+            rawdoc! { "$zip": {
+                "inputs": [{ "$range": [0, 20] }, []], "useLongestLength": true, "defaults": [0, "$s"]
+            } }
+            .into(),
+            rawdoc! { "$replaceAll": { "input": "$few", "find": "x", "replacement": "$s" } }.into(),
+            rawdoc! { "$regexFindAll": { "input": "$s", "regex": groups } }.into(),
+            doubled("$concat", "$s".into()).into(),
+            doubled("$concatArrays", alone.into()).into(),
+            doubled("", "$s".into()).into(),
+        ];
+        for expression in expressions {
+            let size = rawdoc! { "$set": { "size": { "$type": [expression.clone()] } } };
+            let refused = aggregated(&database, [size]);
+            assert_eq!(code(refused), Some(10334), "{expression:?}");
+        }
+        let many = rawdoc! { "$set": fields(20, |_| "$s".into()) };
+        assert_eq!(code(aggregated(&database, [many])), Some(10334));
+        let twice = rawdoc! { "$set": { "s": ["$s", "$s"] } };
+        let doubled = aggregated(&database, vec![twice; 19]);
+        assert_eq!(code(doubled), Some(10334));
+        let joins = (0..20).map(|n| {
+            let only = rawdoc! { "$project": { "s": 1 } };
+            rawdoc! { "$lookup": { "from": "c", "pipeline": [only], "as": format!("joined{n}") } }
+        });
+        assert_eq!(code(aggregated(&database, joins)), Some(10334));
+        // Ten times the text are not too much.
+        let ten = rawdoc! { "$project": { "_id": { "$size": [times(10, "$s")] } } };
+        let found = aggregated(&database, [ten]).unwrap();
+        assert_eq!(found, [rawdoc! { "_id": 10 }]);
+    });
+}
+
+#[test]
+fn stages_do_not_nest_documents_without_end() {
+    within(|| {
+        let database = database([rawdoc! { "_id": 1, "a": 1 }]);
+        let deeper = rawdoc! { "$set": { "a": { "a": { "a": { "a": "$a" } } } } };
+        let grouped = rawdoc! { "$group": { "_id": 1, "a": { "$push": "$$ROOT" } } };
+        for (stage, within_limits) in [(deeper, 66), (grouped, 99)] {
+            let stages = |count| vec![stage.clone(); count];
+            assert!(aggregated(&database, stages(within_limits)).is_ok());
+            for count in [within_limits + 1, 1000] {
+                let refused = aggregated(&database, stages(count));
+                assert_eq!(code(refused), Some(15), "{count} {stage:?}");
+            }
+        }
     });
 }
 

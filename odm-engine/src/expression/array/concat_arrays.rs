@@ -9,6 +9,7 @@ use bson::RawArrayBuf;
 
 use crate::expression::call::Call;
 use crate::expression::{Expression, Value};
+use crate::value::growth;
 use crate::{Error, Result, value};
 
 pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
@@ -25,6 +26,7 @@ fn concat_arrays(arrays: Vec<Value<'_>>) -> Result<Value<'_>> {
             let found = array.type_name();
             Error::server(28664, format!("$concatArrays takes arrays, not {found}"))
         })?;
+        growth::check_size(all.as_bytes().len() + items.as_bytes().len())?;
         value::items(items).for_each(|item| all.push(item));
     }
     Ok(all.into())

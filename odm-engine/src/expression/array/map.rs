@@ -10,7 +10,7 @@ use bson::RawArrayBuf;
 
 use crate::expression::call::Call;
 use crate::expression::{Expression, Operator, Scope, Value, names};
-use crate::value;
+use crate::value::{self, growth};
 use crate::{Error, Result};
 
 #[derive(Debug)]
@@ -46,6 +46,7 @@ impl Operator for Map {
         for item in value::items(array) {
             let inner = scope.bind(&self.variable, item.into());
             output.push(self.body.evaluate(&inner)?.or_null());
+            growth::check_size(output.as_bytes().len())?;
         }
         Ok(output.into())
     }

@@ -10,8 +10,9 @@
 
 use bson::{RawArrayBuf, RawBsonRef};
 
-use crate::expression::call::{Call, Operands, fold};
+use crate::expression::call::{Call, Operands, evaluate_all, fold};
 use crate::expression::{Expression, Operator, Scope, Value};
+use crate::value::growth;
 use crate::{Error, Result, value};
 
 #[derive(Debug)]
@@ -78,11 +79,7 @@ impl Operands for Zip {
 
 impl Operator for Zip {
     fn evaluate<'v>(&'v self, scope: &Scope<'_, 'v>) -> Result<Value<'v>> {
-        let all = |expressions: &'v [Expression]| {
-            let values = expressions.iter().map(|one| one.evaluate(scope));
-            values.collect::<Result<Vec<_>>>()
-        };
-        let inputs = all(&self.inputs)?;
+        let inputs = evaluate_all(&self.inputs, scope)?;
         let mut columns = Vec::new();
         for input in &inputs {
             if input.is_nullish() {
@@ -100,7 +97,7 @@ impl Operator for Zip {
         } else {
             lengths.min()
         };
-        let defaults = all(&self.defaults)?;
+        let defaults = evaluate_all(&self.defaults, scope)?;
         // A default that is missing leaves the element out.
         let default = |column: usize| match defaults.get(column) {
             Some(default) => default.as_bson(),
@@ -108,10 +105,14 @@ impl Operator for Zip {
         };
         let mut rows = RawArrayBuf::new();
         for row in 0..length.unwrap_or(0) {
-            let cells = columns.iter().enumerate();
-            let cells =
-                cells.filter_map(|(column, items)| items.get(row).copied().or(default(column)));
-            rows.push(cells.collect::<RawArrayBuf>());
+            let mut cells = RawArrayBuf::new();
+            for (column, items) in columns.iter().enumerate() {
+                if let Some(cell) = items.get(row).copied().or(default(column)) {
+                    cells.push(cell);
+                    growth::check_size(rows.as_bytes().len() + cells.as_bytes().len())?;
+                }
+            }
+            rows.push(cells);
         }
         Ok(rows.into())
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use super::{Call, Operands, fold};
 use crate::Result;
 use crate::expression::{Expression, Operator, Scope, Value};
+use crate::value::growth;
 
 /// What an operator computes from the values of its `N` operands.
 pub(in crate::expression) type Of<const N: usize> = for<'v> fn([Value<'v>; N]) -> Result<Value<'v>>;
@@ -42,8 +43,11 @@ impl<const N: usize> Operands for Function<N> {
 impl<const N: usize> Operator for Function<N> {
     fn evaluate<'v>(&'v self, scope: &Scope<'_, 'v>) -> Result<Value<'v>> {
         let mut values = [const { Value::Missing }; N];
+        let mut held = 0;
         for (value, operand) in values.iter_mut().zip(&self.operands) {
             *value = operand.evaluate(scope)?;
+            held += value.bytes();
+            growth::check_size(held)?;
         }
         (self.function)(values)
     }

@@ -7,6 +7,7 @@
 
 use crate::expression::call::Call;
 use crate::expression::{Expression, Value};
+use crate::value::growth;
 use crate::{Error, Result};
 
 pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
@@ -23,6 +24,7 @@ fn concat(strings: Vec<Value<'_>>) -> Result<Value<'_>> {
             let found = string.type_name();
             Error::server(16702, format!("$concat takes strings, not {found}"))
         })?;
+        growth::check_size(all.len() + text.len())?;
         all.push_str(text);
     }
     Ok(all.into())

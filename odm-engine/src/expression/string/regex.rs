@@ -7,10 +7,11 @@ use bson::{RawArrayBuf, RawBsonRef, RawDocumentBuf};
 use crate::expression::call::Call;
 use crate::expression::{Expression, Operator, Scope, Value};
 use crate::pattern::Regex;
+use crate::value::growth;
 use crate::{Error, Result, document};
 
 /// What is done with a string and the pattern to search it for. Either may be null.
-pub(super) type Search = fn(Option<(&str, &Regex)>) -> Value<'static>;
+pub(super) type Search = fn(Option<(&str, &Regex)>) -> Result<Value<'static>>;
 
 #[derive(Debug)]
 struct Searching {
@@ -65,14 +66,14 @@ impl Operator for Searching {
             }
         };
         if input.is_nullish() {
-            return Ok((self.search)(None));
+            return (self.search)(None);
         }
         let text = input.text().ok_or_else(|| {
             let (name, found) = (&self.name, input.type_name());
             let message = format!("the input of {name} is a string, not {found}");
             Error::server(51104, message)
         })?;
-        Ok((self.search)(pattern.map(|pattern| (text, pattern))))
+        (self.search)(pattern.map(|pattern| (text, pattern)))
     }
 }
 
@@ -143,13 +144,18 @@ impl Place {
 }
 
 /// The first match from a place on: where it begins and how long it is, and the match as a document.
+///
+/// # Errors
+/// What it captures is too much.
 pub(super) fn next_match(
     text: &str,
     regex: &Regex,
     from: Place,
-) -> Option<(Place, usize, RawDocumentBuf)> {
-    let found = regex.find_at(text, from.byte)?;
-    let whole = found.get(0)?;
+) -> Result<Option<(Place, usize, RawDocumentBuf)>> {
+    let found = regex.find_at(text, from.byte);
+    let Some((whole, found)) = found.and_then(|found| Some((found.get(0)?, found))) else {
+        return Ok(None);
+    };
     let place = from.moved(text, whole.start());
     let mut captures = RawArrayBuf::new();
     for group in found.iter().skip(1) {
@@ -157,6 +163,7 @@ pub(super) fn next_match(
             Some(group) => captures.push(group.as_str()),
             None => captures.push(RawBsonRef::Null),
         }
+        growth::check_size(captures.as_bytes().len())?;
     }
     let mut shown = RawDocumentBuf::new();
     document::append(&mut shown, "match", whole.as_str());
@@ -164,5 +171,5 @@ pub(super) fn next_match(
     let index = i32::try_from(place.code_point).unwrap_or(i32::MAX);
     document::append(&mut shown, "idx", index);
     document::append(&mut shown, "captures", captures);
-    Some((place, whole.len(), shown))
+    Ok(Some((place, whole.len(), shown)))
 }

@@ -13,7 +13,10 @@ use crate::expression::{Expression, Value};
 
 pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
     regex::parse(call, |search| {
-        let found = search.and_then(|(text, regex)| next_match(text, regex, Place::default()));
-        found.map_or(Value::NULL, |(_, _, shown)| shown.into())
+        let found = match search {
+            Some((text, regex)) => next_match(text, regex, Place::default())?,
+            None => None,
+        };
+        Ok(found.map_or(Value::NULL, |(_, _, shown)| shown.into()))
     })
 }

@@ -12,20 +12,24 @@ use crate::Result;
 use crate::expression::Expression;
 use crate::expression::call::Call;
 use crate::pattern::Regex;
+use crate::value::growth;
 
 pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
     regex::parse(call, |search| {
-        search
-            .map_or_else(RawArrayBuf::new, |(text, regex)| find_all(text, regex))
-            .into()
+        let all = search.map_or_else(
+            || Ok(RawArrayBuf::new()),
+            |(text, regex)| find_all(text, regex),
+        );
+        Ok(all?.into())
     })
 }
 
-fn find_all(text: &str, regex: &Regex) -> RawArrayBuf {
+fn find_all(text: &str, regex: &Regex) -> Result<RawArrayBuf> {
     let mut all = RawArrayBuf::new();
     let mut from = Place::default();
-    while let Some((place, length, shown)) = next_match(text, regex, from) {
+    while let Some((place, length, shown)) = next_match(text, regex, from)? {
         all.push(shown);
+        growth::check_size(all.as_bytes().len())?;
         // Behind an empty match the search goes on with the next character.
         let rest = text.get(place.byte..).unwrap_or_default();
         let step = match length {
@@ -37,5 +41,5 @@ fn find_all(text: &str, regex: &Regex) -> RawArrayBuf {
             break;
         }
     }
-    all
+    Ok(all)
 }

@@ -13,8 +13,7 @@ use crate::expression::call::Call;
 
 pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
     regex::parse(call, |search| {
-        search
-            .is_some_and(|(text, pattern)| pattern.is_found_in(text))
-            .into()
+        let is_found = search.is_some_and(|(text, pattern)| pattern.is_found_in(text));
+        Ok(is_found.into())
     })
 }

@@ -9,17 +9,25 @@
 
 use crate::expression::call::{Call, FunctionOf};
 use crate::expression::{Expression, Value};
+use crate::value::growth;
 use crate::{Error, Result};
 
 pub(super) fn parse_one(call: &Call<'_>) -> Result<Expression> {
     with(call, |operands| {
-        replace(operands, |input, find, by| input.replacen(find, by, 1))
+        replace(operands, |input, find, by| {
+            growth::check_size(input.len() + by.len())?;
+            Ok(input.replacen(find, by, 1))
+        })
     })
 }
 
 pub(super) fn parse_all(call: &Call<'_>) -> Result<Expression> {
     with(call, |operands| {
-        replace(operands, |input, find, by| input.replace(find, by))
+        replace(operands, |input, find, by| {
+            let added = input.matches(find).count().saturating_mul(by.len());
+            growth::check_size(added.saturating_add(input.len()))?;
+            Ok(input.replace(find, by))
+        })
     })
 }
 
@@ -33,7 +41,7 @@ fn with(call: &Call<'_>, function: FunctionOf<3>) -> Result<Expression> {
 
 fn replace<'v>(
     operands: [Value<'v>; 3],
-    replace: fn(&str, &str, &str) -> String,
+    replace: fn(&str, &str, &str) -> Result<String>,
 ) -> Result<Value<'v>> {
     let [input, find, replacement] = &operands;
     let texts = (
@@ -44,7 +52,7 @@ fn replace<'v>(
     let (Some(input), Some(find), Some(replacement)) = texts else {
         return Ok(Value::NULL);
     };
-    Ok(replace(input, find, replacement).into())
+    Ok(replace(input, find, replacement)?.into())
 }
 
 /// The string, or `None` for null.
