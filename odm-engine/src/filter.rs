@@ -63,7 +63,7 @@ impl Filter {
     pub(crate) fn parse_in(filter: &RawDocument, environment: &Arc<Environment>) -> Result<Filter> {
         value::check(filter)?;
         Ok(Filter {
-            expression: parse::document(filter, Some(environment))?,
+            expression: environment.parse_all(|| parse::document(filter, Some(environment)))?,
         })
     }
 

@@ -325,11 +325,12 @@ impl Session {
 impl Open {
     fn write<T>(
         &mut self,
-        committer: &Committer,
+        committer: &Arc<Committer>,
         write: impl FnOnce(&mut Overlay) -> Result<T>,
     ) -> Result<T> {
         let log = &self.begun.state.log;
-        let mut overlay = committer.overlay(&self.view, self.catalog.clone(), log);
+        let overlay = committer.overlay(&self.view, self.catalog.clone(), log);
+        let mut overlay = overlay.contending(committer.contend(&self.begun));
         let result = write(&mut overlay)?;
         let outcome = overlay.finish();
         committer.claim(&self.begun, &outcome.changes)?;

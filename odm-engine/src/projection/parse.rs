@@ -34,7 +34,7 @@ pub(super) fn projection(
         has_elem_match: false,
         has_slice: false,
     };
-    parser.fields("", projection)?;
+    environment.parse_all(|| parser.fields("", projection))?;
     let mode = parser.mode.unwrap_or(match parser.id {
         _ if parser.has_elem_match && !parser.has_slice => Mode::Include,
         Some(true) => Mode::Include,

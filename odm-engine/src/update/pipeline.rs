@@ -22,7 +22,9 @@ impl Transforms {
         environment: &Arc<Environment>,
     ) -> Result<Transforms> {
         let stages = stages.iter().map(|stage| &**stage);
-        pipeline::transforms(stages, environment).map(Transforms)
+        // As on MongoDB, which computes the constant parts of queries beforehand, and not those of updates.
+        let environment = Arc::new(environment.as_written());
+        pipeline::transforms(stages, &environment).map(Transforms)
     }
 
     /// What becomes of a document.

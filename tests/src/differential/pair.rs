@@ -51,13 +51,19 @@ pub(super) struct Difference {
 }
 
 impl Pair {
+    /// The first pair has the server of the test process, and each other one starts its own.
+    ///
     /// # Errors
     ///
     /// There is no server.
-    pub(super) fn open(engine: Kind) -> Result<Self, String> {
+    pub(super) fn open(engine: Kind, is_first: bool) -> Result<Self, String> {
         Ok(Self {
             engine: backend::open(engine)?,
-            mongodb: backend::open(Kind::Mongodb)?,
+            mongodb: if is_first {
+                backend::open(Kind::Mongodb)?
+            } else {
+                backend::start_mongodb()?
+            },
             state: State::default(),
             tally: (0, 0),
         })

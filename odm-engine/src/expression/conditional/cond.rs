@@ -6,7 +6,7 @@
 //! ```
 
 use crate::Result;
-use crate::expression::call::{Call, Operands, fold};
+use crate::expression::call::{Call, Operands};
 use crate::expression::{Expression, Operator, Scope, Value};
 
 #[derive(Debug)]
@@ -14,10 +14,10 @@ struct Cond([Expression; 3]);
 
 pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
     if call.operand.as_document().is_none() {
-        return fold(Cond(call.exactly()?));
+        return call.fold(Cond(call.exactly()?));
     }
     let arguments = call.arguments(&["else", "if", "then"], 17083, 17083)?;
-    fold(Cond([
+    call.fold(Cond([
         arguments.required("if", 17080)?,
         arguments.required("then", 17081)?,
         arguments.required("else", 17082)?,

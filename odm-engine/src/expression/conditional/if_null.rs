@@ -6,7 +6,7 @@
 //! { "$ifNull": [null, "$$REMOVE"] } → missing
 //! ```
 
-use crate::expression::call::{Call, Operands, fold};
+use crate::expression::call::{Call, Operands};
 use crate::expression::{Expression, Operator, Scope, Value};
 use crate::{Error, Result};
 
@@ -19,7 +19,7 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
         let message = format!("$ifNull takes at least 2 operands, not {}", operands.len());
         return Err(Error::server(1_257_300, message));
     }
-    fold(IfNull(operands))
+    call.fold(IfNull(operands))
 }
 
 impl Operands for IfNull {
