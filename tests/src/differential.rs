@@ -1,12 +1,13 @@
 //! The differential test: random operations, carried out by the engine and by a real MongoDB side by side.
 //!
 //! `generate` makes worlds, each a few collections with indexes and documents, and operations on them. `pair` asks both
-//! sides and compares what they answer and what they hold afterwards; `compare` says how far MongoDB itself determines
-//! that. A difference is made small by `shrink` and printed by `report` as a case that the corpus runner can read.
+//! sides and compares what they answer and what they hold afterwards; `compare` and `failure` say how far MongoDB itself
+//! determines that. A difference is made small by `shrink` and printed by `report` as a case that the corpus runner can read.
 //!
 //! A world depends on nothing but the seed and its number, so that a run can be repeated, on any number of threads.
 
 mod compare;
+mod failure;
 mod generate;
 mod pair;
 mod report;
@@ -175,6 +176,10 @@ impl Shared<'_> {
                 history.push(step.clone());
                 match pair.ask(&step)? {
                     Asked::Same => compared += 1,
+                    Asked::Open => {
+                        compared += 1;
+                        self.report().open += 1;
+                    }
                     Asked::Last => {
                         compared += 1;
                         break;

@@ -39,3 +39,23 @@ impl Transforms {
             })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bson::rawdoc;
+
+    use super::*;
+
+    #[test]
+    fn what_is_constant_fails_where_there_is_a_document() {
+        let stages = [rawdoc! { "$set": { "a": { "$abs": "x" } } }];
+        let transforms = Transforms::parse(&stages, &Arc::default()).unwrap();
+        let error = transforms.apply(&rawdoc! {}).unwrap_err();
+        assert_eq!(error.code(), Some(28765));
+        // A null comes first here, while a query would have put the constants together.
+        let stages = [rawdoc! { "$set": { "a": { "$add": ["$a", "x", 1] } } }];
+        let transforms = Transforms::parse(&stages, &Arc::default()).unwrap();
+        let document = transforms.apply(&rawdoc! { "a": null }).unwrap();
+        assert_eq!(document, rawdoc! { "a": null });
+    }
+}

@@ -226,6 +226,24 @@ fn a_dropped_transaction_leaves_nothing_and_blocks_nobody() {
 }
 
 #[test]
+fn an_error_of_a_cursor_aborts_the_transaction() {
+    let database = two();
+    let transaction = database.begin().unwrap();
+    let failing = Find {
+        filter: rawdoc! { "$expr": { "$abs": { "$type": "$_id" } } },
+        ..Find::default()
+    };
+    let mut cursor = transaction.find("c", &failing).unwrap();
+    assert_eq!(cursor.next().unwrap().unwrap_err().code(), Some(28765));
+    assert!(transaction.commit().unwrap_err().is_transaction_over());
+
+    // What is skipped is looked at too.
+    let skipping = Find { skip: 9, ..failing };
+    let error = database.find("c", &skipping).unwrap().next().unwrap();
+    assert_eq!(error.unwrap_err().code(), Some(28765));
+}
+
+#[test]
 fn a_duplicate_key_aborts_the_transaction() {
     let database = two();
     let transaction = database.begin().unwrap();
