@@ -72,13 +72,14 @@ pub(crate) fn run(overlay: &mut Overlay, name: &str, command: &Update) -> Result
         };
         let plan = plan::choose(&view, &collection, &question)?;
         for found in Matches::new(&view, &collection, plan, Arc::clone(&filter)) {
-            let found = found?;
-            let old = found.document()?;
-            let changed = update.apply(old, &filter).and_then(|new| match new {
-                Some(new) => overlay
-                    .replace(&collection, found.record, old, &new)
-                    .map(|()| 1),
-                None => Ok(0),
+            let changed = found.and_then(|found| {
+                let old = found.document()?;
+                match update.apply(old, &filter)? {
+                    Some(new) => overlay
+                        .replace(&collection, found.record, old, &new)
+                        .map(|()| 1),
+                    None => Ok(0),
+                }
             });
             match changed {
                 Ok(changed) => report.modified += changed,

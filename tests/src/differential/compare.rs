@@ -6,6 +6,7 @@
 
 use bson::{Bson, Document, doc};
 
+use super::failure;
 use super::step::Step;
 use crate::corpus::compare::{Order, same, same_answer, sort_arrays};
 
@@ -24,7 +25,8 @@ pub(super) enum Way {
     /// it gives null for what is missing, undefined for empty arrays and takes arrays in arrays apart; otherwise it does
     /// not. So the former two are left out, and arrays taken apart.
     ByValue,
-    /// A write of several documents that ends at the first failure: which one that is depends on the order.
+    /// A write that ends at the first failure. Of several documents, it depends on the order which one that is; and
+    /// where the engine then has done nothing at all, MongoDB keeps what came before.
     UpToFailure,
 }
 
@@ -46,8 +48,9 @@ pub(super) fn way(step: &Step, is_indexed: bool) -> Option<Way> {
     if step.name == "insertMany" && !all_have_ids(step) {
         return None;
     }
-    // A sparse index answers these on MongoDB, and does not have what is missing.
-    if is_indexed && ranges_over_null(&step.args) {
+    // A sparse index answers these on MongoDB, and does not have what is missing; nor has an index on the elements of
+    // arrays what is to be compared with whole ones.
+    if is_indexed && ranges_over_null_or_arrays(&step.args) {
         return None;
     }
     // Otherwise an index may decide what comes first.
@@ -55,7 +58,7 @@ pub(super) fn way(step: &Step, is_indexed: bool) -> Option<Way> {
     let is_page = ["skip", "limit"]
         .iter()
         .any(|name| step.args.contains_key(name));
-    let is_sorted = step.document("sort").is_some_and(is_total);
+    let is_sorted = step.document("sort").is_some_and(is_total) && !sorts_what_is_projected(step);
     match step.name.as_str() {
         "find" => Some(if is_sorted {
             Way::Exactly
@@ -75,8 +78,14 @@ pub(super) fn way(step: &Step, is_indexed: bool) -> Option<Way> {
         }
         "findOneAndUpdate" | "findOneAndReplace" | "findOneAndDelete" => {
             let is_first = !step.args.contains_key("sort") && is_scan;
-            (is_first || is_sorted || pins_id(filter)).then_some(Way::Exactly)
+            let way = if failure::computes(step) {
+                Way::UpToFailure
+            } else {
+                Way::Exactly
+            };
+            (is_first || is_sorted || pins_id(filter)).then_some(way)
         }
+        "deleteMany" if failure::computes(step) => Some(Way::UpToFailure),
         "updateMany" if !is_scan && !pins_id(filter) => Some(Way::UpToFailure),
         _ => Some(Way::Exactly),
     }
@@ -199,16 +208,25 @@ fn mentions_id(filter: &Document) -> bool {
     })
 }
 
-fn ranges_over_null(filter: &Document) -> bool {
+fn ranges_over_null_or_arrays(filter: &Document) -> bool {
     filter.iter().any(|(name, value)| match value {
         Bson::Null => matches!(name.as_str(), "$gte" | "$lte"),
-        Bson::Document(inner) => ranges_over_null(inner),
+        Bson::Array(_) if matches!(name.as_str(), "$gt" | "$gte" | "$lt" | "$lte") => true,
+        Bson::Document(inner) => ranges_over_null_or_arrays(inner),
         Bson::Array(values) => values
             .iter()
             .filter_map(Bson::as_document)
-            .any(ranges_over_null),
+            .any(ranges_over_null_or_arrays),
         _ => false,
     })
+}
+
+/// MongoDB may project before it sorts, and a projection of `a.0` means fields of that name, while a sort by it means the
+/// elements at that position as well.
+fn sorts_what_is_projected(step: &Step) -> bool {
+    let is_position = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let by_position = |sort: &Document| sort.keys().any(|path| path.split('.').any(is_position));
+    step.args.contains_key("projection") && step.document("sort").is_some_and(by_position)
 }
 
 fn is_total(sort: &Document) -> bool {
@@ -322,6 +340,15 @@ mod tests {
         let filter = || doc! { "filter": { "$or": [{ "a": { "$lte": null } }] } };
         assert_eq!(way_of("find", filter(), true), None);
         assert_eq!(way_of("find", filter(), false), Some(Way::Exactly));
+    }
+
+    #[test]
+    fn a_sort_by_positions_is_not_one_of_what_a_projection_leaves() {
+        let find = || doc! { "sort": { "a.0": 1, "_id": 1 } };
+        assert_eq!(way_of("find", find(), false), Some(Way::Exactly));
+        let mut projected = find();
+        projected.insert("projection", doc! { "a.0": 1 });
+        assert_eq!(way_of("find", projected, false), Some(Way::AsBag));
     }
 
     #[test]

@@ -39,17 +39,21 @@ pub(super) fn is_open(
 /// Whether MongoDB has failed while it read documents. Only of queries it says so; of the others the number tells.
 fn is_of_execution(step: &Step, error: &Document) -> bool {
     let code = error.get_i32("code").unwrap_or_default();
+    // The numbers of one of the executors.
+    if code >= 4_000_000 {
+        return true;
+    }
     match step.name.as_str() {
         "find" | "aggregate" | "distinct" => {
             let message = error.get_str("errmsg").unwrap_or_default();
             message.contains("xecutor error during")
         }
-        _ => !OF_QUESTIONS.contains(&code),
+        _ => depends_on_plan(step, false) || !OF_QUESTIONS.contains(&code),
     }
 }
 
 /// Whether there are expressions in it, or a positional projection, which fails for documents as well.
-fn computes(step: &Step) -> bool {
+pub(super) fn computes(step: &Step) -> bool {
     let is_pipeline = matches!(step.args.get("update"), Some(Bson::Array(_)));
     let projects = |projection: &Document| {
         projection.iter().any(|(name, value)| {
