@@ -108,17 +108,18 @@ pub(crate) fn run(
     // As on MongoDB, where one document needs no order: what is said about it is not even looked at.
     let sort = command.sort.as_deref();
     let sort = sort.filter(|_| !is_one_id(&command.filter));
-    let (sort, hint) = parse_order(sort, command.hint.as_ref())?;
     let query = |is_upsert| -> Result<Query> {
         let filter = update::parse_filter(&command.filter, is_upsert, &environment)?;
         let projection = command.projection.as_deref();
+        let projection = projection
+            .map(|projection| Projection::parse(projection, &environment))
+            .transpose()?;
+        let (sort, hint) = parse_order(sort, command.hint.as_ref())?;
         Ok(Query {
             filter: Arc::new(filter),
             sort,
             hint,
-            projection: projection
-                .map(|projection| Projection::parse(projection, &environment))
-                .transpose()?,
+            projection,
         })
     };
     match &command.modification {

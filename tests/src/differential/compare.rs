@@ -72,7 +72,7 @@ pub(super) fn way(step: &Step, is_indexed: bool) -> Option<Way> {
             Way::AsBag
         }),
         "distinct" => Some(if is_scan { Way::Exactly } else { Way::ByValue }),
-        "aggregate" => Some(of_pipeline(step)),
+        "aggregate" => of_pipeline(step),
         "updateOne" | "replaceOne" | "deleteOne" => {
             (is_scan || pins_id(filter)).then_some(Way::Exactly)
         }
@@ -233,14 +233,24 @@ fn is_total(sort: &Document) -> bool {
     sort.contains_key("_id")
 }
 
-/// A pipeline gives a list only if a total sort of whole documents comes last but for stages that keep the order.
-fn of_pipeline(step: &Step) -> Way {
+/// A pipeline gives a list only if a total sort of whole documents comes last but for stages that keep the order. What
+/// groups gives arrays as `_id`s, of which a sort looks at one element, and what unwinds gives an `_id` several times: then
+/// a sort leaves ties, and it is not determined what a stage does that depends on the order.
+fn of_pipeline(step: &Step) -> Option<Way> {
+    const KEEPS: [&str; 7] = [
+        "$limit",
+        "$skip",
+        "$match",
+        "$project",
+        "$set",
+        "$addFields",
+        "$unset",
+    ];
     let stages = step
         .args
         .get_array("pipeline")
         .map_or(&[][..], Vec::as_slice);
-    let mut is_list = false;
-    let mut has_sets = false;
+    let (mut is_list, mut has_ties, mut has_sets, mut are_stored) = (false, false, false, true);
     for stage in stages.iter().filter_map(Bson::as_document) {
         let text = format!("{stage}");
         has_sets |= [
@@ -251,20 +261,29 @@ fn of_pipeline(step: &Step) -> Way {
         ]
         .iter()
         .any(|name| text.contains(name));
-        is_list = match stage.keys().next().map(String::as_str) {
-            Some("$sort") => stage.get_document("$sort").is_ok_and(is_total),
-            Some("$limit" | "$skip" | "$match" | "$project" | "$set" | "$addFields" | "$unset") => {
-                is_list
+        let name = stage.keys().next().map_or("", String::as_str);
+        if has_ties && ["$limit", "$skip", "$group", "$facet"].contains(&name) {
+            return None;
+        }
+        match name {
+            "$sort" => {
+                let is_by_id = stage.get_document("$sort").is_ok_and(is_total);
+                is_list = is_by_id && are_stored;
+                has_ties = !is_list;
             }
-            Some("$count") => true,
-            _ => false,
-        };
+            "$count" => is_list = true,
+            name if KEEPS.contains(&name) => {}
+            name => {
+                is_list = false;
+                are_stored &= name == "$lookup" || name == "$replaceWith";
+            }
+        }
     }
-    match (has_sets, is_list) {
+    Some(match (has_sets, is_list) {
         (true, _) => Way::AsBagOfSets,
         (false, true) => Way::Exactly,
         (false, false) => Way::AsBag,
-    }
+    })
 }
 
 fn same_by_value(one: &[Bson], other: &[Bson]) -> bool {
@@ -340,6 +359,18 @@ mod tests {
         let filter = || doc! { "filter": { "$or": [{ "a": { "$lte": null } }] } };
         assert_eq!(way_of("find", filter(), true), None);
         assert_eq!(way_of("find", filter(), false), Some(Way::Exactly));
+    }
+
+    #[test]
+    fn a_sort_of_groups_leaves_ties() {
+        let of = |stages: &[Document]| way_of("aggregate", doc! { "pipeline": stages }, false);
+        let sort = || doc! { "$sort": { "_id": 1 } };
+        let group = || doc! { "$sortByCount": "$a" };
+        let limit = || doc! { "$limit": 1 };
+        assert_eq!(of(&[sort(), limit()]), Some(Way::Exactly));
+        assert_eq!(of(&[sort(), group()]), Some(Way::AsBag));
+        assert_eq!(of(&[group(), sort()]), Some(Way::AsBag));
+        assert_eq!(of(&[group(), sort(), limit()]), None);
     }
 
     #[test]
