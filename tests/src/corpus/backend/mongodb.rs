@@ -81,12 +81,12 @@ impl Mongodb {
                 let mut session = client.start_session().await?;
                 let concern = super::super::document(operation.args, "readConcern");
                 let begin = session.start_transaction();
-                // A transaction reads one state in any case. Of a state that must outlive the server, which the
-                // read concern `snapshot` asks for, other clients' writes keep the last moments back.
-                match concern.get_str("level") {
-                    Ok(level) => begin.read_concern(ReadConcern::custom(level)).await?,
-                    Err(_) => begin.await?,
-                }
+                // What the corpus was recorded with, unless a case says otherwise.
+                let concern = match concern.get_str("level") {
+                    Ok(level) => ReadConcern::custom(level),
+                    Err(_) => ReadConcern::snapshot(),
+                };
+                begin.read_concern(concern).await?;
                 sessions.insert(name.to_owned(), session);
             } else if let Some(session) = sessions.get_mut(name) {
                 if operation.name == "commitTransaction" {
