@@ -20,7 +20,7 @@ use watchers::Watchers;
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key;
-use crate::overlay::{Outcome, Overlay};
+use crate::overlay::{Contend, Outcome, Overlay};
 use crate::store::{Changes, Store, View};
 
 pub use log::ChangeLog;
@@ -159,6 +159,13 @@ impl Committer {
             state: self.state(),
             id,
         })
+    }
+
+    /// What tells a transaction's overlay of conflicts before they are written. Nothing is reserved
+    /// by that: [`claim`](Committer::claim) does it.
+    pub(crate) fn contend(self: &Arc<Self>, begun: &Begun) -> Contend {
+        let (committer, id) = (Arc::clone(self), begun.id);
+        Box::new(move |key| committer.stage()?.conflicts().check_key(id, key))
     }
 
     /// Reserves the keys of `changes` for a transaction.

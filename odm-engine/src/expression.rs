@@ -15,6 +15,7 @@ mod categories;
 mod comparison;
 mod computation;
 mod conditional;
+mod constants;
 mod date;
 #[cfg(test)]
 mod examples;
@@ -89,10 +90,10 @@ impl Expression {
     /// Unknown operators and variables, operands of the wrong number or kind, and whatever constant
     /// parts fail with, with MongoDB's codes.
     pub(crate) fn parse(value: RawBsonRef<'_>, names: &Names<'_>) -> Result<Expression> {
-        names.parse_all(|| {
+        names.constants().parse_all(|| {
             let expression = parse::expression(value, names)?;
             if let Expression::Failing(error) = &expression {
-                names.note(error);
+                names.constants().note(error);
             }
             Ok(expression)
         })

@@ -34,6 +34,7 @@ pub(crate) use elem_match::ElemMatch;
 use expression::Operator;
 pub(crate) use expression::{Expression, Predicate, Test};
 pub(crate) use membership::Membership;
+use parse::Place;
 
 /// A parsed filter.
 #[derive(Debug)]
@@ -52,7 +53,7 @@ impl Filter {
         value::check(filter)?;
         let _patterns = PatternScope::enter();
         Ok(Filter {
-            expression: parse::document(filter, None)?,
+            expression: parse::document(filter, Place::Elsewhere)?,
         })
     }
 
@@ -63,7 +64,8 @@ impl Filter {
     pub(crate) fn parse_in(filter: &RawDocument, environment: &Arc<Environment>) -> Result<Filter> {
         value::check(filter)?;
         Ok(Filter {
-            expression: parse::document(filter, Some(environment))?,
+            expression: environment
+                .parse_all(|| parse::document(filter, Place::Command(environment)))?,
         })
     }
 

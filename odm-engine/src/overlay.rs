@@ -27,7 +27,12 @@ pub(crate) struct Overlay {
     written: BTreeSet<String>,
     /// None where no log is kept.
     events: Option<Vec<Event>>,
+    /// None where nobody can be in the way.
+    contend: Option<Contend>,
 }
+
+/// Says whether a key may be changed: the error is a write conflict with another transaction.
+pub(crate) type Contend = Box<dyn Fn(&[u8]) -> Result<()>>;
 
 /// What an overlay leaves behind.
 pub(crate) struct Outcome {
@@ -51,6 +56,17 @@ impl Overlay {
             next_collection,
             written: BTreeSet::new(),
             events: is_logged.then(Vec::new),
+            contend: None,
+        }
+    }
+
+    /// Asks `contend` about a document before it is changed, and about a unique key before it is
+    /// taken. As on MongoDB, the conflict is then what a write fails with, rather than what would be
+    /// wrong with the document's new keys.
+    pub(crate) fn contending(self, contend: Contend) -> Overlay {
+        Overlay {
+            contend: Some(contend),
+            ..self
         }
     }
 
@@ -84,7 +100,7 @@ impl Overlay {
     /// Adds a document that [`document::prepare`] has returned.
     ///
     /// # Errors
-    /// Duplicate key; what [`keys_of`] refuses.
+    /// Duplicate key; what [`keys_of`] refuses; write conflict.
     pub(crate) fn insert(&mut self, collection: &Collection, document: &RawDocument) -> Result<()> {
         let mut entries = Vec::with_capacity(collection.indexes.len());
         for state in &collection.indexes {
@@ -108,7 +124,7 @@ impl Overlay {
     /// Puts a document in the place of one with the same `_id`.
     ///
     /// # Errors
-    /// Duplicate key; too large a document; what [`keys_of`] refuses.
+    /// Too large a document; write conflict; duplicate key; what [`keys_of`] refuses.
     pub(crate) fn replace(
         &mut self,
         collection: &Collection,
@@ -118,11 +134,12 @@ impl Overlay {
     ) -> Result<()> {
         let new = &*modified.document;
         let event = || Event::modify(&collection.name, old, modified);
+        document::check_size(new, code::UPDATE_TOO_LARGE)?;
+        self.check_contention(&key::record(collection.id, record))?;
         if old.as_bytes() == new.as_bytes() {
             // As on MongoDB, what counts as modified is told, be it the same.
             return self.log(event);
         }
-        document::check_size(new, code::UPDATE_TOO_LARGE)?;
         let mut entries = Vec::with_capacity(collection.indexes.len());
         for state in &collection.indexes {
             if state.id == ID_INDEX && value::identical(document::id(old)?, document::id(new)?) {
@@ -151,18 +168,24 @@ impl Overlay {
         self.log(event)
     }
 
+    /// Takes a document away.
+    ///
+    /// # Errors
+    /// Write conflict; what [`keys_of`] refuses.
     pub(crate) fn remove(
         &mut self,
         collection: &Collection,
         record: RecordId,
         document: &RawDocument,
     ) -> Result<()> {
+        let stored = key::record(collection.id, record);
+        self.check_contention(&stored)?;
         for state in &collection.indexes {
             for key in keys_of(state, document)?.keys {
                 self.view.remove(entry_key(state, &key, record));
             }
         }
-        self.view.remove(key::record(collection.id, record));
+        self.view.remove(stored);
         self.touch(collection);
         self.log(|| Event::delete(&collection.name, document))
     }
@@ -277,15 +300,21 @@ impl Overlay {
             return Ok(());
         }
         for key in keys {
-            let holder = self.view.get(&join(&state.prefix, key))?;
+            let entry = join(&state.prefix, key);
+            let holder = self.view.get(&entry)?;
             let holder = holder
                 .map(|bytes| key::trailing_record(&bytes))
                 .transpose()?;
             if holder.is_some() && holder != own {
                 return Err(duplicate_error(&collection.name, state, document, key));
             }
+            self.check_contention(&entry)?;
         }
         Ok(())
+    }
+
+    fn check_contention(&self, key: &[u8]) -> Result<()> {
+        self.contend.as_ref().map_or(Ok(()), |contend| contend(key))
     }
 
     fn mark_multikey(

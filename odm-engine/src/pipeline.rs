@@ -112,7 +112,8 @@ impl Pipeline {
             .into_iter()
             .map(|stage| value::check_within(stage, MAX_DEPTH).map(|()| stage))
             .collect::<Result<Vec<_>>>()?;
-        let pipeline = Pipeline::parse_in(stages, &Context::new(environment))?;
+        let parse = || Pipeline::parse_in(stages, &Context::new(environment));
+        let pipeline = environment.parse_all(parse)?;
         if pipeline.begins_with_documents() {
             let message =
                 "$documents gives documents without a collection, within $lookup or $unionWith";

@@ -51,7 +51,7 @@ use crate::store::View;
 pub struct Session {
     committer: Arc<Committer>,
     /// Where it stands, if it is a transaction.
-    transaction: Option<Mutex<Standing>>,
+    transaction: Option<Arc<Mutex<Standing>>>,
 }
 
 /// Where a transaction stands.
@@ -73,24 +73,28 @@ struct Open {
 impl Session {
     /// Finds documents. A collection that does not exist is empty.
     ///
-    /// The cursor shows the state at this moment, and in a transaction can be read after its end.
+    /// The cursor shows the state at this moment, and in a transaction can be read after its end. An
+    /// error that it gives before that aborts the transaction.
     ///
     /// # Errors
     /// A filter, projection or sort that is not valid or not supported; a sort that needs too much
     /// memory; I/O.
     pub fn find(&self, collection: &str, find: &Find) -> Result<Cursor> {
-        self.read(|reading| find::run(reading, collection, find))
+        let cursor = self.read(|reading| find::run(reading, collection, find))?;
+        Ok(self.aborting(cursor))
     }
 
     /// Runs documents through a pipeline. A collection that does not exist is empty.
     ///
-    /// The cursor shows the state at this moment, and in a transaction can be read after its end.
+    /// The cursor shows the state at this moment, and in a transaction can be read after its end. An
+    /// error that it gives before that aborts the transaction.
     ///
     /// # Errors
     /// A pipeline that is not valid or not supported; documents that its expressions do not fit; a stage
     /// that needs too much memory; I/O.
     pub fn aggregate(&self, collection: &str, aggregate: &Aggregate) -> Result<Cursor> {
-        self.read(|reading| aggregate::run(reading, collection, aggregate))
+        let cursor = self.read(|reading| aggregate::run(reading, collection, aggregate))?;
+        Ok(self.aborting(cursor))
     }
 
     /// Runs one query for each of several keys, all on one state of the database, and returns the
@@ -231,7 +235,7 @@ impl Session {
         };
         Ok(Session {
             committer,
-            transaction: Some(Mutex::new(Standing::Open(Box::new(open)))),
+            transaction: Some(Arc::new(Mutex::new(Standing::Open(Box::new(open))))),
         })
     }
 
@@ -315,21 +319,35 @@ impl Session {
         }
     }
 
-    /// A method that panics has at most lost its own overlay.
+    /// A cursor whose errors end the transaction, as those of any other method do.
+    fn aborting(&self, cursor: Cursor) -> Cursor {
+        let Some(transaction) = &self.transaction else {
+            return cursor;
+        };
+        let (transaction, committer) = (Arc::downgrade(transaction), Arc::clone(&self.committer));
+        Cursor::new(cursor.inspect(move |document| {
+            if document.is_err()
+                && let Some(transaction) = transaction.upgrade()
+            {
+                locked(&transaction).abort(&committer);
+            }
+        }))
+    }
+
     fn standing(&self) -> Option<MutexGuard<'_, Standing>> {
-        let transaction = self.transaction.as_ref()?;
-        Some(transaction.lock().unwrap_or_else(PoisonError::into_inner))
+        self.transaction.as_deref().map(locked)
     }
 }
 
 impl Open {
     fn write<T>(
         &mut self,
-        committer: &Committer,
+        committer: &Arc<Committer>,
         write: impl FnOnce(&mut Overlay) -> Result<T>,
     ) -> Result<T> {
         let log = &self.begun.state.log;
-        let mut overlay = committer.overlay(&self.view, self.catalog.clone(), log);
+        let overlay = committer.overlay(&self.view, self.catalog.clone(), log);
+        let mut overlay = overlay.contending(committer.contend(&self.begun));
         let result = write(&mut overlay)?;
         let outcome = overlay.finish();
         committer.claim(&self.begun, &outcome.changes)?;
@@ -371,6 +389,11 @@ impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session").finish_non_exhaustive()
     }
+}
+
+/// A method that panics has at most lost its own overlay.
+fn locked(transaction: &Mutex<Standing>) -> MutexGuard<'_, Standing> {
+    transaction.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn committed() -> Error {

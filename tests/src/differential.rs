@@ -1,12 +1,13 @@
 //! The differential test: random operations, carried out by the engine and by a real MongoDB side by side.
 //!
 //! `generate` makes worlds, each a few collections with indexes and documents, and operations on them. `pair` asks both
-//! sides and compares what they answer and what they hold afterwards; `compare` says how far MongoDB itself determines
-//! that. A difference is made small by `shrink` and printed by `report` as a case that the corpus runner can read.
+//! sides and compares what they answer and what they hold afterwards; `compare` and `failure` say how far MongoDB itself
+//! determines that. A difference is made small by `shrink` and printed by `report` as a case that the corpus runner can read.
 //!
 //! A world depends on nothing but the seed and its number, so that a run can be repeated, on any number of threads.
 
 mod compare;
+mod failure;
 mod generate;
 mod pair;
 mod report;
@@ -50,15 +51,8 @@ pub struct Options {
     /// Where the engine keeps its database.
     #[arg(long, value_enum, default_value_t = Store::Memory)]
     store: Store,
-    /// Generates pipelines and aggregation expressions too.
-    #[arg(long)]
-    aggregate: bool,
-    /// Generates find-and-modify too.
-    #[arg(long)]
-    find_and_modify: bool,
-    /// How many worlds are run at once. With more than one, a transaction of MongoDB may miss what was written just
-    /// before it began, because the writes of the others are not all done yet: some conflicts differ then.
-    #[arg(long, default_value_t = 1)]
+    /// How many worlds are run at once, each on a server of its own.
+    #[arg(long, default_value_t = cores())]
     jobs: usize,
     /// How many differences end the run.
     #[arg(long, default_value_t = 10)]
@@ -108,7 +102,12 @@ pub fn run(options: &Options) -> Result<bool, String> {
     };
     let ended: Vec<Result<(), String>> = thread::scope(|scope| {
         let workers: Vec<_> = (0..options.jobs)
-            .map(|_| scope.spawn(|| shared.work()))
+            .map(|job| {
+                scope.spawn({
+                    let shared = &shared;
+                    move || shared.work(job == 0)
+                })
+            })
             .collect();
         let joined = workers.into_iter().map(|worker| worker.join());
         joined
@@ -129,12 +128,12 @@ pub fn run(options: &Options) -> Result<bool, String> {
 }
 
 impl Shared<'_> {
-    fn work(&self) -> Result<(), String> {
+    fn work(&self, is_first: bool) -> Result<(), String> {
         let kind = match self.options.store {
             Store::Memory => Kind::Memory,
             Store::Disk => Kind::Engine,
         };
-        let mut pair = Pair::open(kind).inspect_err(|_| self.stop())?;
+        let mut pair = Pair::open(kind, is_first).inspect_err(|_| self.stop())?;
         while !self.is_over.load(Ordering::Relaxed) {
             let number = self.next_world.fetch_add(1, Ordering::Relaxed);
             let (first, last) = match self.options.world {
@@ -154,7 +153,7 @@ impl Shared<'_> {
     /// Runs the operations of a world. If one of them leaves a state that MongoDB does not determine, the
     /// world begins anew, with other documents.
     fn run_world(&self, number: u64, operations: u64, pair: &mut Pair) -> Result<(), String> {
-        let mut world = World::new(self.options.seed, number, self.options);
+        let mut world = World::new(self.options.seed, number);
         let mut compared = 0;
         // What is not offered counts as nothing, and must not go on for ever.
         let mut attempts = operations * 4;
@@ -177,6 +176,10 @@ impl Shared<'_> {
                 history.push(step.clone());
                 match pair.ask(&step)? {
                     Asked::Same => compared += 1,
+                    Asked::Open => {
+                        compared += 1;
+                        self.report().open += 1;
+                    }
                     Asked::Last => {
                         compared += 1;
                         break;
@@ -252,6 +255,12 @@ impl Shared<'_> {
     fn stop(&self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
+}
+
+/// As many jobs as there are cores, but no more than so many servers.
+fn cores() -> usize {
+    const SERVERS: usize = 4;
+    thread::available_parallelism().map_or(1, |cores| cores.get().min(SERVERS))
 }
 
 fn progress(operations: u64) -> ProgressBar {

@@ -110,9 +110,15 @@ impl Query {
         self,
         documents: impl Iterator<Item = Result<RawDocumentBuf>> + Send + 'static,
     ) -> Cursor {
-        let skip = usize::try_from(self.skip).unwrap_or(usize::MAX);
+        let mut left = self.skip;
+        // An error is not skipped.
+        let behind = documents.filter(move |document| {
+            let is_skipped = left > 0 && document.is_ok();
+            left -= u64::from(is_skipped);
+            !is_skipped
+        });
         let limit = self.limit.and_then(|limit| usize::try_from(limit).ok());
-        let page = documents.skip(skip).take(limit.unwrap_or(usize::MAX));
+        let page = behind.take(limit.unwrap_or(usize::MAX));
         match self.projection {
             Some(projection) => {
                 let filter = self.filter;

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::matches::{Match, Matches};
-use super::{parse_order, variables};
+use super::{parse_order, update, variables};
 use crate::catalog::Collection;
 use crate::document;
 use crate::error::{Error, Result};
@@ -12,7 +12,8 @@ use crate::overlay::Overlay;
 use crate::plan::{self, Hint, Question};
 use crate::projection::Projection;
 use crate::sort::{Sort, SortKey};
-use crate::{update, value};
+use crate::update::Update;
+use crate::value;
 
 /// A change to one document, which is returned in the same step.
 ///
@@ -107,19 +108,22 @@ pub(crate) fn run(
     // As on MongoDB, where one document needs no order: what is said about it is not even looked at.
     let sort = command.sort.as_deref();
     let sort = sort.filter(|_| !is_one_id(&command.filter));
-    let (sort, hint) = parse_order(sort, command.hint.as_ref())?;
-    let query = Query {
-        filter: Arc::new(Filter::parse_in(&command.filter, &environment)?),
-        sort,
-        hint,
-        projection: command
-            .projection
-            .as_deref()
+    let query = |is_upsert| -> Result<Query> {
+        let filter = update::parse_filter(&command.filter, is_upsert, &environment)?;
+        let projection = command.projection.as_deref();
+        let projection = projection
             .map(|projection| Projection::parse(projection, &environment))
-            .transpose()?,
+            .transpose()?;
+        let (sort, hint) = parse_order(sort, command.hint.as_ref())?;
+        Ok(Query {
+            filter: Arc::new(filter),
+            sort,
+            hint,
+            projection,
+        })
     };
     match &command.modification {
-        Modification::Delete => delete(overlay, name, &query),
+        Modification::Delete => delete(overlay, name, &query(false)?),
         Modification::Update {
             update,
             pipeline,
@@ -127,20 +131,17 @@ pub(crate) fn run(
             upsert,
             return_new,
         } => {
-            if *upsert {
-                query.filter.check_upsert()?;
-            }
+            // The update first, as both may be refused.
+            let update = match pipeline {
+                Some(stages) => Update::parse_pipeline(stages, array_filters, &environment)?,
+                None => Update::parse(update, array_filters)?,
+            };
+            let query = query(*upsert)?;
             let is_positional = Projection::is_positional;
             if *return_new && query.projection.as_ref().is_some_and(is_positional) {
                 let message = "cannot use a positional projection and return the new document";
                 return Err(Error::bad_value(message));
             }
-            let update = match pipeline {
-                Some(stages) => {
-                    update::Update::parse_pipeline(stages, array_filters, &environment)?
-                }
-                None => update::Update::parse(update, array_filters)?,
-            };
             let updated = change(overlay, name, &query, &update, *return_new)?;
             match updated {
                 Some(report) => Ok(report),
@@ -169,7 +170,7 @@ fn change(
     overlay: &mut Overlay,
     name: &str,
     query: &Query,
-    update: &update::Update,
+    update: &Update,
     return_new: bool,
 ) -> Result<Option<FindAndModifyReport>> {
     let Some((collection, found)) = query.first(overlay, name)? else {
@@ -195,10 +196,10 @@ fn insert(
     overlay: &mut Overlay,
     name: &str,
     query: &Query,
-    update: &update::Update,
+    update: &Update,
     return_new: bool,
 ) -> Result<FindAndModifyReport> {
-    let inserted = super::update::upsert(overlay, name, update, &query.filter)?;
+    let inserted = update::upsert(overlay, name, update, &query.filter)?;
     let shown = return_new.then(|| query.project(&inserted));
     Ok(FindAndModifyReport {
         document: shown.transpose()?,

@@ -1,11 +1,12 @@
 use std::sync::Arc;
 
-use bson::{RawBson, RawDocumentBuf};
+use bson::{RawBson, RawDocument, RawDocumentBuf};
 
 use super::matches::Matches;
 use super::{parse_hint, variables};
 use crate::document;
 use crate::error::{Error, Result, code};
+use crate::expression::Environment;
 use crate::filter::Filter;
 use crate::overlay::Overlay;
 use crate::plan::{self, Question};
@@ -55,10 +56,7 @@ pub(crate) fn run(overlay: &mut Overlay, name: &str, command: &Update) -> Result
         Some(stages) => update::Update::parse_pipeline(stages, array_filters, &environment)?,
         None => update::Update::parse(&command.update, array_filters)?,
     };
-    let filter = Arc::new(Filter::parse_in(&command.filter, &environment)?);
-    if command.upsert {
-        filter.check_upsert()?;
-    }
+    let filter = Arc::new(parse_filter(&command.filter, command.upsert, &environment)?);
     if command.multi && update.is_replacement() {
         let message = "a replacement is for one document; use update operators for several";
         return Err(Error::server(code::FAILED_TO_PARSE, message));
@@ -74,17 +72,21 @@ pub(crate) fn run(overlay: &mut Overlay, name: &str, command: &Update) -> Result
         };
         let plan = plan::choose(&view, &collection, &question)?;
         for found in Matches::new(&view, &collection, plan, Arc::clone(&filter)) {
-            let found = found?;
-            let old = found.document()?;
-            let changed = update.apply(old, &filter).and_then(|new| match new {
-                Some(new) => overlay
-                    .replace(&collection, found.record, old, &new)
-                    .map(|()| 1),
-                None => Ok(0),
+            let changed = found.and_then(|found| {
+                let old = found.document()?;
+                match update.apply(old, &filter)? {
+                    Some(new) => overlay
+                        .replace(&collection, found.record, old, &new)
+                        .map(|()| 1),
+                    None => Ok(0),
+                }
             });
             match changed {
                 Ok(changed) => report.modified += changed,
-                Err(failure) if report.modified == 0 => return Err(failure),
+                // A conflict is about the transaction, not about the document.
+                Err(failure) if report.modified == 0 || failure.is_write_conflict() => {
+                    return Err(failure);
+                }
                 // As on MongoDB, an update of several documents is no transaction.
                 Err(failure) => {
                     report.failure = Some(failure);
@@ -102,6 +104,21 @@ pub(crate) fn run(overlay: &mut Overlay, name: &str, command: &Update) -> Result
         report.upserted_id = Some(document::id(&document)?.into());
     }
     Ok(report)
+}
+
+/// Reads the filter of an update.
+pub(super) fn parse_filter(
+    filter: &RawDocument,
+    is_upsert: bool,
+    environment: &Arc<Environment>,
+) -> Result<Filter> {
+    environment.parse_all(|| {
+        let filter = Filter::parse_in(filter, environment)?;
+        if is_upsert {
+            filter.check_upsert()?;
+        }
+        Ok(filter)
+    })
 }
 
 /// Inserts the document that an update makes where `filter` has found none, and returns it.

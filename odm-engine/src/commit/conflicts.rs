@@ -52,23 +52,28 @@ impl Conflicts {
     }
 
     pub(super) fn claim(&mut self, id: TransactionId, changes: &Changes) -> Result<()> {
-        let Some(open) = self.open.get_mut(&id) else {
-            return Err(Error::write_conflict());
-        };
         for key in changes.keys().filter(|key| key::is_contended(key)) {
-            let holder = self.claims.get(key).copied();
-            let changed = self.changed.get(key).copied();
-            if holder.is_some_and(|holder| holder != id)
-                || changed.is_some_and(|write| write > open.sees)
+            self.check_key(id, key)?;
+            if let Some(open) = self.open.get_mut(&id)
+                && !self.claims.contains_key(key)
             {
-                return Err(Error::write_conflict());
-            }
-            if holder.is_none() {
                 self.claims.insert(Arc::clone(key), id);
                 open.claimed.push(Arc::clone(key));
             }
         }
         Ok(())
+    }
+
+    /// Checks that nobody has changed a key that a transaction is about to change, and no other
+    /// transaction has claimed it.
+    pub(super) fn check_key(&self, id: TransactionId, key: &[u8]) -> Result<()> {
+        let is_free = self.open.get(&id).is_some_and(|open| {
+            let changed = self.changed.get(key);
+            let holder = self.claims.get(key);
+            changed.is_none_or(|write| *write <= open.sees)
+                && holder.is_none_or(|holder| *holder == id)
+        });
+        is_free.then_some(()).ok_or_else(Error::write_conflict)
     }
 
     /// Checks that nobody has changed what a transaction changes, nor the collections it wrote to, nor

@@ -30,6 +30,9 @@ enum Function {
     One(Unary),
     Two(Binary),
     Three(Ternary),
+    /// Of as many as there are, looked at one by one.
+    Each(Variadic),
+    /// Of some, looked at together.
     Many(Variadic),
 }
 
@@ -77,7 +80,7 @@ impl Call<'_> {
     /// # Errors
     /// What the function gives for constant ones.
     pub(super) fn variadic(&self, function: Variadic) -> Result<Expression> {
-        self.apply(self.operands()?, Function::Many(function))
+        self.apply(self.operands()?, Function::Each(function))
     }
 
     /// As [`variadic`](Call::variadic), where operands that follow each other can be put together:
@@ -99,10 +102,10 @@ impl Call<'_> {
     }
 
     fn regrouped(&self, order: Order, function: Variadic) -> Result<Expression> {
-        regroup(self.name, self.operands()?, order, |operands| Application {
+        regroup(self, self.operands()?, order, |operands| Application {
             name: self.name.into(),
             operands,
-            function: Function::Many(function),
+            function: Function::Each(function),
             is_associative: true,
         })
     }
@@ -177,8 +180,28 @@ impl Call<'_> {
         Expression::parse(operand, self.names)
     }
 
+    /// An operator, or the constant that it gives if all its operands are: what fails for each
+    /// document then fails at once, even if there are no documents.
+    ///
+    /// A constant that fails is an [`Expression::Failing`]; it is reported once everything is parsed.
+    ///
+    /// # Errors
+    /// None yet.
+    pub(super) fn fold(&self, operator: impl Operands + 'static) -> Result<Expression> {
+        let is_constant = |operand: &Expression| operand.constant().is_some();
+        if !self.names.folds() || !operator.operands().all(is_constant) {
+            return Ok(Expression::operator(operator));
+        }
+        let (document, environment) = (RawDocumentBuf::new(), Environment::new(DateTime::MIN));
+        let value = operator.evaluate(&Scope::new(&document, &environment));
+        Ok(match value {
+            Ok(value) => Expression::Constant(value.into_bson()),
+            Err(error) => Expression::Failing(error),
+        })
+    }
+
     fn apply(&self, operands: Vec<Expression>, function: Function) -> Result<Expression> {
-        fold(Application {
+        self.fold(Application {
             name: self.name.into(),
             operands,
             function,
@@ -191,29 +214,6 @@ impl Call<'_> {
 pub(super) trait Operands: Operator {
     /// The expressions that its value is computed from, all of them.
     fn operands(&self) -> impl Iterator<Item = &Expression>;
-}
-
-/// An operator, or the constant that it gives if all its operands are: what fails for each document
-/// then fails at once, even if there are no documents.
-///
-/// A constant that fails is an [`Expression::Failing`]; [`Expression::parse`] reports it once
-/// everything is parsed.
-///
-/// # Errors
-/// None yet.
-pub(super) fn fold(operator: impl Operands + 'static) -> Result<Expression> {
-    if operator
-        .operands()
-        .any(|operand| operand.constant().is_none())
-    {
-        return Ok(Expression::operator(operator));
-    }
-    let (document, environment) = (RawDocumentBuf::new(), Environment::new(DateTime::MIN));
-    let value = operator.evaluate(&Scope::new(&document, &environment));
-    Ok(match value {
-        Ok(value) => Expression::Constant(value.into_bson()),
-        Err(error) => Expression::Failing(error),
-    })
 }
 
 /// The values of operands, which are not too large together.
@@ -248,6 +248,31 @@ impl Operands for Application {
     }
 }
 
+impl Application {
+    /// The function of operands of which each is looked at before the next one is computed: what is
+    /// wrong with one of them comes before what the next fails with. A null decides for the operators
+    /// that can be regrouped, whatever comes behind it.
+    fn each<'v>(
+        &'v self,
+        function: Variadic,
+        operands: &'v [Expression],
+        scope: &Scope<'_, 'v>,
+    ) -> Result<Value<'v>> {
+        let mut values = Vec::with_capacity(operands.len());
+        for operand in operands {
+            match operand.evaluate(scope) {
+                Ok(value) => values.push(value),
+                Err(error) => {
+                    let before = function(values)?;
+                    let is_decided = self.is_associative && before.is_nullish();
+                    return if is_decided { Ok(before) } else { Err(error) };
+                }
+            }
+        }
+        function(values)
+    }
+}
+
 impl Operator for Application {
     fn evaluate<'v>(&'v self, scope: &Scope<'_, 'v>) -> Result<Value<'v>> {
         let value = |operand: &'v Expression| operand.evaluate(scope);
@@ -255,6 +280,7 @@ impl Operator for Application {
             (Function::One(function), [a]) => function(value(a)?),
             (Function::Two(function), [a, b]) => function(value(a)?, value(b)?),
             (Function::Three(function), [a, b, c]) => function(value(a)?, value(b)?, value(c)?),
+            (Function::Each(function), all) => self.each(function, all, scope),
             (Function::Many(function), all) => function(evaluate_all(all, scope)?),
             // Parsing has counted the operands.
             _ => Ok(Value::Missing),

@@ -23,7 +23,7 @@ impl Computation {
         value: RawBsonRef<'_>,
         environment: &Arc<Environment>,
     ) -> Result<Computation> {
-        let names = Names::of(environment.names());
+        let names = Names::of(environment);
         Ok(Computation {
             expression: Expression::parse(value, &names)?,
             environment: Arc::clone(environment),
@@ -38,7 +38,7 @@ impl Computation {
         value: RawBsonRef<'_>,
         environment: &Arc<Environment>,
     ) -> Result<Computation> {
-        let names = Names::without_document(environment.names());
+        let names = Names::without_document(environment);
         Ok(Computation {
             expression: Expression::parse(value, &names)?,
             environment: Arc::clone(environment),
@@ -62,7 +62,8 @@ impl Computation {
         value: RawBsonRef<'_>,
         environment: &Arc<Environment>,
     ) -> Result<Computation> {
-        let names = Names::of(environment.names().chain(["CURRENT"]));
+        let names = Names::of(environment);
+        let names = names.with(["CURRENT"]);
         Ok(Computation {
             expression: Expression::parse(value, &names)?,
             environment: Arc::clone(environment),

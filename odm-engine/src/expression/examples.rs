@@ -66,7 +66,7 @@ fn parse(json: &str, place: &str) -> RawBson {
 
 fn evaluate(expression: &RawBson) -> Result<Option<RawBson>> {
     let (document, environment) = (RawDocumentBuf::new(), Environment::new(DateTime::now()));
-    let expression = Expression::parse(expression.as_raw_bson_ref(), &Names::default())?;
+    let expression = Expression::parse(expression.as_raw_bson_ref(), &Names::of(&environment))?;
     let value = expression.evaluate(&Scope::new(&document, &environment))?;
     Ok(value.into_bson())
 }

@@ -1,30 +1,19 @@
 //! The variables that an expression may use, while it is parsed.
 
-use std::borrow::Cow;
-use std::cell::{Cell, RefCell};
-
 use bson::RawBsonRef;
 
+use super::Environment;
+use super::constants::Constants;
 use crate::{Error, Result};
 
 /// The variables in sight: those of the system, those of the command, and what encloses them.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Names<'n> {
-    own: Vec<Cow<'n, str>>,
+    own: Vec<&'n str>,
     outer: Option<&'n Names<'n>>,
-    /// Whether there is no document to see. Only that of the outermost names is used.
+    /// Whether there is no document to see.
     without_document: bool,
-    /// Only that of the outermost names is used.
-    constants: Constants,
-}
-
-/// What constant parts of an expression fail with.
-///
-/// MongoDB computes them after all has been parsed, so what cannot be parsed is reported first.
-#[derive(Debug, Clone, Default)]
-struct Constants {
-    depth: Cell<usize>,
-    failure: RefCell<Option<Error>>,
+    constants: &'n Constants,
 }
 
 /// The variables that always are there. `CURRENT` can be given another value.
@@ -37,102 +26,53 @@ impl<'n> Names<'n> {
     /// These variables and all that were in sight before.
     pub(crate) fn with<'i>(&'i self, names: impl IntoIterator<Item = &'i str>) -> Names<'i> {
         Names {
-            own: names.into_iter().map(Cow::Borrowed).collect(),
+            own: names.into_iter().collect(),
             outer: Some(self),
-            without_document: false,
-            constants: Constants::default(),
+            ..*self
         }
     }
 
-    /// These variables of a command besides those of the system.
-    pub(crate) fn of<'i>(names: impl IntoIterator<Item = &'i str>) -> Names<'static> {
+    /// The variables of a command besides those of the system.
+    pub(crate) fn of(environment: &'n Environment) -> Names<'n> {
         Names {
-            own: names
-                .into_iter()
-                .map(|name| Cow::Owned(name.to_owned()))
-                .collect(),
+            own: environment.names().collect(),
             outer: None,
             without_document: false,
-            constants: Constants::default(),
+            constants: environment.constants(),
         }
     }
 
-    /// These variables of a command, where there is no document yet.
-    pub(crate) fn without_document<'i>(names: impl IntoIterator<Item = &'i str>) -> Names<'static> {
+    /// The variables of a command, where there is no document yet.
+    pub(crate) fn without_document(environment: &'n Environment) -> Names<'n> {
         Names {
             without_document: true,
-            ..Names::of(names)
+            ..Names::of(environment)
         }
     }
 
     /// # Errors
     /// There is no document to see, and neither has an operator around made one of a variable.
     pub(super) fn check_document(&self) -> Result<()> {
-        if self.is_bound("CURRENT") || !self.outermost().without_document {
+        if self.is_bound("CURRENT") || !self.without_document {
             return Ok(());
         }
         let message = "the variables of a command are computed before there is a document to read";
         Err(Error::server(4890500, message))
     }
 
-    /// Parses several things, such as the stages of a pipeline: that a constant part of one of them
-    /// fails is reported once all of them have been parsed.
-    ///
-    /// # Errors
-    /// What `parse` fails with; what the first constant part fails with.
-    pub(crate) fn parse_all<T>(&self, parse: impl FnOnce() -> Result<T>) -> Result<T> {
-        let constants = self.constants();
-        let depth = constants.depth.get();
-        constants.depth.set(depth + 1);
-        let parsed = parse();
-        constants.depth.set(depth);
-        if depth > 0 {
-            return parsed;
-        }
-        let failure = constants.failure.take();
-        match failure {
-            Some(failure) => parsed.and(Err(failure)),
-            None => parsed,
-        }
+    /// What is noted of constant parts.
+    pub(super) fn constants(&self) -> &'n Constants {
+        self.constants
     }
 
-    /// Parses what may turn out not to be needed: what constant parts fail with is handed back.
-    pub(super) fn parse_apart<T>(
-        &self,
-        parse: impl FnOnce() -> Result<T>,
-    ) -> Result<(T, Option<Error>)> {
-        let constants = self.constants();
-        let before = constants.failure.take();
-        let parsed = self.parse_all(|| {
-            let parsed = parse()?;
-            Ok((parsed, constants.failure.take()))
-        });
-        constants.failure.replace(before);
-        parsed
-    }
-
-    /// A constant part has failed. The first one counts.
-    pub(super) fn note(&self, failure: &Error) {
-        let mut first = self.constants().failure.borrow_mut();
-        first.get_or_insert_with(|| failure.clone());
-    }
-
-    fn constants(&self) -> &Constants {
-        &self.outermost().constants
-    }
-
-    fn outermost(&self) -> &Names<'n> {
-        let mut names = self;
-        while let Some(outer) = names.outer {
-            names = outer;
-        }
-        names
+    /// Whether what is constant is computed beforehand.
+    pub(super) fn folds(&self) -> bool {
+        self.constants.are_folded()
     }
 
     /// Whether an operator around has given the variable a value.
     pub(super) fn is_bound(&self, name: &str) -> bool {
-        self.own.iter().any(|own| own == name)
-            || self.outer.is_some_and(|outer| outer.is_bound(name))
+        self.own.contains(&name) || self.outer.is_some_and(|outer| outer.is_bound(name))
     }
 
     /// # Errors

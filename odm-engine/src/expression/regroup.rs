@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::mem;
 
 use super::Expression;
-use super::call::{Operands, fold};
+use super::call::{Call, Operands};
 use crate::Result;
 
 /// How operands can be moved.
@@ -19,16 +19,16 @@ pub(super) enum Order {
     Free,
 }
 
-/// The operator that `make` makes of operands, with its constant ones put together and with the
+/// The operator of `call` that `make` makes of operands, with its constant ones put together and with the
 /// operands of inner operators of the same name as its own.
 pub(super) fn regroup<O: Operands + 'static>(
-    name: &str,
+    call: &Call<'_>,
     operands: Vec<Expression>,
     order: Order,
     make: impl Fn(Vec<Expression>) -> O,
 ) -> Result<Expression> {
-    if operands.iter().all(|operand| operand.constant().is_some()) {
-        return fold(make(operands));
+    if !call.names.folds() || operands.iter().all(|operand| operand.constant().is_some()) {
+        return call.fold(make(operands));
     }
     let (mut kept, mut constants) = (Vec::new(), Vec::new());
     let mut left = VecDeque::from(operands);
@@ -38,7 +38,7 @@ pub(super) fn regroup<O: Operands + 'static>(
             continue;
         }
         if let Expression::Operator(operator) = &mut operand
-            && let Some(inner) = operator.release(name)
+            && let Some(inner) = operator.release(call.name)
         {
             for operand in inner.into_iter().rev() {
                 left.push_front(operand);
@@ -46,28 +46,29 @@ pub(super) fn regroup<O: Operands + 'static>(
             continue;
         }
         if order == Order::Kept {
-            flush(&mut constants, &mut kept, &make)?;
+            flush(call, &mut constants, &mut kept, &make)?;
         }
         kept.push(operand);
     }
-    flush(&mut constants, &mut kept, &make)?;
+    flush(call, &mut constants, &mut kept, &make)?;
     match kept
         .iter()
         .position(|operand| matches!(operand, Expression::Failing(_)))
     {
         Some(failing) => Ok(kept.swap_remove(failing)),
-        None => fold(make(kept)),
+        None => call.fold(make(kept)),
     }
 }
 
 /// Adds the constants to what is kept, as one.
 fn flush<O: Operands + 'static>(
+    call: &Call<'_>,
     constants: &mut Vec<Expression>,
     kept: &mut Vec<Expression>,
     make: impl Fn(Vec<Expression>) -> O,
 ) -> Result<()> {
     if constants.len() > 1 {
-        kept.push(fold(make(mem::take(constants)))?);
+        kept.push(call.fold(make(mem::take(constants)))?);
     }
     kept.append(constants);
     Ok(())

@@ -3,6 +3,8 @@
 use bson::{DateTime, RawBson, RawBsonRef, RawDocument};
 
 use super::Value;
+use super::constants::Constants;
+use crate::Result;
 
 /// What all expressions of one command see.
 #[derive(Debug, Clone)]
@@ -11,6 +13,7 @@ pub(crate) struct Environment {
     now: DateTime,
     /// Variables of the command, by name. A missing value is possible.
     variables: Vec<(String, Option<RawBson>)>,
+    constants: Constants,
 }
 
 /// A document, and the variables that operators have bound.
@@ -35,7 +38,30 @@ impl Environment {
         Environment {
             now,
             variables: Vec::new(),
+            constants: Constants::new(true),
         }
+    }
+
+    /// The same, where expressions stay as they are written: what is constant in them is computed for
+    /// each document, and so fails only where there is one.
+    pub(crate) fn as_written(&self) -> Environment {
+        Environment {
+            constants: Constants::new(false),
+            ..self.clone()
+        }
+    }
+
+    /// Parses several things: that a constant part of one of them fails is reported once all of them
+    /// have been parsed, if nothing around reports it.
+    ///
+    /// # Errors
+    /// What `parse` fails with; what the first constant part fails with.
+    pub(crate) fn parse_all<T>(&self, parse: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.constants.parse_all(parse)
+    }
+
+    pub(super) fn constants(&self) -> &Constants {
+        &self.constants
     }
 
     /// Adds a variable, or gives it another value.

@@ -40,7 +40,10 @@ impl ElemMatch {
         Ok(if parse::is_on_value(conditions) {
             ElemMatch::Value(Box::new(parse::predicate("", conditions)?))
         } else {
-            ElemMatch::Document(Box::new(parse::document(conditions, None)?))
+            ElemMatch::Document(Box::new(parse::document(
+                conditions,
+                parse::Place::Element,
+            )?))
         })
     }
 

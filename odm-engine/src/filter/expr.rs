@@ -9,8 +9,9 @@ use std::sync::Arc;
 use bson::{RawBsonRef, RawDocument};
 
 use super::compare::{Comparison, Operator};
-use super::parse::Condition;
+use super::parse::{Condition, Place};
 use super::{Expression, Test};
+use crate::error::code;
 use crate::expression::{Computation, Environment};
 use crate::path::Path;
 use crate::{Error, Result, value};
@@ -25,9 +26,16 @@ pub(crate) struct Expr {
 
 pub(super) fn parse(condition: &Condition<'_>) -> Result<Expression> {
     let value = condition.value;
-    let Some(environment) = condition.environment else {
-        let message = "$expr is a condition on whole documents, in the filter of a command";
-        return Err(Error::bad_value(message));
+    let environment = match condition.place {
+        Place::Command(environment) => environment,
+        Place::Elsewhere => {
+            let message = "$expr has a place in the filter of a command only";
+            return Err(Error::server(code::QUERY_FEATURE_NOT_ALLOWED, message));
+        }
+        Place::Element => {
+            let message = "$expr is a condition on whole documents, not on elements";
+            return Err(Error::bad_value(message));
+        }
     };
     let condition = Computation::parse(value, environment)?;
     let implied = implied(value, environment).unwrap_or(Expression::And(Vec::new()));
@@ -111,6 +119,7 @@ mod tests {
         let inner = rawdoc! { "a": { "$elemMatch": { "$expr": true } } };
         let error = Filter::parse_in(&inner, &Arc::default()).unwrap_err();
         assert_eq!(error.code(), Some(2));
-        assert!(Filter::parse(&rawdoc! { "$expr": true }).is_err());
+        let error = Filter::parse(&rawdoc! { "$or": [{ "$expr": true }] }).unwrap_err();
+        assert_eq!(error.code(), Some(224));
     }
 }

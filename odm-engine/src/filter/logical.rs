@@ -69,7 +69,7 @@ fn branches(condition: &Condition<'_>) -> Result<Vec<Expression>> {
     }
     value::items(array)
         .map(|branch| match branch {
-            RawBsonRef::Document(branch) => parse::document(branch, condition.environment),
+            RawBsonRef::Document(branch) => parse::document(branch, condition.place),
             _ => Err(Error::bad_value(format!(
                 "the entries of {name} must be filters"
             ))),

@@ -88,15 +88,22 @@ pub(super) struct Condition<'a> {
     /// The name of the operator, as `$or`.
     pub(super) operator: &'a str,
     pub(super) value: RawBsonRef<'a>,
-    /// What `$expr` can see; none where that has no place.
-    pub(super) environment: Option<&'a Arc<Environment>>,
+    pub(super) place: Place<'a>,
+}
+
+/// Where a filter stands, which decides whether `$expr` may be in it.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place<'a> {
+    /// It is that of a command, with what expressions see.
+    Command(&'a Arc<Environment>),
+    /// It is on whole documents elsewhere.
+    Elsewhere,
+    /// It is within a condition on an element.
+    Element,
 }
 
 /// Reads conditions on a document.
-pub(super) fn document(
-    filter: &RawDocument,
-    environment: Option<&Arc<Environment>>,
-) -> Result<Expression> {
+pub(super) fn document(filter: &RawDocument, place: Place<'_>) -> Result<Expression> {
     let mut all = Vec::new();
     for (name, value) in value::fields(filter) {
         if name.starts_with('$') && !is_reference_field(name) {
@@ -109,7 +116,7 @@ pub(super) fn document(
             all.push(parse(&Condition {
                 operator: name,
                 value,
-                environment,
+                place,
             })?);
             continue;
         }

@@ -21,14 +21,16 @@ impl Additions {
     /// # Errors
     /// Paths that collide, malformed expressions, with MongoDB's codes.
     pub(crate) fn parse(fields: &RawDocument, environment: &Arc<Environment>) -> Result<Additions> {
-        let mut parser = Parser {
-            tree: Tree::default(),
-            environment,
-        };
+        let mut paths = Paths::default();
         for (path, value) in value::fields(fields) {
-            parser.field(path, value)?;
+            paths.field(path, value)?;
         }
-        Ok(Additions(parser.tree))
+        let mut tree = Tree::default();
+        for (path, value) in paths.computed {
+            let computation = Computation::parse(value, environment)?;
+            tree.insert(path.parts(), Leaf::Computed(computation))?;
+        }
+        Ok(Additions(tree))
     }
 
     /// The document with its additions.
@@ -40,13 +42,15 @@ impl Additions {
     }
 }
 
-struct Parser<'e> {
-    tree: Tree,
-    environment: &'e Arc<Environment>,
+/// The paths of what is added. As on MongoDB, all of them are checked before what computes the first.
+#[derive(Default)]
+struct Paths<'d> {
+    taken: Tree,
+    computed: Vec<(Path, RawBsonRef<'d>)>,
 }
 
-impl Parser<'_> {
-    fn field(&mut self, path: &str, value: RawBsonRef<'_>) -> Result<()> {
+impl<'d> Paths<'d> {
+    fn field(&mut self, path: &str, value: RawBsonRef<'d>) -> Result<()> {
         check_field_path(path)?;
         let RawBsonRef::Document(inner) = value else {
             return self.computed(path, value);
@@ -73,16 +77,14 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn computed(&mut self, path: &str, value: RawBsonRef<'_>) -> Result<()> {
-        let computation = Computation::parse(value, self.environment)?;
-        let leaf = Leaf::Computed(computation);
-        match self.tree.insert(Path::new(path).parts(), leaf)? {
-            None => Ok(()),
-            Some(_) => {
-                let message = format!("'{path}' and another path to add to lead into one another");
-                Err(Error::server(40176, message))
-            }
+    fn computed(&mut self, path: &str, value: RawBsonRef<'d>) -> Result<()> {
+        let added = Path::new(path);
+        if self.taken.insert(added.parts(), Leaf::Named)?.is_some() {
+            let message = format!("'{path}' and another path to add to lead into one another");
+            return Err(Error::server(40176, message));
         }
+        self.computed.push((added, value));
+        Ok(())
     }
 }
 
@@ -110,4 +112,18 @@ pub(super) fn computation(
         }
         _ => error,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::rawdoc;
+
+    use super::*;
+
+    #[test]
+    fn paths_that_collide_come_before_expressions() {
+        let fields = rawdoc! { "a.b": { "$foo": 1 }, "a": 1 };
+        let error = Additions::parse(&fields, &Arc::default()).unwrap_err();
+        assert_eq!(error.code(), Some(40176));
+    }
 }

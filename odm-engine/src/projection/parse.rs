@@ -34,7 +34,7 @@ pub(super) fn projection(
         has_elem_match: false,
         has_slice: false,
     };
-    parser.fields("", projection)?;
+    environment.parse_all(|| parser.fields("", projection))?;
     let mode = parser.mode.unwrap_or(match parser.id {
         _ if parser.has_elem_match && !parser.has_slice => Mode::Include,
         Some(true) => Mode::Include,
@@ -157,18 +157,22 @@ impl Parser<'_> {
     }
 
     fn computed(&mut self, path: &str, value: RawBsonRef<'_>) -> Result<()> {
-        let computation = computation(path, value, self.environment)?;
-        if self.mode == Some(Mode::Exclude) {
-            let code = if operator(value).is_some() {
-                31252
-            } else {
-                31310
-            };
+        let excludes = self.mode == Some(Mode::Exclude);
+        let refused = |code| {
             let message = format!("cannot compute '{path}' in a projection that excludes fields");
-            return Err(Error::server(code, message));
+            Err(Error::server(code, message))
+        };
+        // Of an operator, that it is none of the projection's is told before all else.
+        if excludes && operator(value).is_some() {
+            return refused(31252);
+        }
+        let computation = computation(path, value, self.environment)?;
+        self.insert(path, Leaf::Computed(computation))?;
+        if excludes {
+            return refused(31310);
         }
         self.mode = Some(Mode::Include);
-        self.insert(path, Leaf::Computed(computation))
+        Ok(())
     }
 
     fn elem_match(&mut self, path: &str, operand: RawBsonRef<'_>) -> Result<()> {
@@ -281,6 +285,9 @@ mod tests {
         assert_eq!(code(rawdoc! { "a.b": { "$elemMatch": {} } }), Some(31275));
         assert_eq!(code(rawdoc! { "a": { "$nonsense": "x" } }), Some(31325));
         assert_eq!(code(rawdoc! { "a": 0, "b": "$a" }), Some(31310));
+        assert_eq!(code(rawdoc! { "b.x": 0, "b": "$a" }), Some(31250));
+        let malformed = rawdoc! { "$abs": [1, 2] };
+        assert_eq!(code(rawdoc! { "a": 0, "b": malformed }), Some(31252));
     }
 
     #[test]

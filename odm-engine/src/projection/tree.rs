@@ -191,7 +191,7 @@ impl Tree {
                 }
                 continue;
             };
-            if branch.comes_last(value, pass.mode) {
+            if branch.comes_last(pass.mode) {
                 *met = Met::Later(value);
                 continue;
             }
@@ -253,13 +253,9 @@ impl Tree {
 impl Branch {
     /// Whether what comes of a field does not take its place, but stands behind all that is included:
     /// what is computed there, and elements that were found.
-    fn comes_last(&self, value: RawBsonRef<'_>, mode: Mode) -> bool {
-        let has_fields = matches!(value, RawBsonRef::Document(_) | RawBsonRef::Array(_));
+    fn comes_last(&self, mode: Mode) -> bool {
         mode == Mode::Include
-            && match self {
-                Branch::Leaf(leaf) => matches!(leaf, Leaf::ElemMatch(_) | Leaf::Computed(_)),
-                Branch::Inner(inner) => inner.computes && !has_fields,
-            }
+            && matches!(self, Branch::Leaf(Leaf::ElemMatch(_) | Leaf::Computed(_)))
     }
 
     /// What comes of a field's value. `None` for nothing at all.

@@ -22,7 +22,9 @@ impl Transforms {
         environment: &Arc<Environment>,
     ) -> Result<Transforms> {
         let stages = stages.iter().map(|stage| &**stage);
-        pipeline::transforms(stages, environment).map(Transforms)
+        // As on MongoDB, which computes the constant parts of queries beforehand, and not those of updates.
+        let environment = Arc::new(environment.as_written());
+        pipeline::transforms(stages, &environment).map(Transforms)
     }
 
     /// What becomes of a document.
@@ -35,5 +37,25 @@ impl Transforms {
             .try_fold(document.to_owned(), |document, transform| {
                 transform.apply(&document)
             })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::rawdoc;
+
+    use super::*;
+
+    #[test]
+    fn what_is_constant_fails_where_there_is_a_document() {
+        let stages = [rawdoc! { "$set": { "a": { "$abs": "x" } } }];
+        let transforms = Transforms::parse(&stages, &Arc::default()).unwrap();
+        let error = transforms.apply(&rawdoc! {}).unwrap_err();
+        assert_eq!(error.code(), Some(28765));
+        // A null comes first here, while a query would have put the constants together.
+        let stages = [rawdoc! { "$set": { "a": { "$add": ["$a", "x", 1] } } }];
+        let transforms = Transforms::parse(&stages, &Arc::default()).unwrap();
+        let document = transforms.apply(&rawdoc! { "a": null }).unwrap();
+        assert_eq!(document, rawdoc! { "a": null });
     }
 }

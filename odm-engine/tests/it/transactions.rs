@@ -1,5 +1,5 @@
 use bson::rawdoc;
-use odm_engine::{Count, Database, Delete, Direction, Find, Index};
+use odm_engine::{Count, Database, Delete, Direction, Find, Index, Update};
 
 use crate::all;
 
@@ -109,6 +109,54 @@ fn unique_indexes_hold_across_transactions() {
 }
 
 #[test]
+fn a_conflict_comes_before_what_is_wrong_with_the_new_keys() {
+    let indexed = || {
+        let database = two();
+        let unique = Index::new([("u", Direction::Ascending)]).unique().sparse();
+        let parallel = Index::new([("a", Direction::Ascending), ("b", Direction::Ascending)]);
+        database.create_indexes("c", &[unique, parallel]).unwrap();
+        let taken = vec![rawdoc! { "_id": 3, "u": 3 }];
+        database.insert("c", taken).unwrap().all().unwrap();
+        database
+    };
+    let set = |id: i32, fields| Update {
+        filter: rawdoc! { "_id": id },
+        update: rawdoc! { "$set": fields },
+        ..Update::default()
+    };
+    // The second of these fails with a code of its own where nobody is in the way.
+    for (fields, alone) in [
+        (rawdoc! { "a": [1, 2], "b": [1, 2] }, 171),
+        (rawdoc! { "u": 3 }, 11000),
+    ] {
+        let database = indexed();
+        let (a, b, c) = (database.begin(), database.begin(), database.begin());
+        let (a, b, c) = (a.unwrap(), b.unwrap(), c.unwrap());
+        let _changed = a.update("c", &set(1, rawdoc! { "x": 1 })).unwrap();
+        let error = b.update("c", &set(1, fields.clone())).unwrap_err();
+        assert!(error.is_write_conflict(), "{error}");
+        a.commit().unwrap();
+        // Nor does it matter whether the other one has ended.
+        let error = c.update("c", &set(1, fields.clone())).unwrap_err();
+        assert!(error.is_write_conflict(), "{error}");
+        let alone_in_it = database.begin().unwrap();
+        let error = alone_in_it.update("c", &set(1, fields)).unwrap_err();
+        assert_eq!(error.code(), Some(alone));
+    }
+
+    // Of an insertion, the indexes are asked one after the other: the one on `_id` comes first.
+    let database = indexed();
+    let (a, b) = (database.begin().unwrap(), database.begin().unwrap());
+    let first = vec![rawdoc! { "_id": 10 }];
+    a.insert("c", first).unwrap().all().unwrap();
+    let second = vec![
+        rawdoc! { "_id": 11 },
+        rawdoc! { "_id": 10, "a": [1], "b": [1] },
+    ];
+    assert!(b.insert("c", second).unwrap_err().is_write_conflict());
+}
+
+#[test]
 fn writes_to_different_documents_do_not_conflict() {
     let database = two();
     let shared = Index::new([("a", Direction::Ascending)]);
@@ -175,6 +223,24 @@ fn a_dropped_transaction_leaves_nothing_and_blocks_nobody() {
     next.delete("c", &delete(1)).unwrap();
     next.commit().unwrap();
     assert_eq!(all(&database, "c").len(), 1);
+}
+
+#[test]
+fn an_error_of_a_cursor_aborts_the_transaction() {
+    let database = two();
+    let transaction = database.begin().unwrap();
+    let failing = Find {
+        filter: rawdoc! { "$expr": { "$abs": { "$type": "$_id" } } },
+        ..Find::default()
+    };
+    let mut cursor = transaction.find("c", &failing).unwrap();
+    assert_eq!(cursor.next().unwrap().unwrap_err().code(), Some(28765));
+    assert!(transaction.commit().unwrap_err().is_transaction_over());
+
+    // What is skipped is looked at too.
+    let skipping = Find { skip: 9, ..failing };
+    let error = database.find("c", &skipping).unwrap().next().unwrap();
+    assert_eq!(error.unwrap_err().code(), Some(28765));
 }
 
 #[test]

@@ -53,3 +53,9 @@ pub(crate) fn open(kind: Kind) -> Result<Box<dyn Backend>, String> {
         Kind::Mongodb => Box::new(mongodb::Mongodb::connect()?),
     })
 }
+
+/// A real MongoDB that is started for this, and that nobody else asks: a transaction there sees all that was written
+/// before, while other clients' writes can keep back what the last ones wrote.
+pub(crate) fn start_mongodb() -> Result<Box<dyn Backend>, String> {
+    Ok(Box::new(mongodb::Mongodb::start()?))
+}

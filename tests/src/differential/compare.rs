@@ -6,6 +6,7 @@
 
 use bson::{Bson, Document, doc};
 
+use super::failure;
 use super::step::Step;
 use crate::corpus::compare::{Order, same, same_answer, sort_arrays};
 
@@ -24,7 +25,8 @@ pub(super) enum Way {
     /// it gives null for what is missing, undefined for empty arrays and takes arrays in arrays apart; otherwise it does
     /// not. So the former two are left out, and arrays taken apart.
     ByValue,
-    /// A write of several documents that ends at the first failure: which one that is depends on the order.
+    /// A write that ends at the first failure. Of several documents, it depends on the order which one that is; and
+    /// where the engine then has done nothing at all, MongoDB keeps what came before.
     UpToFailure,
 }
 
@@ -42,8 +44,13 @@ pub(super) enum Agreement {
 pub(super) fn way(step: &Step, is_indexed: bool) -> Option<Way> {
     let empty = Document::new();
     let filter = step.document("filter").unwrap_or(&empty);
-    // A sparse index answers these on MongoDB, and does not have what is missing.
-    if is_indexed && ranges_over_null(&step.args) {
+    // Each side would make up ids of its own.
+    if step.name == "insertMany" && !all_have_ids(step) {
+        return None;
+    }
+    // A sparse index answers these on MongoDB, and does not have what is missing; nor has an index on the elements of
+    // arrays what is to be compared with whole ones.
+    if is_indexed && ranges_over_null_or_arrays(&step.args) {
         return None;
     }
     // Otherwise an index may decide what comes first.
@@ -51,7 +58,7 @@ pub(super) fn way(step: &Step, is_indexed: bool) -> Option<Way> {
     let is_page = ["skip", "limit"]
         .iter()
         .any(|name| step.args.contains_key(name));
-    let is_sorted = step.document("sort").is_some_and(is_total);
+    let is_sorted = step.document("sort").is_some_and(is_total) && !sorts_what_is_projected(step);
     match step.name.as_str() {
         "find" => Some(if is_sorted {
             Way::Exactly
@@ -65,14 +72,20 @@ pub(super) fn way(step: &Step, is_indexed: bool) -> Option<Way> {
             Way::AsBag
         }),
         "distinct" => Some(if is_scan { Way::Exactly } else { Way::ByValue }),
-        "aggregate" => Some(of_pipeline(step)),
+        "aggregate" => of_pipeline(step),
         "updateOne" | "replaceOne" | "deleteOne" => {
             (is_scan || pins_id(filter)).then_some(Way::Exactly)
         }
         "findOneAndUpdate" | "findOneAndReplace" | "findOneAndDelete" => {
             let is_first = !step.args.contains_key("sort") && is_scan;
-            (is_first || is_sorted || pins_id(filter)).then_some(Way::Exactly)
+            let way = if failure::computes(step) {
+                Way::UpToFailure
+            } else {
+                Way::Exactly
+            };
+            (is_first || is_sorted || pins_id(filter)).then_some(way)
         }
+        "deleteMany" if failure::computes(step) => Some(Way::UpToFailure),
         "updateMany" if !is_scan && !pins_id(filter) => Some(Way::UpToFailure),
         _ => Some(Way::Exactly),
     }
@@ -144,6 +157,13 @@ impl Way {
     }
 }
 
+fn all_have_ids(step: &Step) -> bool {
+    let documents = step.args.get_array("documents");
+    let documents = documents.map_or(&[][..], Vec::as_slice);
+    let mut documents = documents.iter().filter_map(Bson::as_document);
+    documents.all(|document| document.contains_key("_id"))
+}
+
 fn pushes_nothing(step: &Step) -> bool {
     let update = step.document("update");
     let pushes = update.and_then(|update| update.get_document("$push").ok());
@@ -188,30 +208,49 @@ fn mentions_id(filter: &Document) -> bool {
     })
 }
 
-fn ranges_over_null(filter: &Document) -> bool {
+fn ranges_over_null_or_arrays(filter: &Document) -> bool {
     filter.iter().any(|(name, value)| match value {
         Bson::Null => matches!(name.as_str(), "$gte" | "$lte"),
-        Bson::Document(inner) => ranges_over_null(inner),
+        Bson::Array(_) if matches!(name.as_str(), "$gt" | "$gte" | "$lt" | "$lte") => true,
+        Bson::Document(inner) => ranges_over_null_or_arrays(inner),
         Bson::Array(values) => values
             .iter()
             .filter_map(Bson::as_document)
-            .any(ranges_over_null),
+            .any(ranges_over_null_or_arrays),
         _ => false,
     })
+}
+
+/// MongoDB may project before it sorts, and a projection of `a.0` means fields of that name, while a sort by it means the
+/// elements at that position as well.
+fn sorts_what_is_projected(step: &Step) -> bool {
+    let is_position = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let by_position = |sort: &Document| sort.keys().any(|path| path.split('.').any(is_position));
+    step.args.contains_key("projection") && step.document("sort").is_some_and(by_position)
 }
 
 fn is_total(sort: &Document) -> bool {
     sort.contains_key("_id")
 }
 
-/// A pipeline gives a list only if a total sort of whole documents comes last but for stages that keep the order.
-fn of_pipeline(step: &Step) -> Way {
+/// A pipeline gives a list only if a total sort of whole documents comes last but for stages that keep the order. What
+/// groups gives arrays as `_id`s, of which a sort looks at one element, and what unwinds gives an `_id` several times: then
+/// a sort leaves ties, and it is not determined what a stage does that depends on the order.
+fn of_pipeline(step: &Step) -> Option<Way> {
+    const KEEPS: [&str; 7] = [
+        "$limit",
+        "$skip",
+        "$match",
+        "$project",
+        "$set",
+        "$addFields",
+        "$unset",
+    ];
     let stages = step
         .args
         .get_array("pipeline")
         .map_or(&[][..], Vec::as_slice);
-    let mut is_list = false;
-    let mut has_sets = false;
+    let (mut is_list, mut has_ties, mut has_sets, mut are_stored) = (false, false, false, true);
     for stage in stages.iter().filter_map(Bson::as_document) {
         let text = format!("{stage}");
         has_sets |= [
@@ -222,20 +261,29 @@ fn of_pipeline(step: &Step) -> Way {
         ]
         .iter()
         .any(|name| text.contains(name));
-        is_list = match stage.keys().next().map(String::as_str) {
-            Some("$sort") => stage.get_document("$sort").is_ok_and(is_total),
-            Some("$limit" | "$skip" | "$match" | "$project" | "$set" | "$addFields" | "$unset") => {
-                is_list
+        let name = stage.keys().next().map_or("", String::as_str);
+        if has_ties && ["$limit", "$skip", "$group", "$facet"].contains(&name) {
+            return None;
+        }
+        match name {
+            "$sort" => {
+                let is_by_id = stage.get_document("$sort").is_ok_and(is_total);
+                is_list = is_by_id && are_stored;
+                has_ties = !is_list;
             }
-            Some("$count") => true,
-            _ => false,
-        };
+            "$count" => is_list = true,
+            name if KEEPS.contains(&name) => {}
+            name => {
+                is_list = false;
+                are_stored &= name == "$lookup" || name == "$replaceWith";
+            }
+        }
     }
-    match (has_sets, is_list) {
+    Some(match (has_sets, is_list) {
         (true, _) => Way::AsBagOfSets,
         (false, true) => Way::Exactly,
         (false, false) => Way::AsBag,
-    }
+    })
 }
 
 fn same_by_value(one: &[Bson], other: &[Bson]) -> bool {
@@ -311,6 +359,27 @@ mod tests {
         let filter = || doc! { "filter": { "$or": [{ "a": { "$lte": null } }] } };
         assert_eq!(way_of("find", filter(), true), None);
         assert_eq!(way_of("find", filter(), false), Some(Way::Exactly));
+    }
+
+    #[test]
+    fn a_sort_of_groups_leaves_ties() {
+        let of = |stages: &[Document]| way_of("aggregate", doc! { "pipeline": stages }, false);
+        let sort = || doc! { "$sort": { "_id": 1 } };
+        let group = || doc! { "$sortByCount": "$a" };
+        let limit = || doc! { "$limit": 1 };
+        assert_eq!(of(&[sort(), limit()]), Some(Way::Exactly));
+        assert_eq!(of(&[sort(), group()]), Some(Way::AsBag));
+        assert_eq!(of(&[group(), sort()]), Some(Way::AsBag));
+        assert_eq!(of(&[group(), sort(), limit()]), None);
+    }
+
+    #[test]
+    fn a_sort_by_positions_is_not_one_of_what_a_projection_leaves() {
+        let find = || doc! { "sort": { "a.0": 1, "_id": 1 } };
+        assert_eq!(way_of("find", find(), false), Some(Way::Exactly));
+        let mut projected = find();
+        projected.insert("projection", doc! { "a.0": 1 });
+        assert_eq!(way_of("find", projected, false), Some(Way::AsBag));
     }
 
     #[test]

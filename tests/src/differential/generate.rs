@@ -20,7 +20,6 @@ mod value;
 
 use bson::{Bson, Document, doc};
 
-use super::Options;
 use super::pair::State;
 use super::step::{COLLECTIONS, Step};
 use dice::Dice;
@@ -28,8 +27,6 @@ use dice::Dice;
 /// A few collections, and what may be asked of them.
 pub(super) struct World {
     dice: Dice,
-    aggregates: bool,
-    finds_and_modifies: bool,
     schema: Schema,
     /// The number of the last index and the last `_id` that were made up.
     last_index: usize,
@@ -65,11 +62,9 @@ enum Kind {
 const MANY: usize = 25;
 
 impl World {
-    pub(super) fn new(seed: u64, number: u64, options: &Options) -> Self {
+    pub(super) fn new(seed: u64, number: u64) -> Self {
         Self {
             dice: Dice::new(seed, number),
-            aggregates: options.aggregate,
-            finds_and_modifies: options.find_and_modify,
             schema: Schema::default(),
             last_index: 0,
             last_id: 0,
@@ -119,9 +114,9 @@ impl World {
             0..42 => self.find(collection, documents),
             42..46 => self.count(collection, documents),
             46..50 => self.distinct(collection, documents),
-            50..59 if self.aggregates => self.aggregate(collection, documents),
-            59..63 if self.finds_and_modifies => self.find_and_modify(collection, documents),
-            50..84 => self.update(collection, documents),
+            50..59 => self.aggregate(collection, documents),
+            59..63 => self.find_and_modify(collection, documents),
+            63..84 => self.update(collection, documents),
             84..95 if documents.len() < MANY => self.insert(collection, documents),
             84..98 => self.delete(collection, documents),
             98 if self.schema.has_indexes => self.define_index(collection, state),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bson::{Bson, Document, doc};
 
 use super::compare::{self, Agreement};
+use super::failure;
 use super::step::{COLLECTIONS, Step};
 use crate::corpus::backend::{self, Backend, Kind};
 
@@ -32,6 +33,8 @@ pub(super) struct State {
 pub(super) enum Asked {
     /// Both did the same.
     Same,
+    /// Both did what they may, and hold the same.
+    Open,
     /// Both did what they may, and hold what MongoDB does not determine.
     Last,
     /// The engine says that it does not have this.
@@ -51,13 +54,19 @@ pub(super) struct Difference {
 }
 
 impl Pair {
+    /// The first pair has the server of the test process, and each other one starts its own.
+    ///
     /// # Errors
     ///
     /// There is no server.
-    pub(super) fn open(engine: Kind) -> Result<Self, String> {
+    pub(super) fn open(engine: Kind, is_first: bool) -> Result<Self, String> {
         Ok(Self {
             engine: backend::open(engine)?,
-            mongodb: backend::open(Kind::Mongodb)?,
+            mongodb: if is_first {
+                backend::open(Kind::Mongodb)?
+            } else {
+                backend::start_mongodb()?
+            },
             state: State::default(),
             tally: (0, 0),
         })
@@ -108,8 +117,15 @@ impl Pair {
         if compare::is_not_now(&mongodb) {
             return Ok(Asked::Last);
         }
-        let is_last = match way.compare(&mongodb, &engine) {
+        let agreement = way.compare(&mongodb, &engine);
+        let is_open = agreement == Agreement::Different
+            && failure::is_open(step, is_indexed, &mongodb, &engine);
+        if is_open && !step.is_write() && step.session.is_none() {
+            return Ok(Asked::Open);
+        }
+        let is_last = match agreement {
             Agreement::Same => false,
+            Agreement::Different if is_open => true,
             Agreement::Unlike => true,
             Agreement::Different => {
                 return Ok(Asked::Different(Difference {

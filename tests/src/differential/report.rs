@@ -17,6 +17,8 @@ pub(super) struct Report {
     pub(super) nothing: u64,
     /// Operations that were not asked, because MongoDB does not determine what they do.
     pub(super) undetermined: u64,
+    /// Queries of which MongoDB leaves open how they fail, and that did so otherwise.
+    pub(super) open: u64,
     not_offered: BTreeMap<String, u64>,
 }
 
@@ -38,6 +40,7 @@ impl Report {
             errors,
             nothing,
             undetermined,
+            open,
             not_offered,
         } = self;
         let not_offered: u64 = not_offered.values().sum();
@@ -45,7 +48,7 @@ impl Report {
         #[expect(clippy::cast_precision_loss, reason = "it is for people")]
         let rate = *operations as f64 / seconds;
         format!(
-            "answers: {errors} errors, {nothing} that say nothing\n\
+            "answers: {errors} errors, {nothing} that say nothing, {open} that failed otherwise and may\n\
              not asked: {not_offered} not offered, {undetermined} not determined; {seconds:.0} s, {rate:.0} operations/s\n\
              {operations} operations, {differences} differences (seed {seed})"
         )

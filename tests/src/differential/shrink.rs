@@ -138,7 +138,7 @@ impl Shrinking<'_> {
         self.pair.reset()?;
         for (at, step) in steps.iter().enumerate() {
             match self.pair.ask(step) {
-                Ok(Asked::Same) => {}
+                Ok(Asked::Same | Asked::Open) => {}
                 Ok(Asked::Different(difference)) => {
                     if difference.signature() != self.signature {
                         return Ok(false);

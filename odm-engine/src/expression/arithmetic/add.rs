@@ -112,3 +112,27 @@ impl Default for Total {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bson::rawdoc;
+
+    use crate::expression::{Computation, Environment};
+
+    #[test]
+    fn an_operand_is_looked_at_before_the_next_is_computed() {
+        let failing = rawdoc! { "$abs": "$text" };
+        let add = |first: &str| {
+            let add = rawdoc! { "add": { "$add": [first, failing.clone()] } };
+            let environment = Arc::new(Environment::default());
+            let add = Computation::parse(add.get("add").unwrap().unwrap(), &environment).unwrap();
+            let document = rawdoc! { "text": "x", "number": 1 };
+            add.of(&document).map(|value| value.into_bson())
+        };
+        assert_eq!(add("$text").unwrap_err().code(), Some(16554));
+        assert_eq!(add("$number").unwrap_err().code(), Some(28765));
+        assert_eq!(add("$missing").unwrap(), Some(bson::RawBson::Null));
+    }
+}

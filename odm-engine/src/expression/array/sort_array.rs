@@ -8,7 +8,7 @@
 
 use bson::RawArrayBuf;
 
-use crate::expression::call::{Call, Operands, fold};
+use crate::expression::call::{Call, Operands};
 use crate::expression::{Expression, Operator, Scope, Value};
 use crate::sort::{ElementOrder, OrderFault};
 use crate::{Error, Result, value};
@@ -30,7 +30,7 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
         };
         Error::server(code, fault.message())
     })?;
-    fold(SortArray { input, order })
+    call.fold(SortArray { input, order })
 }
 
 impl Operands for SortArray {

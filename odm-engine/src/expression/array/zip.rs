@@ -10,7 +10,7 @@
 
 use bson::{RawArrayBuf, RawBsonRef};
 
-use crate::expression::call::{Call, Operands, evaluate_all, fold};
+use crate::expression::call::{Call, Operands, evaluate_all};
 use crate::expression::{Expression, Operator, Scope, Value};
 use crate::value::growth;
 use crate::{Error, Result, value};
@@ -64,7 +64,7 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
         let message = "$zip needs one of 'defaults' for each of 'inputs'";
         return Err(Error::server(34467, message));
     }
-    fold(Zip {
+    call.fold(Zip {
         inputs,
         longest,
         defaults,

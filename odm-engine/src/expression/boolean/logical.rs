@@ -39,13 +39,16 @@ fn parse(call: &Call<'_>, deciding: bool) -> Result<Expression> {
         let constant = operand.constant();
         constant.is_some_and(|constant| constant.is_truthy() == deciding)
     };
+    if !call.names.folds() {
+        return Ok(Expression::operator(Logical { deciding, operands }));
+    }
     let fails = operands
         .iter()
         .any(|operand| matches!(operand, Expression::Failing(_)));
     if !fails && operands.iter().any(is_decided) {
         return Ok(Expression::Constant(Some(RawBson::Boolean(deciding))));
     }
-    regroup(call.name, operands, Order::Free, |operands| Logical {
+    regroup(call, operands, Order::Free, |operands| Logical {
         deciding,
         operands,
     })

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Call, Operands, fold};
+use super::{Call, Operands};
 use crate::Result;
 use crate::expression::{Expression, Operator, Scope, Value};
 use crate::value::growth;
@@ -26,7 +26,7 @@ impl Call<'_> {
         operands: [Expression; N],
         function: Of<N>,
     ) -> Result<Expression> {
-        fold(Function {
+        self.fold(Function {
             name: self.name.into(),
             operands,
             function,

@@ -6,7 +6,7 @@
 //! { "$ifNull": [null, "$$REMOVE"] } → missing
 //! ```
 
-use crate::expression::call::{Call, Operands, fold};
+use crate::expression::call::{Call, Operands};
 use crate::expression::{Expression, Operator, Scope, Value};
 use crate::{Error, Result};
 
@@ -19,7 +19,32 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
         let message = format!("$ifNull takes at least 2 operands, not {}", operands.len());
         return Err(Error::server(1_257_300, message));
     }
-    fold(IfNull(operands))
+    if call.names.folds() {
+        return without_constants(call, operands);
+    }
+    call.fold(IfNull(operands))
+}
+
+/// A constant null never is the answer unless it comes last, and what is behind another constant
+/// never is.
+fn without_constants(call: &Call<'_>, operands: Vec<Expression>) -> Result<Expression> {
+    let last = operands.len().saturating_sub(1);
+    let mut kept = Vec::with_capacity(operands.len());
+    for (at, operand) in operands.into_iter().enumerate() {
+        let is_nullish = operand.constant().map(|constant| constant.is_nullish());
+        match is_nullish {
+            Some(true) if at < last => continue,
+            Some(false) => {
+                kept.push(operand);
+                break;
+            }
+            _ => kept.push(operand),
+        }
+    }
+    match kept.len() {
+        1 => Ok(kept.remove(0)),
+        _ => call.fold(IfNull(kept)),
+    }
 }
 
 impl Operands for IfNull {
@@ -38,5 +63,32 @@ impl Operator for IfNull {
             }
         }
         Ok(last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bson::{RawBson, rawdoc};
+
+    use crate::expression::Computation;
+
+    #[test]
+    fn constants_decide_without_a_document() {
+        let constant = |operands: Vec<RawBson>| {
+            let call = rawdoc! { "$ifNull": bson::RawArrayBuf::from_iter(operands) };
+            let call = RawBson::from(call);
+            let parsed = Computation::parse(call.as_raw_bson_ref(), &Arc::default()).unwrap();
+            parsed.constant().and_then(|value| value.into_bson())
+        };
+        let (one, null, path) = (RawBson::from(1), RawBson::Null, RawBson::from("$a"));
+        assert_eq!(constant(vec![one.clone(), path.clone()]), Some(one.clone()));
+        assert_eq!(
+            constant(vec![null.clone(), one.clone(), path.clone()]),
+            Some(one.clone())
+        );
+        assert_eq!(constant(vec![path.clone(), one]), None);
+        assert_eq!(constant(vec![null, path]), None);
     }
 }

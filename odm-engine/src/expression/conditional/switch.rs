@@ -46,12 +46,13 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
     }
     let (mut kept, mut default) = (Vec::new(), default);
     for ((case, case_failure), (then, then_failure)) in branches {
-        let decided = case.constant().map(|case| case.is_truthy());
+        let constant = case.constant().filter(|_| call.names.folds());
+        let decided = constant.map(|case| case.is_truthy());
         if decided == Some(false) {
             continue;
         }
         for failure in [case_failure, then_failure].iter().flatten() {
-            call.names.note(failure);
+            call.names.constants().note(failure);
         }
         if decided == Some(true) {
             default = Some(then);
@@ -92,7 +93,11 @@ fn branches(call: &Call<'_>, array: &RawArray) -> Result<Vec<(Parsed, Parsed)>> 
                         return Err(Error::server(40063, message));
                     }
                 };
-                *place = Some(call.names.parse_apart(|| call.parse(argument))?);
+                *place = Some(
+                    call.names
+                        .constants()
+                        .parse_apart(|| call.parse(argument))?,
+                );
             }
             let missing = |code, name| {
                 Error::server(

@@ -19,7 +19,7 @@ use super::parse_format;
 use super::zone::Zone;
 use crate::Result;
 use crate::error::code;
-use crate::expression::call::{Call, Operands, fold};
+use crate::expression::call::{Call, Operands};
 use crate::expression::{Expression, Operator, Scope, Value};
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ struct DateFromString {
 pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
     let known = &["dateString", "format", "onError", "onNull", "timezone"];
     let arguments = call.arguments(known, 40540, 40541)?;
-    fold(DateFromString {
+    call.fold(DateFromString {
         text: arguments.required("dateString", 40542)?,
         format: arguments.optional("format")?,
         zone: arguments.optional("timezone")?,

@@ -10,7 +10,7 @@
 
 use super::argument::{instant, zone};
 use super::format::{ISO, WRITABLE, check, format};
-use crate::expression::call::{Call, Operands, fold};
+use crate::expression::call::{Call, Operands};
 use crate::expression::{Expression, Operator, Scope, Value};
 use crate::{Error, Result};
 
@@ -25,7 +25,7 @@ struct DateToString {
 pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
     let known = &["date", "format", "onNull", "timezone"];
     let arguments = call.arguments(known, 18629, 18534)?;
-    fold(DateToString {
+    call.fold(DateToString {
         date: arguments.required("date", 18628)?,
         format: arguments.optional("format")?,
         zone: arguments.optional("timezone")?,

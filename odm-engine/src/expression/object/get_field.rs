@@ -8,7 +8,7 @@
 
 use bson::RawBsonRef;
 
-use crate::expression::call::{Call, Operands, fold};
+use crate::expression::call::{Call, Operands};
 use crate::expression::{Expression, Operator, Scope, Value};
 use crate::{Error, Result, value};
 
@@ -33,7 +33,7 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
         let document = call.parse(RawBsonRef::String("$$CURRENT"))?;
         (call.operand, document)
     };
-    fold(GetField {
+    call.fold(GetField {
         field: name(call, field, [5654600, 5654601, 5654602])?,
         input,
     })

@@ -9,7 +9,7 @@
 //! ```
 
 use super::{Fields, get_field};
-use crate::expression::call::{Arguments, Call, Operands, fold};
+use crate::expression::call::{Arguments, Call, Operands};
 use crate::expression::{Expression, Operator, Scope, Value};
 use crate::{Error, Result, value};
 
@@ -35,7 +35,7 @@ pub(super) fn parse_unset(call: &Call<'_>) -> Result<Expression> {
 fn set(call: &Call<'_>, arguments: &Arguments<'_>, value: Expression) -> Result<Expression> {
     let field = arguments.need("field", 4161102)?;
     let input = arguments.required("input", 4161109)?;
-    fold(SetField {
+    call.fold(SetField {
         field: get_field::name(call, field, [4161108, 4161106, 4161107])?,
         input,
         value,

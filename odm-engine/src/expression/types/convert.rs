@@ -12,7 +12,7 @@ use bson::{RawBson, RawBsonRef};
 
 use super::{to_date, to_number, to_string};
 use crate::error::code;
-use crate::expression::call::{Call, Operands, fold};
+use crate::expression::call::{Call, Operands};
 use crate::expression::{Expression, Operator, Scope, Value};
 use crate::value::Number;
 use crate::{Error, Result, value};
@@ -69,7 +69,7 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
         *place = Some(call.parse(argument)?);
     }
     let missing = |name| Error::server(9, format!("$convert needs the argument '{name}'"));
-    fold(Convert {
+    call.fold(Convert {
         input: input.ok_or_else(|| missing("input"))?,
         to: to.ok_or_else(|| missing("to"))?,
         on_error,

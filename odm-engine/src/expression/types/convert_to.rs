@@ -15,7 +15,7 @@
 use bson::RawBsonRef;
 
 use super::convert::convert;
-use crate::expression::call::{Call, Operands, fold};
+use crate::expression::call::{Call, Operands};
 use crate::expression::{Expression, Operator, Scope, Value};
 use crate::{Error, Result, value};
 
@@ -49,7 +49,7 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Expression> {
         "$toObjectId" => "objectId",
         _ => "string",
     };
-    fold(ConvertTo {
+    call.fold(ConvertTo {
         input: call.parse(input)?,
         target,
     })

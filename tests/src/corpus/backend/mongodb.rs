@@ -6,7 +6,7 @@ use tokio::runtime::Runtime;
 
 use super::Backend;
 use crate::corpus::operation::{NotOffered, Operation};
-use crate::mongod;
+use crate::mongod::{self, Server};
 
 /// More than any case has, so that all results come at once.
 const BATCH: i32 = 100_000;
@@ -17,17 +17,30 @@ pub(super) struct Mongodb {
     client: Client,
     database: Database,
     sessions: BTreeMap<String, ClientSession>,
+    /// None if it is the one of the test process.
+    _own: Option<Server>,
     /// The collections of the last case that are still there, empty. The server keeps the files of a dropped one open
     /// for minutes, and could not open others in the end.
     left: BTreeSet<String>,
 }
 
 impl Mongodb {
-    /// Starts a replica set of one, which has transactions.
+    /// Takes the replica set of the test process, as it has transactions.
     pub(super) fn connect() -> Result<Self, String> {
         let runtime = Runtime::new().map_err(|error| error.to_string())?;
+        let url = runtime.block_on(async { mongod::replica_set().await.fresh_url() });
+        Self::at(&url, runtime, None)
+    }
+
+    /// Starts a replica set of its own.
+    pub(super) fn start() -> Result<Self, String> {
+        let runtime = Runtime::new().map_err(|error| error.to_string())?;
+        let server = runtime.block_on(Server::start(mongod::Kind::ReplicaSet))?;
+        Self::at(&server.fresh_url(), runtime, Some(server))
+    }
+
+    fn at(url: &str, runtime: Runtime, own: Option<Server>) -> Result<Self, String> {
         let connected = runtime.block_on(async {
-            let url = mongod::replica_set().await.fresh_url();
             let client = Client::with_uri_str(url).await?;
             // Nothing here has to outlive a crash.
             let relaxed =
@@ -42,6 +55,7 @@ impl Mongodb {
             client,
             database,
             sessions: BTreeMap::new(),
+            _own: own,
             left: BTreeSet::new(),
         })
     }
@@ -67,12 +81,12 @@ impl Mongodb {
                 let mut session = client.start_session().await?;
                 let concern = super::super::document(operation.args, "readConcern");
                 let begin = session.start_transaction();
-                // A transaction reads one state in any case. Of a state that must outlive the server, which the
-                // read concern `snapshot` asks for, other clients' writes keep the last moments back.
-                match concern.get_str("level") {
-                    Ok(level) => begin.read_concern(ReadConcern::custom(level)).await?,
-                    Err(_) => begin.await?,
-                }
+                // What the corpus was recorded with, unless a case says otherwise.
+                let concern = match concern.get_str("level") {
+                    Ok(level) => ReadConcern::custom(level),
+                    Err(_) => ReadConcern::snapshot(),
+                };
+                begin.read_concern(concern).await?;
                 sessions.insert(name.to_owned(), session);
             } else if let Some(session) = sessions.get_mut(name) {
                 if operation.name == "commitTransaction" {

@@ -33,7 +33,7 @@ impl World {
             let branches = self.or_malformed(branches);
             return (name.to_owned(), branches);
         }
-        if self.aggregates && self.dice.chance(6) {
+        if self.dice.chance(6) {
             return ("$expr".to_owned(), expression::predicate(self, documents));
         }
         let (path, value) = self.path(documents);

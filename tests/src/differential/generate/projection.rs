@@ -47,7 +47,7 @@ impl World {
                         projection.extend(nested);
                     }
                 }
-                9 if self.aggregates => {
+                9 => {
                     let computed = expression::any(self, documents, 2);
                     projection.insert(path, computed);
                 }

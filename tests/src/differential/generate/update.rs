@@ -142,7 +142,7 @@ impl World {
             array_filters: Vec::new(),
             needs: Document::new(),
         };
-        if self.aggregates && self.dice.chance(10) {
+        if self.dice.chance(10) {
             change.update = aggregate::update_pipeline(self, documents);
             return change;
         }

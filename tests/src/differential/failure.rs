@@ -1,0 +1,182 @@
+//! Which failures of expressions MongoDB leaves open.
+//!
+//! An expression that fails for a document fails the whole operation, if it is computed for that document at all. That
+//! depends on the plan: conditions are met in the order that the planner gives them and those behind one that
+//! decides are not computed; an index leaves documents out; filters and limits move in front of the stages that compute.
+//! So whether `$expr` beside other conditions fails is open, and so is which of several failures comes first. Besides,
+//! the two executors that MongoDB has number the same failure differently.
+//!
+//! What is wrong with the question itself is not open: that is found before there is a plan.
+
+use bson::{Bson, Document};
+
+use super::step::Step;
+
+/// The numbers of what is wrong with a question rather than with a document.
+const OF_QUESTIONS: [i32; 3] = [2, 9, 40];
+
+/// Whether MongoDB leaves open if the operation fails as one of these answers does.
+pub(super) fn is_open(
+    step: &Step,
+    is_indexed: bool,
+    mongodb: &Document,
+    engine: &Document,
+) -> bool {
+    let error = |answer: &Document| answer.get_document("error").ok().cloned();
+    match (error(mongodb), error(engine)) {
+        _ if is_mistaken(mongodb) => true,
+        (None, None) => false,
+        (Some(mongodb), Some(_)) => computes(step) && is_of_execution(step, &mongodb),
+        (Some(mongodb), None) => {
+            depends_on_plan(step, is_indexed) && is_of_execution(step, &mongodb)
+        }
+        (None, Some(engine)) => {
+            let code = engine.get_i32("code").unwrap_or_default();
+            depends_on_plan(step, is_indexed) && !OF_QUESTIONS.contains(&code)
+        }
+    }
+}
+
+/// Whether this is a mistake of MongoDB 6.0 in what groups: it fails with the number of a fault of its own on an `$cond` that
+/// reads a field twice, and puts the least and the greatest key into a document under no name. A filter that it moves in front
+/// of that can get an operator that it does not know itself.
+fn is_mistaken(mongodb: &Document) -> bool {
+    const DUPLICATE_FIELD: i32 = 4_822_806;
+    if let Ok(error) = mongodb.get_document("error") {
+        let message = error.get_str("errmsg").unwrap_or_default();
+        return error.get("code") == Some(&Bson::Int32(DUPLICATE_FIELD))
+            || message.ends_with("unknown operator: $alwaysFalse");
+    }
+    let documents = mongodb.get_array("docs").map_or(&[][..], Vec::as_slice);
+    let is_wrapped = |group: &Document| {
+        let id = group.get_document("_id");
+        id.is_ok_and(|id| matches!(id.get(""), Some(Bson::MinKey | Bson::MaxKey)))
+    };
+    let mut documents = documents.iter().filter_map(Bson::as_document);
+    documents.any(is_wrapped)
+}
+
+/// Whether MongoDB has failed while it read documents. Only of queries it says so; of the others the number tells.
+fn is_of_execution(step: &Step, error: &Document) -> bool {
+    let code = error.get_i32("code").unwrap_or_default();
+    // The numbers of one of the executors.
+    if code >= 4_000_000 {
+        return true;
+    }
+    match step.name.as_str() {
+        "find" | "aggregate" | "distinct" => {
+            let message = error.get_str("errmsg").unwrap_or_default();
+            let told = ["xecutor error during", "while multiplanner"];
+            told.iter().any(|part| message.contains(part))
+        }
+        _ => depends_on_plan(step, false) || !OF_QUESTIONS.contains(&code),
+    }
+}
+
+/// Whether there are expressions in it, or a positional projection, which fails for documents as well.
+pub(super) fn computes(step: &Step) -> bool {
+    let is_pipeline = matches!(step.args.get("update"), Some(Bson::Array(_)));
+    let projects = |projection: &Document| {
+        projection.iter().any(|(name, value)| {
+            name.ends_with(".$") || !matches!(value, Bson::Int32(_) | Bson::Boolean(_))
+        })
+    };
+    step.name == "aggregate"
+        || is_pipeline
+        || mentions_expr(&step.args)
+        || step.document("projection").is_some_and(projects)
+}
+
+fn depends_on_plan(step: &Step, is_indexed: bool) -> bool {
+    let is_mixed = |filter: &Document| {
+        let is_alone = filter.len() == 1 && filter.contains_key("$expr") && !is_indexed;
+        mentions_expr(filter) && !is_alone
+    };
+    if step.name != "aggregate" {
+        return step.document("filter").is_some_and(is_mixed);
+    }
+    let stages = step.args.get_array("pipeline");
+    let stages = stages.map_or(&[][..], Vec::as_slice);
+    let mut stages = stages.iter().filter_map(Bson::as_document);
+    let first = stages
+        .next()
+        .and_then(|stage| stage.get_document("$match").ok());
+    // What groups runs in the other executor, together with the expressions that it groups by: that one looks at nulls
+    // before types.
+    let leaves_out = |stage: &Document| {
+        let names = [
+            "$match",
+            "$limit",
+            "$skip",
+            "$group",
+            "$sortByCount",
+            "$bucket",
+        ];
+        names.iter().any(|name| stage.contains_key(name))
+    };
+    first.is_some_and(is_mixed) || stages.any(leaves_out)
+}
+
+fn mentions_expr(document: &Document) -> bool {
+    document.iter().any(|(name, value)| {
+        name == "$expr"
+            || match value {
+                Bson::Document(inner) => mentions_expr(inner),
+                Bson::Array(values) => {
+                    let mut inner = values.iter().filter_map(Bson::as_document);
+                    inner.any(mentions_expr)
+                }
+                _ => false,
+            }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use super::*;
+
+    fn is_open_for(filter: Document, mongodb: &Document, engine: &Document) -> bool {
+        let step = Step::new("c", "find", doc! { "filter": filter });
+        is_open(&step, false, mongodb, engine)
+    }
+
+    #[test]
+    fn only_an_expression_beside_others_may_fail_or_not() {
+        let found = doc! { "docs": [] };
+        let failed = doc! { "error": { "code": 16554, "errmsg": "Executor error during find" } };
+        let mixed = || doc! { "a": 1, "$expr": "$b" };
+        assert!(is_open_for(mixed(), &failed, &found));
+        assert!(is_open_for(mixed(), &found, &failed));
+        assert!(!is_open_for(mixed(), &found, &found));
+        assert!(!is_open_for(doc! { "$expr": "$b" }, &failed, &found));
+        assert!(!is_open_for(doc! { "a": 1 }, &failed, &found));
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_question_is_not_open() {
+        let refused = doc! { "error": { "code": 2, "errmsg": "unknown operator" } };
+        let failed = doc! { "error": { "code": 16554, "errmsg": "$add" } };
+        let mixed = || doc! { "a": 1, "$expr": "$b" };
+        assert!(!is_open_for(mixed(), &refused, &failed));
+        assert!(!is_open_for(mixed(), &doc! { "docs": [] }, &refused));
+    }
+
+    #[test]
+    fn stages_that_leave_documents_out_may_come_first() {
+        let found = doc! { "docs": [] };
+        let failed = doc! { "error": { "code": 16554 } };
+        let is_open_with = |last: Document| {
+            let stages = [
+                doc! { "$match": {} },
+                doc! { "$set": { "a": { "$add": "x" } } },
+                last,
+            ];
+            let step = Step::new("c", "aggregate", doc! { "pipeline": stages.to_vec() });
+            is_open(&step, false, &found, &failed)
+        };
+        assert!(is_open_with(doc! { "$match": { "b": 1 } }));
+        assert!(!is_open_with(doc! { "$sort": { "b": 1 } }));
+    }
+}
