@@ -259,9 +259,14 @@ impl Application {
         scope: &Scope<'_, 'v>,
     ) -> Result<Value<'v>> {
         let mut values = Vec::with_capacity(operands.len());
+        let mut held = 0;
         for operand in operands {
             match operand.evaluate(scope) {
-                Ok(value) => values.push(value),
+                Ok(value) => {
+                    held += value.bytes();
+                    growth::check_size(held)?;
+                    values.push(value);
+                }
                 Err(error) => {
                     let before = function(values)?;
                     let is_decided = self.is_associative && before.is_nullish();
