@@ -120,6 +120,7 @@ pub(crate) fn run(
             .map(|projection| Projection::parse(projection, &environment))
             .transpose()?;
         let (sort, hint) = parse_order(sort, command.hint.as_ref())?;
+        let sort = sort.filter(|_| !is_one_id(&command.filter));
         Ok(Query {
             filter: Arc::new(filter),
             sort,
