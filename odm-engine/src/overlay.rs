@@ -137,7 +137,10 @@ impl Overlay {
         document::check_size(new, code::UPDATE_TOO_LARGE)?;
         self.check_contention(&key::record(collection.id, record))?;
         if old.as_bytes() == new.as_bytes() {
-            // As on MongoDB, what counts as modified is told, be it the same.
+            // As on MongoDB, what counts as modified is told and stands in the way of others, be it the same.
+            self.view
+                .put(key::record(collection.id, record), new.as_bytes());
+            self.touch(collection);
             return self.log(event);
         }
         let mut entries = Vec::with_capacity(collection.indexes.len());

@@ -103,8 +103,8 @@ impl Update {
 
     /// Changes a document that `filter` has found. `None` if it does not count as modified.
     ///
-    /// As on MongoDB a document can count as modified and be what it was: a replacement always
-    /// counts, and so does `$push`.
+    /// As on MongoDB a document can count as modified and be what it was: a replacement counts
+    /// unless it is the document to the last byte, `_id` included, and `$push` always does.
     ///
     /// # Errors
     /// The update does not fit the document: paths that lead nowhere, values of the wrong type,
@@ -128,6 +128,9 @@ impl Update {
             }
             Kind::Replacement(replacement) => {
                 let changed = replacement.apply(document)?;
+                if replacement.is(document) {
+                    return Ok(None);
+                }
                 check_id_unchanged(document, &changed)?;
                 Modified {
                     document: changed,

@@ -105,9 +105,14 @@ pub(crate) fn run(
     command: &FindAndModify,
 ) -> Result<FindAndModifyReport> {
     let environment = variables::environment(&command.variables)?;
-    // As on MongoDB, where one document needs no order: what is said about it is not even looked at.
+    // As on MongoDB, where one document needs no order: what is said about it is not even looked at,
+    // unless for a projection.
+    let projects = command
+        .projection
+        .as_ref()
+        .is_some_and(|projection| !projection.is_empty());
     let sort = command.sort.as_deref();
-    let sort = sort.filter(|_| !is_one_id(&command.filter));
+    let sort = sort.filter(|_| projects || !is_one_id(&command.filter));
     let query = |is_upsert| -> Result<Query> {
         let filter = update::parse_filter(&command.filter, is_upsert, &environment)?;
         let projection = command.projection.as_deref();
@@ -115,6 +120,7 @@ pub(crate) fn run(
             .map(|projection| Projection::parse(projection, &environment))
             .transpose()?;
         let (sort, hint) = parse_order(sort, command.hint.as_ref())?;
+        let sort = sort.filter(|_| !is_one_id(&command.filter));
         Ok(Query {
             filter: Arc::new(filter),
             sort,

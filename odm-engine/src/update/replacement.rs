@@ -31,6 +31,11 @@ impl Replacement {
         Ok(self.with_id_of(old))
     }
 
+    /// Whether this is a document as it stands.
+    pub(super) fn is(&self, document: &RawDocument) -> bool {
+        self.0.as_bytes() == document.as_bytes()
+    }
+
     /// The document with the `_id` that the filter asks for, unless it has one.
     ///
     /// As on MongoDB, its fields may start with `$`.
@@ -64,6 +69,13 @@ impl Replacement {
 mod tests {
     use super::*;
     use bson::rawdoc;
+
+    #[test]
+    fn only_with_the_id_it_is_the_document() {
+        let document = rawdoc! { "_id": 1, "a": 1 };
+        assert!(Replacement::new(&document).is(&document));
+        assert!(!Replacement::new(&rawdoc! { "a": 1 }).is(&document));
+    }
 
     #[test]
     fn the_id_stays() {

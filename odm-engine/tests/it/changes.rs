@@ -438,7 +438,7 @@ fn a_dropped_collection_ends_its_stream() {
 }
 
 #[test]
-fn what_changes_nothing_is_no_event_and_a_replacement_always_is() {
+fn what_changes_nothing_is_no_event_and_what_counts_as_modified_is() {
     let database = Database::memory();
     let mut changes = database.watch(&Watch::default()).unwrap();
     insert(&database, [1]);
@@ -452,6 +452,9 @@ fn what_changes_nothing_is_no_event_and_a_replacement_always_is() {
         assert_eq!(report.modified, 0);
     }
     let same = update(rawdoc! {}, rawdoc! { "_id": 1 });
+    assert_eq!(database.update("c", &same).unwrap().modified, 0);
+    // Without the `_id` it only becomes the same.
+    let same = update(rawdoc! { "_id": 1 }, rawdoc! {});
     assert_eq!(database.update("c", &same).unwrap().modified, 1);
     assert_eq!(told(&rest(&mut changes)), [("insert", 1), ("replace", 1)]);
 }

@@ -157,6 +157,26 @@ fn a_conflict_comes_before_what_is_wrong_with_the_new_keys() {
 }
 
 #[test]
+fn a_replacement_by_the_same_stands_in_the_way_too() {
+    let database = two();
+    let replace = |replacement| Update {
+        filter: rawdoc! { "_id": 1 },
+        update: replacement,
+        ..Update::default()
+    };
+    let (a, b) = (database.begin().unwrap(), database.begin().unwrap());
+    let report = a.update("c", &replace(rawdoc! {})).unwrap();
+    assert_eq!(report.modified, 1);
+    let error = b.update("c", &replace(rawdoc! { "a": 1 })).unwrap_err();
+    assert!(error.is_write_conflict());
+    // With its `_id` it is no change.
+    let report = database
+        .update("c", &replace(rawdoc! { "_id": 1 }))
+        .unwrap();
+    assert_eq!((report.matched, report.modified), (1, 0));
+}
+
+#[test]
 fn writes_to_different_documents_do_not_conflict() {
     let database = two();
     let shared = Index::new([("a", Direction::Ascending)]);

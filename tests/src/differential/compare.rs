@@ -253,8 +253,10 @@ fn of_pipeline(step: &Step) -> Option<Way> {
     let (mut is_list, mut has_ties, mut has_sets, mut are_stored) = (false, false, false, true);
     for stage in stages.iter().filter_map(Bson::as_document) {
         let text = format!("{stage}");
+        // The branches of `$facet` are arrays of documents, of which groups have no order.
         has_sets |= [
             "$addToSet",
+            "$facet",
             "$setUnion",
             "$setIntersection",
             "$setDifference",

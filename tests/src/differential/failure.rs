@@ -26,7 +26,9 @@ pub(super) fn is_open(
     match (error(mongodb), error(engine)) {
         _ if is_mistaken(mongodb) => true,
         (None, None) => false,
-        (Some(mongodb), Some(_)) => computes(step) && is_of_execution(step, &mongodb),
+        (Some(mongodb), Some(_)) => {
+            computes(step) && (is_of_execution(step, &mongodb) || is_of_optimizer(&mongodb))
+        }
         (Some(mongodb), None) => {
             depends_on_plan(step, is_indexed) && is_of_execution(step, &mongodb)
         }
@@ -73,6 +75,12 @@ fn is_of_execution(step: &Step, error: &Document) -> bool {
     }
 }
 
+/// Whether MongoDB has failed with what is constant. It meets the fields that a stage computes in the order of a hash table.
+fn is_of_optimizer(error: &Document) -> bool {
+    let message = error.get_str("errmsg").unwrap_or_default();
+    message.starts_with("Failed to optimize")
+}
+
 /// Whether there are expressions in it, or a positional projection, which fails for documents as well.
 pub(super) fn computes(step: &Step) -> bool {
     let is_pipeline = matches!(step.args.get("update"), Some(Bson::Array(_)));
@@ -108,6 +116,7 @@ fn depends_on_plan(step: &Step, is_indexed: bool) -> bool {
             "$match",
             "$limit",
             "$skip",
+            "$unwind",
             "$group",
             "$sortByCount",
             "$bucket",
