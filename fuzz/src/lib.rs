@@ -1,7 +1,7 @@
 //! Fuzz targets for the engine. Each is a function of bytes that panics where the engine is wrong.
 //!
 //! They go through the public interface only, with documents, filters and updates made from the bytes by
-//! a [generator](generate), as random bytes would hardly ever be one. `run` fuzzes them; the tests of
+//! a generator (`src/generate.rs`), as random bytes would hardly ever be one. `run` fuzzes them; the tests of
 //! this crate run each on fixed inputs, on any toolchain.
 
 mod aggregation;
