@@ -156,6 +156,7 @@ macro_rules! for_every_test {
                     unknown_fields_survive_updates,
                 ]
                 edit: [
+                    a_conflict_in_a_transaction_runs_it_again,
                     a_deleted_document_stays_deleted,
                     an_alias_is_replaced,
                     edits_work_in_transactions,

@@ -3,7 +3,7 @@
 use std::{pin::Pin, sync::Arc};
 
 use super::save::{edit, save};
-use crate::{Result, backend::Executor, document::Document, retry};
+use crate::{ErrorKind, Result, backend::Executor, document::Document, retry};
 
 /// Changes a document by a function; made by [`Session::modify`](crate::Session::modify) and
 /// [`Session::try_modify`](crate::Session::try_modify).
@@ -42,11 +42,20 @@ impl<'c, T: Document> Modify<'c, T> {
 
     async fn run(mut self) -> Result<T> {
         let mut attempt = 1;
+        let mut conflict = None;
         loop {
-            let mut edited = edit::<T>(&*self.executor, &self.id).await?;
+            let mut edited = match edit::<T>(&*self.executor, &self.id).await {
+                Ok(edited) => edited,
+                // A conflict that the backend found has ended the transaction, and only that one has it run again.
+                Err(error) if error.kind() == ErrorKind::TransactionOver => {
+                    return Err(conflict.unwrap_or(error));
+                }
+                Err(error) => return Err(error),
+            };
             (self.change)(&mut edited)?;
             match save(Arc::clone(&self.executor), &mut edited).await {
                 Err(error) if error.is_conflict() && attempt < self.attempts => {
+                    conflict = Some(error);
                     retry::pause(attempt).await;
                     attempt += 1;
                 }

@@ -1,4 +1,7 @@
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
 
 use odm::{
     ErrorKind,
@@ -329,5 +332,28 @@ pub async fn edits_work_in_transactions(fixture: Fixture) {
         Ok(())
     };
     db.transaction(work).await.unwrap();
+    assert_eq!(db.get::<Post>(1).await.unwrap().votes, 3);
+}
+
+/// A conflict inside of a transaction is the transaction's: it is run again as a whole, and no change is lost.
+pub async fn a_conflict_in_a_transaction_runs_it_again(fixture: Fixture) {
+    let (db, _) = blog(&fixture).await;
+    if !fixture.backend().capabilities().transactions {
+        return;
+    }
+    let runs = Arc::new(AtomicU32::new(0));
+    let work = |tx: odm::Transaction<crate::models::Shop>| {
+        let (other, runs) = (db.clone(), Arc::clone(&runs));
+        async move {
+            // The transaction has its state before somebody else changes the document.
+            tx.get::<Post>(1).await?;
+            if runs.fetch_add(1, Ordering::Relaxed) == 0 {
+                other.update::<Post>(1).inc(|p| p.votes(), 1).await?;
+            }
+            tx.modify::<Post>(1, |p| p.votes += 1).await
+        }
+    };
+    db.transaction(work).await.unwrap();
+    assert_eq!(runs.load(Ordering::Relaxed), 2);
     assert_eq!(db.get::<Post>(1).await.unwrap().votes, 3);
 }
