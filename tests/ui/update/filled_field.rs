@@ -1,20 +1,8 @@
 //! The framework counts, and an application cannot.
-use odm::prelude::*;
+#[path = "../filled.rs"]
+mod filled;
 
-#[derive(Serialize, Deserialize, Document)]
-#[document(collection = "tasks", version, timestamps(updated = changed))]
-struct Task {
-    #[serde(rename = "_id")]
-    id: i64,
-    text: String,
-    version: i64,
-    changed: DateTime,
-}
-
-#[derive(Schema)]
-#[schema(models(Task))]
-struct Office;
-type Db = odm::Database<Office>;
+use filled::*;
 
 fn set(db: &Db) {
     let _ = db.update::<Task>(1).set(|t| t.version(), 7);
