@@ -19,6 +19,8 @@ pub(super) enum Way {
     AsBag,
     /// Documents in any order, and the arrays in them as well.
     AsBagOfSets,
+    /// Documents in any order, with their arrays and fields in any order too.
+    AsBagOfMaps,
     /// How many documents there are.
     ByNumber,
     /// Values in any order, and of equal numbers the type does not matter. Where MongoDB reads the values from an index,
@@ -59,6 +61,9 @@ pub(super) fn way(step: &Step, is_indexed: bool) -> Option<Way> {
         .iter()
         .any(|name| step.args.contains_key(name));
     let is_sorted = step.document("sort").is_some_and(is_total) && !sorts_what_is_projected(step);
+    if brings_fields_back(stages_of(step, "update")) {
+        return None;
+    }
     match step.name.as_str() {
         "find" => Some(if is_sorted {
             Way::Exactly
@@ -131,12 +136,16 @@ impl Way {
         let is_same = match self {
             Way::Exactly | Way::UpToFailure => same_answer(mongodb, engine, Order::Total),
             Way::AsBag => same_answer(mongodb, engine, Order::Any),
-            Way::AsBagOfSets => {
+            Way::AsBagOfSets | Way::AsBagOfMaps => {
                 let (mut one, mut other) = (mongodb.clone(), engine.clone());
-                for answer in [&mut one, &mut other] {
-                    if let Some(documents) = answer.get_mut("docs") {
-                        sort_arrays(documents);
+                for documents in [&mut one, &mut other]
+                    .into_iter()
+                    .filter_map(|a| a.get_mut("docs"))
+                {
+                    if self == Way::AsBagOfMaps {
+                        sort_fields(documents);
                     }
+                    sort_arrays(documents);
                 }
                 same_answer(&one, &other, Order::Any)
             }
@@ -246,10 +255,10 @@ fn of_pipeline(step: &Step) -> Option<Way> {
         "$addFields",
         "$unset",
     ];
-    let stages = step
-        .args
-        .get_array("pipeline")
-        .map_or(&[][..], Vec::as_slice);
+    let stages = stages_of(step, "pipeline");
+    if brings_fields_back(stages) {
+        return Some(Way::AsBagOfMaps);
+    }
     let (mut is_list, mut has_ties, mut has_sets, mut are_stored) = (false, false, false, true);
     for stage in stages.iter().filter_map(Bson::as_document) {
         let text = format!("{stage}");
@@ -286,6 +295,48 @@ fn of_pipeline(step: &Step) -> Option<Way> {
         (false, true) => Way::Exactly,
         (false, false) => Way::AsBag,
     })
+}
+
+/// Whether a stage may add a field that one before has removed. On MongoDB the field then takes its old place, if both
+/// stages see the document in memory.
+fn brings_fields_back(stages: &[Bson]) -> bool {
+    let mut removes = false;
+    for stage in stages.iter().filter_map(Bson::as_document) {
+        let (name, operand) = stage.iter().next().unzip();
+        match name.map_or("", String::as_str) {
+            "$set" | "$addFields" | "$unwind" | "$lookup" if removes => return true,
+            "$unset" => removes = true,
+            "$project" => removes |= operand.is_some_and(excludes),
+            _ => {}
+        }
+        removes |= format!("{stage}").contains("$$REMOVE");
+    }
+    false
+}
+
+fn excludes(projection: &Bson) -> bool {
+    match projection {
+        Bson::Boolean(included) => !included,
+        Bson::Document(fields) => fields.values().any(excludes),
+        number => number.as_i32() == Some(0),
+    }
+}
+
+fn stages_of<'s>(step: &'s Step, name: &str) -> &'s [Bson] {
+    step.args.get_array(name).map_or(&[], Vec::as_slice)
+}
+
+fn sort_fields(value: &mut Bson) {
+    match value {
+        Bson::Array(values) => values.iter_mut().for_each(sort_fields),
+        Bson::Document(document) => {
+            let mut fields: Vec<_> = std::mem::take(document).into_iter().collect();
+            fields.sort_by(|(one, _), (other, _)| one.cmp(other));
+            fields.iter_mut().for_each(|(_, value)| sort_fields(value));
+            document.extend(fields);
+        }
+        _ => {}
+    }
 }
 
 fn same_by_value(one: &[Bson], other: &[Bson]) -> bool {
@@ -373,6 +424,26 @@ mod tests {
         assert_eq!(of(&[sort(), group()]), Some(Way::AsBag));
         assert_eq!(of(&[group(), sort()]), Some(Way::AsBag));
         assert_eq!(of(&[group(), sort(), limit()]), None);
+    }
+
+    #[test]
+    fn a_field_that_comes_back_has_no_place() {
+        let of = |stages: &[Document]| way_of("aggregate", doc! { "pipeline": stages }, false);
+        let (unset, set) = (|| doc! { "$unset": "a" }, || doc! { "$set": { "a": 1 } });
+        let without = || doc! { "$project": { "b": { "c": 0 } } };
+        assert_eq!(of(&[set(), unset()]), Some(Way::AsBag));
+        assert_eq!(of(&[unset(), set()]), Some(Way::AsBagOfMaps));
+        assert_eq!(of(&[without(), set()]), Some(Way::AsBagOfMaps));
+        let documents = |document: Document| doc! { "docs": [document] };
+        let (one, other) = (
+            doc! { "a": [{ "b": 1, "c": 2 }] },
+            doc! { "a": [{ "c": 2, "b": 1 }] },
+        );
+        let (one, other) = (documents(one), documents(other));
+        assert_eq!(Way::AsBagOfMaps.compare(&one, &other), Agreement::Same);
+        assert_eq!(Way::AsBagOfSets.compare(&one, &other), Agreement::Different);
+        let update = doc! { "filter": { "_id": 1 }, "update": [unset(), set()] };
+        assert_eq!(way_of("updateOne", update, false), None);
     }
 
     #[test]
