@@ -8,6 +8,7 @@ use super::given::Given;
 use super::{Direction, Index, partial, unsupported};
 use crate::document::append;
 use crate::error::{Error, Result, code};
+use crate::filter::Filter;
 use crate::value::{self, Number};
 
 /// The longest time to live that MongoDB takes, in seconds.
@@ -74,6 +75,7 @@ impl Index {
                 "ns" => {}
                 "partialFilterExpression" => {
                     let filter = expect_document("partialFilterExpression", value)?;
+                    Filter::parse(filter)?;
                     index.partial = Some(filter.to_owned());
                 }
                 "expireAfterSeconds" => index.expire_after = Some(parse_expire_after(value)?),

@@ -92,6 +92,7 @@ pub(super) fn way(step: &Step, is_indexed: bool) -> Option<Way> {
         }
         "deleteMany" if failure::computes(step) => Some(Way::UpToFailure),
         "updateMany" if !is_scan && !pins_id(filter) => Some(Way::UpToFailure),
+        "updateMany" if failure::depends_on_plan(step, is_indexed) => Some(Way::UpToFailure),
         _ => Some(Way::Exactly),
     }
 }
@@ -273,7 +274,12 @@ fn of_pipeline(step: &Step) -> Option<Way> {
         .iter()
         .any(|name| text.contains(name));
         let name = stage.keys().next().map_or("", String::as_str);
-        if has_ties && ["$limit", "$skip", "$group", "$facet"].contains(&name) {
+        let groups = ["$group", "$sortByCount", "$bucket", "$bucketAuto"].contains(&name);
+        if has_ties && (groups || ["$limit", "$skip", "$facet"].contains(&name)) {
+            return None;
+        }
+        // MongoDB may take two sets for different ones that have their elements in another order.
+        if has_sets && groups {
             return None;
         }
         match name {
@@ -424,6 +430,8 @@ mod tests {
         assert_eq!(of(&[sort(), group()]), Some(Way::AsBag));
         assert_eq!(of(&[group(), sort()]), Some(Way::AsBag));
         assert_eq!(of(&[group(), sort(), limit()]), None);
+        let by_set = doc! { "$sortByCount": { "$setUnion": ["$a"] } };
+        assert_eq!(of(&[by_set]), None);
     }
 
     #[test]
