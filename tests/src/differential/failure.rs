@@ -43,13 +43,15 @@ pub(super) fn is_open(
 
 /// Whether this is a mistake of MongoDB 6.0 in what groups: it fails with the number of a fault of its own on an `$cond` that
 /// reads a field twice, and puts the least and the greatest key into a document under no name. A filter that it moves in front
-/// of that can get an operator that it does not know itself.
+/// of a stage can get an operator that it does not know itself, or has not at that place.
 fn is_mistaken(mongodb: &Document) -> bool {
     const DUPLICATE_FIELD: i32 = 4_822_806;
     if let Ok(error) = mongodb.get_document("error") {
         let message = error.get_str("errmsg").unwrap_or_default();
         return error.get("code") == Some(&Bson::Int32(DUPLICATE_FIELD))
-            || message.ends_with("unknown operator: $alwaysFalse");
+            || message.ends_with("unknown operator: $alwaysFalse")
+            || message.contains("Failed to optimize pipeline")
+                && message.contains("unknown top level operator: $eq");
     }
     mongodb.get("docs").is_some_and(has_wrapped_key)
 }
