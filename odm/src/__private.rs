@@ -40,7 +40,8 @@ layouts! {
     #[diagnostic::on_unimplemented(
         message = "how is a `{T}` stored? Its field needs an attribute that says so",
         label = "more than one value, or a reference",
-        note = "`#[embed]` for an embedded struct or a map, `#[embed(max = N)]` or `#[embed(unbounded)]` for an array, `#[reference]` for a `Ref` or an array of them"
+        note = "`#[embed]` for an embedded struct or a map, `#[embed(max = N)]` or `#[embed(unbounded)]` for an array, `#[reference]` for a `Ref` or an array of them",
+        note = "a date or a decimal of another crate is stored as BSON's own by `#[serde(with = \"odm::native\")]`"
     )]
     Plain: Value;
 
@@ -56,9 +57,26 @@ layouts! {
     #[diagnostic::on_unimplemented(
         message = "`max` and `unbounded` are for an array of embedded values, not for a `{T}`",
         label = "no array of embedded values",
-        note = "an embedded struct or a map has `#[embed]` alone; an array of `Ref` is a `#[reference]`; a single value needs no attribute"
+        note = "an embedded struct or a map has `#[embed]` alone; an array of `Ref` is a `#[reference]`; a single value needs no attribute",
+        note = "dates and decimals of another crate are stored as BSON's own by `#[serde(with = \"odm::native\")]` beside it"
     )]
     EmbedsMany: Array;
+
+    /// A field with `with = "odm::native"`.
+    #[diagnostic::on_unimplemented(
+        message = "`odm::native` is for dates and decimals of other crates, not for a `{T}`",
+        label = "is stored as BSON's own by itself, or by an attribute of its own",
+        note = "leave the `with` out; an array of dates says how long it can get as well: `#[embed(max = N)]`"
+    )]
+    Native: Native;
+
+    /// An array with `with = "odm::native"`.
+    #[diagnostic::on_unimplemented(
+        message = "`odm::native` is for dates and decimals of other crates, not for a `{T}`",
+        label = "is stored as BSON's own by itself, or by an attribute of its own",
+        note = "leave the `with` out"
+    )]
+    Natives: NativeArray;
 
     /// A field with `#[reference]`.
     #[diagnostic::on_unimplemented(

@@ -63,6 +63,7 @@ pub mod document;
 pub mod schema;
 
 pub mod field;
+pub mod native;
 pub mod projection;
 pub mod query;
 pub mod relation;

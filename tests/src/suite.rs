@@ -195,6 +195,12 @@ macro_rules! for_every_test {
                     one_and_first,
                     sort_and_limit,
                 ]
+                native: [
+                    a_save_sees_no_change_where_there_is_none,
+                    filters_and_updates_speak_of_what_is_stored,
+                    they_are_stored_as_bsons_own,
+                    what_a_type_cannot_hold_is_an_error,
+                ]
                 relation: [
                     a_failed_query_names_its_model,
                     a_projection_can_be_joined,

@@ -133,6 +133,7 @@ fn implementation(model: &Model<'_>, private: &TokenStream) -> TokenStream {
     let closed = model.closed(private);
     let validation = model.validation(private, &quote!(path));
     let rewrites = model.rewrites(private);
+    let rounds = model.rounds(private);
     let quiet = quiet();
     quote! {
         #[automatically_derived]
@@ -142,6 +143,7 @@ fn implementation(model: &Model<'_>, private: &TokenStream) -> TokenStream {
             type Kind = #private::kind::Struct;
             type Fields<__M: 'static, __R: 'static, __S: 'static> = #ident #names;
             const REWRITES: bool = #rewrites;
+            const ROUNDS: bool = #rounds;
             fn validate(&self, path: &#private::Path) -> #private::Result<()> {
                 let _ = path;
                 #validation

@@ -2,10 +2,12 @@
 
 use std::{marker::PhantomData, ops::Deref};
 
+use serde::{Deserialize, Deserializer, Serializer};
+
 use super::{FromPath, Path, Place, Queryable, element, shape};
 use crate::{
-    Result,
     document::{Stored, kind},
+    native,
     query::{Filter, IntoFilter, IntoValue, test, values},
     schema::{Closed, Schema},
 };
@@ -126,8 +128,18 @@ impl<T: Stored> Stored for Vec<T> {
     type Kind = <T::Kind as kind::Element>::Many;
     type Fields<M: 'static, R: 'static, S: 'static> = Array<M, T, R, S>;
     const REWRITES: bool = T::REWRITES;
+    const ROUNDS: bool = T::ROUNDS;
 
-    fn validate(&self, path: &Path) -> Result<()> {
+    fn serialize_stored<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter().map(native::Stored))
+    }
+
+    fn deserialize_stored<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let values = Vec::<native::Owned<T>>::deserialize(deserializer)?;
+        Ok(values.into_iter().map(|value| value.0).collect())
+    }
+
+    fn validate(&self, path: &Path) -> crate::Result<()> {
         self.iter()
             .enumerate()
             .try_for_each(|(i, value)| value.validate(path).map_err(|e| at_index(e, path, i)))

@@ -83,7 +83,7 @@ impl<M: 'static, T: Stored, V: Stored, R: 'static, S: 'static> Map<M, T, V, R, S
 pub trait Keyed: Stored {}
 
 impl<T: Stored> Stored for BTreeMap<String, T> {
-    type Kind = kind::Map;
+    type Kind = <T::Kind as kind::Element>::Mapped;
     type Fields<M: 'static, R: 'static, S: 'static> = Map<M, T, Self, R, S>;
     const REWRITES: bool = T::REWRITES;
 
@@ -98,7 +98,7 @@ impl<T: Stored> Keyed for BTreeMap<String, T> {}
 impl<S: Schema, T: Closed<S>> Closed<S> for BTreeMap<String, T> {}
 
 impl<T: Stored, H: BuildHasher + Default + Send + Sync + 'static> Stored for HashMap<String, T, H> {
-    type Kind = kind::Map;
+    type Kind = <T::Kind as kind::Element>::Mapped;
     type Fields<M: 'static, R: 'static, S: 'static> = Map<M, T, Self, R, S>;
     const REWRITES: bool = T::REWRITES;
 

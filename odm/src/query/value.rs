@@ -10,6 +10,7 @@ use crate::{
     document::{Document, Ref, Stored},
     error,
     field::Path,
+    native,
 };
 
 /// What may be written where a `T` is stored: a `T`, a reference to one, and what obviously means one, such as a `&str`
@@ -187,10 +188,11 @@ keys! {
 /// filter by that would never match.
 pub(crate) fn encode<T: Stored>(value: &T) -> Result<RawBson> {
     #[derive(Serialize)]
-    struct Inside<'a, T> {
-        value: &'a T,
+    struct Inside<'a, T: Stored> {
+        value: native::Stored<'a, T>,
     }
     value.validate(&Path::ROOT)?;
+    let value = native::Stored(value);
     let bytes = bson::serialize_to_vec(&Inside { value }).map_err(error::encode)?;
     let document = RawDocumentBuf::from_bytes(bytes).map_err(error::encode)?;
     match document.get("value").map_err(error::encode)? {

@@ -12,6 +12,8 @@ pub struct Model {
     /// Whether a stored document may lack a reference that the value read from it has, or hold it under another name:
     /// serde's `default` and `alias`.
     pub rewrites: bool,
+    /// Whether a value may be stored less exactly than it is: dates of other crates.
+    pub rounds: bool,
     /// The stored names of the fields that the framework writes.
     pub filled: &'static [&'static str],
     /// The stored name of the field in which the framework counts the writes.
@@ -28,6 +30,7 @@ impl Model {
         collection: "",
         fields: &[],
         rewrites: false,
+        rounds: false,
         filled: &[],
         version: None,
         updated: None,
