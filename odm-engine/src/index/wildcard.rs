@@ -195,7 +195,7 @@ mod tests {
 
     fn pairs(expected: &[(&str, Bson)]) -> Vec<(String, Bson)> {
         let mut pairs: Vec<_> = expected.to_vec();
-        pairs.sort_by(|(a, _), (b, _)| a.cmp(b));
+        pairs.sort_by_key(|(path, _)| *path);
         let owned = pairs
             .into_iter()
             .map(|(path, value)| (path.to_owned(), value));

@@ -314,7 +314,7 @@ fn a_wildcard_index_serves_one_path_of_any() {
     let either = explained(&database, rawdoc! { "$or": [{ "a.b": 5 }, { "d.e": 6 }] });
     assert_eq!(
         (either.stage, either.documents_examined),
-        (Stage::Union, 14)
+        (Stage::Union, 15)
     );
     for filter in [
         rawdoc! { "x": bson::RawBson::Null },
