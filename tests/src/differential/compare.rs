@@ -51,8 +51,9 @@ pub(super) fn way(step: &Step, is_indexed: bool) -> Option<Way> {
         return None;
     }
     // A sparse index answers these on MongoDB, and does not have what is missing; nor has an index on the elements of
-    // arrays what is to be compared with whole ones.
-    if is_indexed && ranges_over_null_or_arrays(&step.args) {
+    // arrays what is to be compared with whole ones, nor a wildcard index the missing fields that all ranges to the end of
+    // the order hold.
+    if is_indexed && ranges_over_what_indexes_lack(&step.args) {
         return None;
     }
     // Otherwise an index may decide what comes first.
@@ -217,15 +218,16 @@ fn mentions_id(filter: &Document) -> bool {
     })
 }
 
-fn ranges_over_null_or_arrays(filter: &Document) -> bool {
+fn ranges_over_what_indexes_lack(filter: &Document) -> bool {
+    let is_range = |name: &str| matches!(name, "$gt" | "$gte" | "$lt" | "$lte");
     filter.iter().any(|(name, value)| match value {
         Bson::Null => matches!(name.as_str(), "$gte" | "$lte"),
-        Bson::Array(_) if matches!(name.as_str(), "$gt" | "$gte" | "$lt" | "$lte") => true,
-        Bson::Document(inner) => ranges_over_null_or_arrays(inner),
+        Bson::Array(_) | Bson::MinKey | Bson::MaxKey if is_range(name) => true,
+        Bson::Document(inner) => ranges_over_what_indexes_lack(inner),
         Bson::Array(values) => values
             .iter()
             .filter_map(Bson::as_document)
-            .any(ranges_over_null_or_arrays),
+            .any(ranges_over_what_indexes_lack),
         _ => false,
     })
 }
