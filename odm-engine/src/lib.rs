@@ -59,6 +59,9 @@ mod store;
 
 mod error;
 
+#[cfg(test)]
+mod examples;
+
 pub use command::{
     Aggregate, Count, Delete, DeleteReport, DropIndexes, Explain, Find, FindAndModify,
     FindAndModifyReport, FindEach, InsertFailure, InsertReport, Modification, Stage, Update,

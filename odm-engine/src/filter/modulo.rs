@@ -1,7 +1,11 @@
 //! `$mod`: a number that leaves this remainder.
 //!
-//! ```json
+//! ```text
 //! { "count": { "$mod": [4, 0] } }
+//! in: { "count": 8 }
+//! in: { "count": 9.5 }
+//! in: { "count": "8" }
+//! out: { "count": 8 }
 //! ```
 
 use bson::RawBsonRef;

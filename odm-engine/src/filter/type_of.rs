@@ -1,7 +1,12 @@
 //! `$type`: a value of one of these types, by name or number.
 //!
-//! ```json
+//! ```text
 //! { "zip": { "$type": ["string", "int"] } }
+//! in: { "zip": "3011" }
+//! in: { "zip": 3011.0 }
+//! in: { "zip": [3011] }
+//! out: { "zip": "3011" }
+//! out: { "zip": [3011] }
 //! ```
 
 use bson::RawBsonRef;

@@ -9,6 +9,7 @@ use super::wildcard::{self, Coverage};
 use super::{Direction, Index, hashed, partial, unsupported};
 use crate::document::append;
 use crate::error::{Error, Result, code};
+use crate::filter::Filter;
 use crate::value::{self, Number};
 
 /// The longest time to live that MongoDB takes, in seconds.
@@ -76,6 +77,7 @@ impl Index {
                 "ns" => {}
                 "partialFilterExpression" => {
                     let filter = expect_document("partialFilterExpression", value)?;
+                    Filter::parse(filter)?;
                     index.partial = Some(filter.to_owned());
                 }
                 "expireAfterSeconds" => index.expire_after = Some(parse_expire_after(value)?),
