@@ -48,6 +48,10 @@ impl Operator for Modulo {
             .and_then(Number::truncated)
             .is_some_and(|value| value.wrapping_rem(self.divisor) == self.remainder)
     }
+
+    fn seeks_existing(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

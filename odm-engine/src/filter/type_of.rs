@@ -51,6 +51,10 @@ impl Operator for TypeOf {
     fn matches(&self, value: Option<RawBsonRef<'_>>) -> bool {
         value.is_some_and(|value| self.0.contains(&value.element_type()))
     }
+
+    fn seeks_existing(&self) -> bool {
+        true
+    }
 }
 
 fn parse_one(value: RawBsonRef<'_>) -> Result<Vec<ElementType>> {

@@ -221,7 +221,7 @@ impl Backend for Engine {
         self.on(collection.to_owned().into(), |database, collection| {
             let listed = database.list_indexes(collection)?.into_iter();
             let listed = listed.filter(|index| index.name != "_id_");
-            Ok(listed.map(convert::index_from_engine).collect())
+            Ok(listed.filter_map(convert::index_from_engine).collect())
         })
     }
 

@@ -174,7 +174,11 @@ pub(super) fn index_to_engine(index: Index) -> Result<engine::Index> {
     Ok(converted)
 }
 
-pub(super) fn index_from_engine(index: engine::Index) -> Index {
+/// None for one that [`Index`] cannot describe.
+pub(super) fn index_from_engine(index: engine::Index) -> Option<Index> {
+    if index.hashed.is_some() || index.is_wildcard() {
+        return None;
+    }
     let keys = index.keys.into_iter().map(|(path, direction)| {
         let direction = match direction {
             engine::Direction::Ascending => Direction::Ascending,
@@ -182,12 +186,12 @@ pub(super) fn index_from_engine(index: engine::Index) -> Index {
         };
         (path, direction)
     });
-    Index {
+    Some(Index {
         name: index.name,
         keys: keys.collect(),
         unique: index.unique,
         sparse: index.sparse,
         partial: index.partial,
         expire_after: index.expire_after,
-    }
+    })
 }
