@@ -60,9 +60,9 @@ mod store;
 mod error;
 
 pub use command::{
-    Aggregate, Count, Delete, DeleteReport, DropIndexes, Explain, Find, FindAndModify,
+    Aggregate, BulkWrite, Count, Delete, DeleteReport, DropIndexes, Explain, Find, FindAndModify,
     FindAndModifyReport, FindEach, InsertFailure, InsertReport, Modification, Stage, Update,
-    UpdateReport,
+    UpdateReport, Write, Written,
 };
 pub use commit::ChangeLog;
 pub use cursor::Cursor;

@@ -1,11 +1,14 @@
 //! The typed language: what an application sees.
 
+pub mod bulk;
 pub mod decode;
 pub mod edit;
 pub mod filled;
 pub mod filter;
 pub mod find;
+pub mod outcome;
 pub mod relation;
 pub mod schema;
 pub mod transaction;
+pub mod upsert;
 pub mod write;
