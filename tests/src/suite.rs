@@ -236,6 +236,10 @@ macro_rules! for_every_test {
                     declared_indexes_are_created,
                     what_differs_is_reported_and_replaced_when_told,
                 ]
+                storm: [
+                    every_field_has_its_last_value,
+                    with_a_version_no_update_is_lost,
+                ]
                 transaction: [
                     a_dropped_transaction_is_aborted,
                     a_kept_handle_is_over,

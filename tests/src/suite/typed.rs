@@ -9,6 +9,7 @@ pub mod find;
 pub mod outcome;
 pub mod relation;
 pub mod schema;
+pub mod storm;
 pub mod transaction;
 pub mod upsert;
 pub mod write;

@@ -7,7 +7,6 @@ use odm::{
     action::{BulkReport, BulkResult},
     backend::Recorder,
     bson::doc,
-    prelude::*,
 };
 
 use crate::{

@@ -10,7 +10,6 @@ use odm::{
     action::Upserted,
     backend::{Fault, Faults, Recorder, operation::Operation},
     bson::doc,
-    prelude::*,
 };
 
 use crate::{
