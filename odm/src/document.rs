@@ -332,6 +332,10 @@ impl<T: Document> Ref<T> {
         Self(id.into_key(), PhantomData)
     }
 
+    pub(crate) fn of_id(id: T::Id) -> Self {
+        Self(id, PhantomData)
+    }
+
     /// The id.
     pub fn id(&self) -> &T::Id {
         &self.0

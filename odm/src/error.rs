@@ -271,6 +271,16 @@ impl Error {
         })
     }
 
+    /// The same error, of reading what a write gave back: the write itself was carried out.
+    pub(crate) fn behind_a_write(self) -> Self {
+        self.with(|e| {
+            e.message = format!(
+                "the write was carried out, but what it gave back cannot be read: {}",
+                e.message
+            );
+        })
+    }
+
     /// The same error with what caused it.
     #[must_use]
     pub fn with_source(self, source: impl Into<Box<dyn error::Error + Send + Sync>>) -> Self {

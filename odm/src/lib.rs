@@ -105,6 +105,7 @@ pub mod prelude {
 
     pub use crate::{
         Document, Embedded, Projection, Ref, Schema,
+        action::Outcome::{self, Applied, NotApplied},
         relation::{
             Link,
             Linked::{self, Loaded, Missing},

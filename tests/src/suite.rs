@@ -147,6 +147,17 @@ macro_rules! for_every_test {
                 ]
             }
             typed {
+                bulk: [
+                    a_failure_ends_what_is_in_order,
+                    an_array_without_room_fails_alone,
+                    conditions_are_told_one_by_one,
+                    in_a_transaction_all_or_nothing,
+                    many_writes_are_one_operation,
+                    mixed_writes_in_order,
+                    unordered_does_all_that_can_be,
+                    what_cannot_be_sent_fails_in_its_place,
+                    what_the_framework_fills_is_filled,
+                ]
                 decode: [
                     a_broken_target_spoils_only_its_own,
                     a_missing_field_is_named,
@@ -201,6 +212,19 @@ macro_rules! for_every_test {
                     they_are_stored_as_bsons_own,
                     what_a_type_cannot_hold_is_an_error,
                 ]
+                outcome: [
+                    a_condition_gives_an_outcome,
+                    a_deleted_document_is_given_back,
+                    a_transaction_takes_the_same,
+                    an_array_without_room_is_an_error,
+                    concurrent_spenders,
+                    concurrent_voters,
+                    nobody_takes_the_same_job,
+                    the_document_before_or_after,
+                    the_first_in_order,
+                    what_cannot_be_read_was_written,
+                    what_the_framework_fills_is_filled,
+                ]
                 relation: [
                     a_failed_query_names_its_model,
                     a_projection_can_be_joined,
@@ -218,6 +242,10 @@ macro_rules! for_every_test {
                     declared_indexes_are_created,
                     what_differs_is_reported_and_replaced_when_told,
                 ]
+                storm: [
+                    every_field_has_its_last_value,
+                    with_a_version_no_update_is_lost,
+                ]
                 transaction: [
                     a_dropped_transaction_is_aborted,
                     a_kept_handle_is_over,
@@ -225,6 +253,17 @@ macro_rules! for_every_test {
                     an_own_error_aborts,
                     conflicts_are_tried_again,
                     others_see_nothing_before_the_commit,
+                ]
+                upsert: [
+                    a_condition_is_not_a_missing_document,
+                    a_duplicate_in_a_transaction_is_a_conflict,
+                    another_unique_key_is_a_duplicate,
+                    concurrent_upserts_have_one_insert,
+                    concurrent_upserts_in_transactions,
+                    one_of_both_happens,
+                    the_document_is_given_back,
+                    what_cannot_be_is_refused,
+                    what_the_framework_fills_is_filled,
                 ]
                 write: [
                     a_condition_decides_in_the_same_step,

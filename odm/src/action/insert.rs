@@ -26,6 +26,10 @@ impl<T: Document> InsertOne<T> {
     pub(crate) fn new(executor: Arc<dyn Executor>, document: T) -> Self {
         Self { executor, document }
     }
+
+    pub(super) fn into_parts(self) -> (Arc<dyn Executor>, T) {
+        (self.executor, self.document)
+    }
 }
 
 impl<T: Document> IntoFuture for InsertOne<T> {

@@ -4,6 +4,7 @@
 //! work; only the read of one document by its id, which costs less than the way there, runs where it is asked for.
 //! Without a Tokio runtime everything does.
 
+mod bulk_write;
 mod convert;
 mod cursor;
 mod error;
@@ -18,8 +19,8 @@ use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use odm_engine::{Database, Session};
 
 use super::operation::{
-    Aggregate, Collection, Count, Delete, Deleted, Distinct, Find, FindAndModify, FindEach, Index,
-    Insert, Update, Updated, Watch,
+    Aggregate, BulkWrite, BulkWritten, Collection, Count, Delete, Deleted, Distinct, Find,
+    FindAndModify, FindEach, Index, Insert, Update, Updated, Watch,
 };
 use super::{Backend, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Transaction};
 use crate::{Error, ErrorKind, Result};
@@ -187,6 +188,14 @@ impl<T: Target> Executor for Engine<T> {
             });
             Ok(modified.await?.document)
         })
+    }
+
+    /// All in one commit: either all that were carried out are durable, or none.
+    fn bulk_write(&self, bulk: BulkWrite) -> BoxFuture<'_, Result<BulkWritten>> {
+        let target = Arc::clone(&self.target);
+        Box::pin(work::blocking(move || {
+            bulk_write::bulk_write(&target, bulk)
+        }))
     }
 }
 

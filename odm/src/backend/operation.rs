@@ -3,6 +3,12 @@
 //! Documents, filters and values are raw BSON: the typed language has encoded them already, and a backend need not
 //! know what they mean to the application.
 
+mod bulk_write;
+
+#[cfg(any(feature = "engine", feature = "mongodb"))]
+pub(super) use bulk_write::refuse_upsert;
+pub use bulk_write::{BulkItem, BulkWrite, BulkWritten, Unmatched, Write, Written};
+
 use std::{borrow::Cow, time::Duration};
 
 use bson::{RawBson, RawDocumentBuf, Timestamp};
@@ -369,6 +375,8 @@ pub enum Operation {
     Delete(Delete),
     /// A change that returns the document.
     FindAndModify(FindAndModify),
+    /// Several writes.
+    BulkWrite(BulkWrite),
     /// A look at the names of all collections.
     ListCollections,
     /// The creation of a collection.
@@ -414,6 +422,7 @@ impl Operation {
                 | Self::Update(_)
                 | Self::Delete(_)
                 | Self::FindAndModify(_)
+                | Self::BulkWrite(_)
                 | Self::DropCollection(_)
         )
     }

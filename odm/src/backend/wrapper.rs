@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc};
 use bson::{RawBson, RawDocumentBuf};
 
 use super::operation::{
-    Aggregate, Count, Delete, Deleted, Distinct, Find, FindAndModify, FindEach, Index, Insert,
-    Operation, Update, Updated, Watch,
+    Aggregate, BulkWrite, BulkWritten, Count, Delete, Deleted, Distinct, Find, FindAndModify,
+    FindEach, Index, Insert, Operation, Update, Updated, Watch,
 };
 use super::{Backend, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Transaction};
 use crate::Result;
@@ -79,6 +79,11 @@ impl<W: Wrapper> Executor for W {
     ) -> BoxFuture<'_, Result<Option<RawDocumentBuf>>> {
         let operation = Operation::FindAndModify(modify.clone());
         self.perform(operation, self.inner().find_and_modify(modify))
+    }
+
+    fn bulk_write(&self, bulk: BulkWrite) -> BoxFuture<'_, Result<BulkWritten>> {
+        let operation = Operation::BulkWrite(bulk.clone());
+        self.perform(operation, self.inner().bulk_write(bulk))
     }
 }
 

@@ -1,12 +1,16 @@
 //! The typed language: what an application sees.
 
+pub mod bulk;
 pub mod decode;
 pub mod edit;
 pub mod filled;
 pub mod filter;
 pub mod find;
 pub mod native;
+pub mod outcome;
 pub mod relation;
 pub mod schema;
+pub mod storm;
 pub mod transaction;
+pub mod upsert;
 pub mod write;
