@@ -10,7 +10,7 @@ mod target;
 mod update;
 
 pub use delete::{Delete, Deleted};
-pub use find::{Find, Rows};
+pub use find::{Find, FindPage, Page, PageToken, Rows};
 pub use get::{FindById, Get, GetMany};
 pub use insert::{InsertMany, InsertOne};
 pub use modify::Modify;

@@ -8,7 +8,7 @@ use crate::{
     Result,
     backend::operation::Index,
     field::{Field, FromPath, Path},
-    query::IntoKey,
+    query::{Brackets, IntoKey},
     relation::{Children, Reference},
     schema::{Closed, ContainsTarget, Model},
 };
@@ -192,6 +192,9 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Whether a stored value may hold a field under another name, or not at all: serde's `alias` and `default`.
     const REWRITES: bool = false;
 
+    /// Among which values BSON sorts the stored ones.
+    const BRACKETS: Brackets = Brackets::ANY;
+
     /// Checks what the types cannot, see [`Document::validate`].
     ///
     /// # Errors
@@ -302,6 +305,7 @@ impl<T: Document> Ref<T> {
 impl<T: Document> Stored for Ref<T> {
     type Kind = kind::Reference;
     type Fields<M: 'static, R: 'static, S: 'static> = Field<M, Self, R, S>;
+    const BRACKETS: Brackets = T::Id::BRACKETS;
 }
 
 impl<S: ContainsTarget<T>, T: Document> Closed<S> for Ref<T> {}

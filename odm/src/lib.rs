@@ -82,6 +82,7 @@ mod error;
 #[doc(hidden)]
 pub mod __private;
 
+pub use action::{Page, PageToken};
 pub use bson;
 pub use database::Database;
 pub use document::{Document, Embedded, Insertable, Ref};

@@ -195,6 +195,19 @@ macro_rules! for_every_test {
                     one_and_first,
                     sort_and_limit,
                 ]
+                page: [
+                    a_document_that_has_no_place_is_an_error,
+                    a_forged_token_stays_a_value,
+                    a_page_in_a_transaction,
+                    a_token_goes_with_its_query,
+                    an_id_of_any_type,
+                    depth_costs_nothing,
+                    every_kind_of_value_has_its_place,
+                    joins_and_projections_have_pages,
+                    pages_beside_writers,
+                    pages_of_every_size_are_the_list,
+                    what_comes_and_goes_shifts_nobody,
+                ]
                 relation: [
                     a_failed_query_names_its_model,
                     a_projection_can_be_joined,

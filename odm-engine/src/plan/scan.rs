@@ -17,7 +17,7 @@ use crate::store::{KeyRange, Snapshot, View, after_prefix};
 
 /// How many ranges several fields may have together; where there would be more, later fields are left
 /// unbounded.
-const MAX_RANGES: usize = 10_000;
+pub(super) const MAX_RANGES: usize = 10_000;
 
 /// How many ranges are walked at once, as on MongoDB.
 const MAX_MERGED: usize = 200;
@@ -31,7 +31,8 @@ pub(super) struct Scan {
     fields: Vec<FieldBounds>,
     /// In which direction a walk gives the order, and how many leading fields have to be merged for it.
     order: Option<(Direction, usize)>,
-    has_arrays: bool,
+    /// The fields that have array elements.
+    arrays: Vec<usize>,
     is_covered: bool,
 }
 
@@ -50,7 +51,7 @@ pub(super) struct Merit {
     is_bounded_and_sorted: bool,
     /// How narrow the range on the next field is.
     range: u8,
-    is_sorted: bool,
+    pub(super) is_sorted: bool,
     is_covered: bool,
     /// Among equals, the smaller index.
     width: std::cmp::Reverse<usize>,
@@ -99,7 +100,7 @@ impl Scan {
             state: Arc::clone(state),
             fields,
             order: None,
-            has_arrays: !arrays.is_empty(),
+            arrays: Vec::new(),
             is_covered: has_parts
                 && question.reads.are_covered_by(&state.paths)
                 && covers(&state.paths, question.filter.expression()),
@@ -110,6 +111,7 @@ impl Scan {
             scan.is_covered &=
                 scan.order.is_some() || sorted_by.all(|path| is_covered(path, &state.paths));
         }
+        scan.arrays = arrays;
         Ok(scan)
     }
 
@@ -126,6 +128,34 @@ impl Scan {
         self.fields
             .first()
             .is_some_and(|field| !field.bounds.is_all())
+    }
+
+    pub(super) fn is_covered(&self) -> bool {
+        self.is_covered
+    }
+
+    /// Whether one document can have several entries.
+    pub(super) fn has_arrays(&self) -> bool {
+        !self.arrays.is_empty()
+    }
+
+    /// Whether a field has array elements.
+    pub(super) fn is_array(&self, field: usize) -> bool {
+        self.arrays.contains(&field)
+    }
+
+    /// The one value, encoded, that a field has in all that is walked.
+    pub(super) fn point(&self, field: usize) -> Option<&[u8]> {
+        let bounds = &self.fields.get(field)?.bounds;
+        match bounds.intervals() {
+            [only] if only.is_point => Some(&only.start),
+            _ => None,
+        }
+    }
+
+    /// The ranges of keys to walk, in ascending order.
+    pub(super) fn key_ranges(&self) -> impl Iterator<Item = KeyRange> + use<> {
+        self.ranges(0).into_iter().map(|(range, _)| range)
     }
 
     pub(super) fn merit(&self) -> Merit {
@@ -154,6 +184,7 @@ impl Scan {
         }
         let is_sorted = self.order.is_some();
         let is_id = self.state.id == ID_INDEX;
+        let multikey = self.has_arrays();
         let bounds = self.describe();
         let rejected = Vec::new();
         if is_id && self.fields.iter().all(|field| field.bounds.are_points()) {
@@ -179,7 +210,7 @@ impl Scan {
                 state: self.state,
                 walk,
                 direction,
-                multikey: self.has_arrays,
+                multikey,
                 is_covered: self.is_covered,
                 bounds,
             }),
@@ -188,7 +219,8 @@ impl Scan {
         }
     }
 
-    fn describe(&self) -> Vec<String> {
+    /// What is walked of each field, for people.
+    pub(super) fn describe(&self) -> Vec<String> {
         let paths = self.state.paths.iter().map(|path| path.as_str());
         let fields = paths.zip(&self.fields);
         fields

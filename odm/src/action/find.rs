@@ -1,5 +1,7 @@
 //! Queries.
 
+mod page;
+
 use std::{
     collections::VecDeque,
     marker::PhantomData,
@@ -11,6 +13,8 @@ use std::{
 use bson::RawDocumentBuf;
 use futures_core::Stream;
 use futures_util::{StreamExt, stream};
+
+pub use page::{FindPage, Page, PageToken};
 
 use crate::{
     Error, ErrorKind, Result,
@@ -258,6 +262,35 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> Find<S, T, P, J
     /// Those of the backend.
     pub async fn exists(self) -> Result<bool> {
         Ok(self.limit(1).count().await? > 0)
+    }
+
+    /// How the documents are found, and what that takes: the way to see whether an index serves the query.
+    ///
+    /// It carries the query out, without its joins.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "posts")]
+    /// # struct Post { #[serde(rename = "_id")] id: i64, #[index] author: String }
+    /// # #[derive(Schema)] #[schema(models(Post))] struct Blog;
+    /// # async fn example(db: odm::Database<Blog>) -> odm::Result<()> {
+    /// let explain = db.find::<Post>().filter(|p| p.author().eq("alex")).explain().await?;
+    /// assert!(!explain.is_scan);
+    /// assert_eq!(explain.documents_examined, explain.returned);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of the backend; [`Unsupported`](ErrorKind::Unsupported) in a transaction on MongoDB.
+    pub async fn explain(self) -> Result<operation::Explain> {
+        let find = self.to_operation()?;
+        self.executor
+            .explain(find)
+            .await
+            .map_err(error::of_model::<T>)
     }
 
     fn raw_filter(&self) -> Result<RawDocumentBuf> {

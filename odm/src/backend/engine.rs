@@ -18,8 +18,8 @@ use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use odm_engine::{Database, Session};
 
 use super::operation::{
-    Aggregate, Collection, Count, Delete, Deleted, Distinct, Find, FindAndModify, FindEach, Index,
-    Insert, Update, Updated, Watch,
+    Aggregate, Collection, Count, Delete, Deleted, Distinct, Explain, Find, FindAndModify,
+    FindEach, Index, Insert, Update, Updated, Watch,
 };
 use super::{Backend, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Transaction};
 use crate::{Error, ErrorKind, Result};
@@ -115,6 +115,14 @@ impl<T: Target> Executor for Engine<T> {
                 work::blocking(run).await?
             };
             Ok(EngineCursor::boxed(first))
+        })
+    }
+
+    fn explain(&self, find: Find) -> BoxFuture<'_, Result<Explain>> {
+        self.on(find.collection.clone(), move |target, collection| {
+            let limit = find.limit;
+            let explained = target.explain(collection, &convert::find(find))?;
+            Ok(convert::explained(explained, limit))
         })
     }
 

@@ -5,6 +5,7 @@ pub mod edit;
 pub mod filled;
 pub mod filter;
 pub mod find;
+pub mod page;
 pub mod relation;
 pub mod schema;
 pub mod transaction;
