@@ -14,11 +14,11 @@ pub use crate::{
     backend::operation::{Direction, Index},
     document::{Document, Embedded, Insertable, Stored, Whole, kind},
     field::{Field, FromPath, Ordered, Path, Place, role, shape},
-    projection::{Projection, ProjectionOf},
+    projection::{Projected, Projection, ProjectionOf, Reads},
     query::IntoKey,
     schema::{Closed, Contains, Model, Schema, is_first_on_its_collection},
 };
-use crate::{error::too_many, field::Date, projection::Holds, query::IntoFilter};
+use crate::{error::too_many, field::Date, projection::Holds, query::IntoFilter, schema::same};
 
 /// Whether a field's attribute fits its type: each is implemented by the kinds of types that it is for, `T` is there for
 /// the message.
@@ -125,6 +125,25 @@ pub struct Held<T>(std::marker::PhantomData<T>);
 impl<T> Held<T> {
     /// A projection may hold it as a `P`.
     pub fn fits<P: Holds<T>>(&self) {}
+}
+
+/// Whether a field is stored under this name; true for a field that does not exist, which is another error.
+#[must_use]
+pub const fn stores_as(names: &[(&str, &str)], field: &str, stored: &str) -> bool {
+    let mut i = 0;
+    while i < names.len() {
+        if same(names[i].0, field) {
+            return same(names[i].1, stored);
+        }
+        i += 1;
+    }
+    true
+}
+
+/// The field tree of what a projection is of.
+#[must_use]
+pub fn tree_of<T: Projected>() -> T::Tree {
+    FromPath::from_path(Path::ROOT)
 }
 
 pub fn value_of<F: Place>(_: F) -> Held<F::Value> {

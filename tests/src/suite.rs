@@ -208,6 +208,12 @@ macro_rules! for_every_test {
                     pages_of_every_size_are_the_list,
                     what_comes_and_goes_shifts_nobody,
                 ]
+                projection: [
+                    an_index_alone_serves_a_projection,
+                    explain_tells_a_scan_and_a_sort,
+                    nested_projections_read_their_paths,
+                    what_a_page_needs_is_read_too,
+                ]
                 relation: [
                     a_failed_query_names_its_model,
                     a_projection_can_be_joined,

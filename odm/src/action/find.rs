@@ -1,6 +1,9 @@
 //! Queries.
 
+mod calculate;
+mod group;
 mod page;
+mod pipeline;
 
 use std::{
     collections::VecDeque,
@@ -14,7 +17,10 @@ use bson::RawDocumentBuf;
 use futures_core::Stream;
 use futures_util::{StreamExt, stream};
 
+pub use calculate::Calculation;
+pub use group::{GroupBy, Grouped};
 pub use page::{FindPage, Page, PageToken};
+pub use pipeline::Pipeline;
 
 use crate::{
     Error, ErrorKind, Result,
@@ -324,7 +330,7 @@ impl<S, T: Document, P, J: Clone> Clone for Find<S, T, P, J> {
 }
 
 /// Documents as the query gives them: decoded, and joined.
-async fn assemble<P: Projection, J: Joins<P>>(
+async fn assemble<P: Projection<Of: Document>, J: Joins<P>>(
     executor: Arc<dyn Executor>,
     raws: Vec<RawDocumentBuf>,
     joins: J,
@@ -357,7 +363,7 @@ enum State<S, T: Document, P: Projection<Of = T>, J: Joins<P>> {
     Over,
 }
 
-struct Open<P: Projection, J: Joins<P>> {
+struct Open<P: Projection<Of: Document>, J: Joins<P>> {
     executor: Arc<dyn Executor>,
     cursor: Box<dyn Cursor>,
     joins: J,
@@ -388,7 +394,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> State<S, T, P, 
     }
 }
 
-impl<P: Projection, J: Joins<P>> Open<P, J> {
+impl<P: Projection<Of: Document>, J: Joins<P>> Open<P, J> {
     async fn start<S: Schema>(find: Find<S, P::Of, P, J>) -> Result<Self> {
         Ok(Self {
             cursor: find.executor.find(find.to_operation()?).await?,

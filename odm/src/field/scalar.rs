@@ -5,6 +5,7 @@ use bson::{Binary, Bson, DateTime, Decimal128, Document, Timestamp, Uuid, oid::O
 use super::Field;
 use crate::{
     document::{Stored, kind},
+    projection::{Projection, Reads},
     query::Brackets,
     schema::{Closed, Schema},
 };
@@ -58,6 +59,11 @@ macro_rules! scalars {
             $(const BRACKETS: Brackets = Brackets::NONE$(.or(Brackets::$bracket))*;)?
         }
         impl<S: Schema> Closed<S> for $t {}
+        #[diagnostic::do_not_recommend]
+        impl Projection for $t {
+            type Of = Self;
+            const READS: Reads = Reads::Whole;
+        }
         $(
             #[diagnostic::do_not_recommend]
             impl $is for $t {}

@@ -6,6 +6,7 @@ pub mod filled;
 pub mod filter;
 pub mod find;
 pub mod page;
+pub mod projection;
 pub mod relation;
 pub mod schema;
 pub mod transaction;
