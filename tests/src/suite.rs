@@ -147,6 +147,19 @@ macro_rules! for_every_test {
                 ]
             }
             typed {
+                aggregate: [
+                    a_pipeline_gives_typed_rows,
+                    a_pipeline_writes_nothing,
+                    a_transaction_calculates_with_its_writes,
+                    distinct_values_and_elements,
+                    filter_sort_and_limit_come_first,
+                    groups_by_one_field_and_by_several,
+                    nothing_has_no_average,
+                    null_and_missing_are_one_group,
+                    sums_and_averages_have_their_types,
+                    the_least_and_the_greatest,
+                    what_does_not_fit_is_an_error,
+                ]
                 decode: [
                     a_broken_target_spoils_only_its_own,
                     a_missing_field_is_named,

@@ -1,5 +1,6 @@
 //! The typed language: what an application sees.
 
+pub mod aggregate;
 pub mod decode;
 pub mod edit;
 pub mod filled;

@@ -1,6 +1,6 @@
 //! One value calculated from all documents of a query.
 
-use std::{pin::Pin, sync::Arc};
+use std::pin::Pin;
 
 use bson::{RawBson, RawDocumentBuf};
 
@@ -12,7 +12,7 @@ use crate::{
     decode,
     document::Document,
     error,
-    field::{Ordered, Place},
+    field::Ordered,
     query::{append, document},
     schema::Schema,
 };

@@ -9,10 +9,7 @@ use serde::de::DeserializeOwned;
 use super::{Find, Rows};
 use crate::{
     Error, ErrorKind, Result,
-    backend::{
-        Executor, drain,
-        operation::{self, Aggregate},
-    },
+    backend::{Executor, drain, operation::Aggregate},
     decode,
     document::Document,
     error,
@@ -124,7 +121,7 @@ impl Pipeline {
 
 /// The operation on the collection of `T`.
 pub(super) fn of<T: Document>(pipeline: Vec<RawDocumentBuf>) -> Aggregate {
-    operation::Aggregate {
+    Aggregate {
         collection: T::COLLECTION.into(),
         pipeline,
         variables: RawDocumentBuf::new(),
