@@ -129,7 +129,8 @@ impl<T> Held<T> {
 
 /// Whether a field is stored under this name; true for a field that does not exist, which is another error.
 #[must_use]
-pub const fn stores_as(names: &[(&str, &str)], field: &str, stored: &str) -> bool {
+pub const fn stores_as<T: Projected>(field: &str, stored: &str) -> bool {
+    let names = T::NAMES;
     let mut i = 0;
     while i < names.len() {
         if same(names[i].0, field) {

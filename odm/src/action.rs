@@ -10,7 +10,9 @@ mod target;
 mod update;
 
 pub use delete::{Delete, Deleted};
-pub use find::{Calculation, Find, FindPage, GroupBy, Grouped, Page, PageToken, Pipeline, Rows};
+pub use find::{
+    Calculation, Find, FindPage, GroupBy, Grouped, IntoPageToken, Page, PageToken, Pipeline, Rows,
+};
 pub use get::{FindById, Get, GetMany};
 pub use insert::{InsertMany, InsertOne};
 pub use modify::Modify;

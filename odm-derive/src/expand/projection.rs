@@ -25,7 +25,6 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         let (ty, stored) = (field.ty, &field.stored);
         quote_spanned!(ty.span()=> (#stored, <#ty as #private::Projection>::READS))
     });
-    let names = quote_spanned!(of.span()=> <#of as #private::Projected>::NAMES);
     let tree = quote_spanned!(of.span()=> #private::tree_of::<#of>());
     let checks = fields.iter().map(|field| {
         let (ident, ty, stored) = (field.ident, field.ty, &field.stored);
@@ -37,7 +36,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         let fits = quote_spanned!(ty.span()=> .fits::<#ty>());
         let same = quote_spanned! {ident.span()=>
             const _: () = ::core::assert!(
-                #private::stores_as(#names, #rust, #stored),
+                #private::stores_as::<#of>(#rust, #stored),
                 #message
             );
         };

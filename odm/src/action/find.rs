@@ -19,7 +19,7 @@ use futures_util::{StreamExt, stream};
 
 pub use calculate::Calculation;
 pub use group::{GroupBy, Grouped};
-pub use page::{FindPage, Page, PageToken};
+pub use page::{FindPage, IntoPageToken, Page, PageToken};
 pub use pipeline::Pipeline;
 
 use crate::{

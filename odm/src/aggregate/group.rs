@@ -121,15 +121,6 @@ impl<T, V> Aggregate<T, V> {
     }
 }
 
-impl<T, V> Clone for Aggregate<T, V> {
-    fn clone(&self) -> Self {
-        Self {
-            column: self.column,
-            ..Self::new(self.calculate.clone(), self.read)
-        }
-    }
-}
-
 /// The groups of documents of the model `T`, which an order of groups is about.
 #[derive(Debug)]
 pub struct Groups<T>(PhantomData<fn() -> T>);
@@ -164,7 +155,7 @@ fn order<T>(name: String, direction: Direction) -> Sort<Groups<T>> {
     label = "neither an aggregate of `{T}` nor a tuple of up to six",
     note = "say what to calculate: `|g| (g.count(), g.sum(|p| p.votes()))`"
 )]
-pub trait Aggregates<T>: Clone + Send + Sync + 'static {
+pub trait Aggregates<T>: Send + Sync + 'static {
     /// What it gives.
     type Values: Send + 'static;
 

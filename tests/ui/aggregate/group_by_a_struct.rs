@@ -3,7 +3,6 @@ mod models;
 
 #[allow(unused_imports)]
 use models::*;
-use odm::prelude::*;
 
 async fn use_it(db: &Db) {
     let _ = db.find::<User>().group_by(|u| u.name()).select(|g| g.count()).all().await;

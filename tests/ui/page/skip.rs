@@ -3,7 +3,6 @@ mod models;
 
 #[allow(unused_imports)]
 use models::*;
-use odm::prelude::*;
 
 async fn use_it(db: &Db) {
     let _ = db.find::<Post>().skip(20).limit(20).all().await;

@@ -3,7 +3,6 @@ mod models;
 
 #[allow(unused_imports)]
 use models::*;
-use odm::prelude::*;
 
 async fn use_it(db: &Db, token: &str) {
     let _ = db.find::<Post>().page(20).after(token).await;

@@ -1,6 +1,8 @@
 //! Documents in groups.
 
-use std::{marker::PhantomData, sync::Arc};
+use std::sync::Arc;
+
+use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::{Find, pipeline};
 use crate::{
@@ -39,55 +41,73 @@ impl<S: Schema, T: Document> Find<S, T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn group_by<K: GroupKey<T>>(self, key: impl FnOnce(T::Fields) -> K) -> GroupBy<S, T, K> {
+    pub fn group_by<K: GroupKey<T>>(
+        self,
+        key: impl FnOnce(T::Fields) -> K,
+    ) -> GroupBy<S, T, K::Value> {
         GroupBy {
-            key: key(T::fields()),
+            key: key(T::fields()).expression(),
+            read_key: K::read,
             find: self,
         }
     }
 }
 
 /// Documents in groups, of which it is still to be said what is wanted; made by [`Find::group_by`].
+///
+/// `K` is what tells the groups apart.
 #[must_use = "say what to calculate for each group: `select`"]
 pub struct GroupBy<S, T: Document, K> {
     find: Find<S, T>,
-    key: K,
+    key: Result<RawBson>,
+    read_key: fn(RawBsonRef<'_>) -> Result<K>,
 }
 
-impl<S: Schema, T: Document, K: GroupKey<T>> GroupBy<S, T, K> {
+impl<S: Schema, T: Document, K> GroupBy<S, T, K> {
     /// What is calculated for each group: one thing or a tuple of up to six.
     pub fn select<A: Aggregates<T>>(
         self,
         calculate: impl FnOnce(Group<T>) -> A,
-    ) -> Grouped<S, T, K, A> {
+    ) -> Grouped<S, T, K, A, A::Values> {
         let mut values = calculate(Group::new());
         values.place(0);
+        let group = self.key.and_then(|key| {
+            let mut group = document("_id", key)?;
+            values.append_to(&mut group)?;
+            document("$group", group)
+        });
         Grouped {
             find: self.find,
-            key: self.key,
+            group,
+            read_key: self.read_key,
+            read_values: A::read,
             values,
             sort: Vec::new(),
             limit: None,
-            of: PhantomData,
         }
     }
 }
 
 /// What is calculated for each group of documents; made by [`GroupBy::select`].
+///
+/// `K` is what tells the groups apart, `V` what `A` gives for each.
 #[must_use = "groups are made when `all` is called"]
-pub struct Grouped<S, T: Document, K, A> {
+pub struct Grouped<S, T: Document, K, A, V> {
     find: Find<S, T>,
-    key: K,
+    /// The stage that groups.
+    group: Result<RawDocumentBuf>,
+    read_key: fn(RawBsonRef<'_>) -> Result<K>,
+    read_values: fn(&A, &RawDocument) -> Result<V>,
     values: A,
     sort: Vec<Sort<Groups<T>>>,
     limit: Option<u64>,
-    of: PhantomData<fn() -> K>,
 }
 
-impl<S: Schema, T: Document, K: GroupKey<T>, A: Aggregates<T>> Grouped<S, T, K, A> {
+// The bounds stand where the key and the aggregates come in: a mistake there is one error, whatever follows.
+impl<S: Schema, T: Document, K, A, V> Grouped<S, T, K, A, V> {
     /// In this order, by the key and by what is calculated; a further call orders what this one leaves equal.
-    pub fn sort<O: IntoSort<Groups<T>>>(mut self, order: impl FnOnce(Key<T>, A) -> O) -> Self {
-        let order = order(Key::new(), self.values.clone());
+    pub fn sort<O: IntoSort<Groups<T>>>(mut self, order: impl FnOnce(Key<T>, &A) -> O) -> Self {
+        let order = order(Key::new(), &self.values);
         self.sort.extend(order.into_sorts());
         self
     }
@@ -104,27 +124,22 @@ impl<S: Schema, T: Document, K: GroupKey<T>, A: Aggregates<T>> Grouped<S, T, K, 
     ///
     /// Those of the backend; [`Invalid`](crate::ErrorKind::Invalid) for a sum beyond its type;
     /// [`Decode`](crate::ErrorKind::Decode) for a key or a value that does not fit the model.
-    pub async fn all(self) -> Result<Vec<(K::Value, A::Values)>> {
+    pub async fn all(self) -> Result<Vec<(K, V)>> {
         let executor: Arc<dyn Executor> = Arc::clone(&self.find.executor);
-        let groups = async {
-            let cursor = executor
-                .aggregate(pipeline::of::<T>(self.stages()?))
-                .await?;
-            drain(cursor).await
-        };
-        let groups = groups.await.map_err(error::of_model::<T>)?;
+        let stages = self.stages().map_err(error::of_model::<T>)?;
+        let cursor = executor.aggregate(pipeline::of::<T>(stages)).await;
+        let groups = drain(cursor.map_err(error::of_model::<T>)?).await;
+        let groups = groups.map_err(error::of_model::<T>)?;
         let groups = groups.iter().map(|group| {
-            let key = K::read(part(group, "_id")?)?;
-            Ok((key, self.values.read(group)?))
+            let key = (self.read_key)(part(group, "_id")?)?;
+            Ok((key, (self.read_values)(&self.values, group)?))
         });
         groups.collect::<Result<_>>().map_err(error::of_model::<T>)
     }
 
-    fn stages(&self) -> Result<Vec<bson::RawDocumentBuf>> {
+    fn stages(&self) -> Result<Vec<RawDocumentBuf>> {
         let mut stages = pipeline::chosen(&self.find)?;
-        let mut group = document("_id", self.key.expression()?)?;
-        self.values.append_to(&mut group)?;
-        stages.push(document("$group", group)?);
+        stages.push(self.group.clone()?);
         if let Some(sort) = sort_to_raw(&self.sort)? {
             stages.push(document("$sort", sort)?);
         }

@@ -7,8 +7,8 @@ use std::{pin::Pin, sync::Arc};
 use bson::{RawBson, RawDocumentBuf};
 use serde::{Deserialize, Serialize};
 
-pub use token::PageToken;
 use token::Side;
+pub use token::{IntoPageToken, PageToken};
 
 use super::{Find, assemble};
 use crate::{
@@ -106,15 +106,15 @@ pub struct FindPage<S, T: Document, P, J> {
 
 impl<S, T: Document, P, J> FindPage<S, T, P, J> {
     /// The page that begins where another one said that the [`next`](Page::next) does; without a token the first one.
-    pub fn after(mut self, token: impl Into<Option<PageToken>>) -> Self {
-        self.after = token.into();
+    pub fn after(mut self, token: impl IntoPageToken) -> Self {
+        self.after = token.into_page_token();
         self
     }
 
     /// The page that ends where another one said that the [`previous`](Page::previous) does; without a token nothing
     /// changes.
-    pub fn before(mut self, token: impl Into<Option<PageToken>>) -> Self {
-        self.before = token.into();
+    pub fn before(mut self, token: impl IntoPageToken) -> Self {
+        self.before = token.into_page_token();
         self
     }
 }

@@ -28,6 +28,35 @@ pub struct PageToken {
 
 impl Eq for PageToken {}
 
+/// What may stand for a token where a page is asked for: a token or an option of one, where `None` changes nothing.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no page token",
+    label = "neither a `PageToken` nor an `Option` of one",
+    note = "a text is parsed into one, which may fail: `text.parse::<PageToken>()?`; with serde it comes as an `Option<PageToken>`"
+)]
+pub trait IntoPageToken {
+    /// The token, if any.
+    fn into_page_token(self) -> Option<PageToken>;
+}
+
+macro_rules! tokens {
+    ($($token:ty: $own:ident => $option:expr;)*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl IntoPageToken for $token {
+            fn into_page_token(self) -> Option<PageToken> {
+                let $own = self;
+                $option
+            }
+        }
+    )*};
+}
+tokens! {
+    PageToken: token => Some(token);
+    &PageToken: token => Some(token.clone());
+    Option<PageToken>: token => token;
+    &Option<PageToken>: token => token.clone();
+}
+
 /// On which side of the document with its key a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
