@@ -10,6 +10,7 @@ mod conditions;
 mod covering;
 mod hint;
 mod merged;
+mod ordered;
 mod records;
 mod scan;
 mod table_scan;
@@ -136,12 +137,19 @@ impl Planner<'_> {
         let is_best = is_bounded(&best)
             && (plain.choices.is_empty()
                 || is_bounded(&self.best_scan(plain, self.question, indexes)?.0));
-        let union = if is_best {
+        // No scan that has to be sorted, or that reads everything, is as good as the branches in order.
+        let is_worse = |scan: &Scan| !is_best || scan.merit().is_sorted;
+        let in_order = if best.as_ref().is_none_or(is_worse) {
+            self.best_in_order(plain)?
+        } else {
+            None
+        };
+        let union = if is_best || in_order.is_some() {
             None
         } else {
             self.best_union(plain, indexes)?
         };
-        let plan = union.or(best.map(Scan::into_plan));
+        let plan = in_order.or(union).or(best.map(Scan::into_plan));
         let plan = plan.unwrap_or_else(|| Plan::collection_scan(Direction::Ascending));
         Ok(Plan { rejected, ..plan })
     }

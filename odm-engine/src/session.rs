@@ -6,9 +6,10 @@ use bson::{RawBson, RawDocument, RawDocumentBuf};
 use crate::catalog::Catalog;
 use crate::change::Event;
 use crate::command::{
-    Aggregate, BulkWrite, Count, Delete, DeleteReport, Find, FindAndModify, FindAndModifyReport,
-    FindEach, InsertReport, Reading, Update, UpdateReport, Written, aggregate, bulk_write,
-    collections, count, delete, distinct, find, find_and_modify, find_each, insert, update,
+    Aggregate, BulkWrite, Count, Delete, DeleteReport, Explain, Find, FindAndModify,
+    FindAndModifyReport, FindEach, InsertReport, Reading, Update, UpdateReport, Written, aggregate,
+    bulk_write, collections, count, delete, distinct, explain, find, find_and_modify, find_each,
+    insert, update,
 };
 use crate::commit::{Begun, Committer, State};
 use crate::cursor::Cursor;
@@ -82,6 +83,14 @@ impl Session {
     pub fn find(&self, collection: &str, find: &Find) -> Result<Cursor> {
         let cursor = self.read(|reading| find::run(reading, collection, find))?;
         Ok(self.aborting(cursor))
+    }
+
+    /// Runs a query and says how it found its documents.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find).
+    pub fn explain(&self, collection: &str, find: &Find) -> Result<Explain> {
+        self.read(|reading| explain::run(reading, collection, find))
     }
 
     /// Runs documents through a pipeline. A collection that does not exist is empty.

@@ -15,7 +15,9 @@ mod upsert;
 
 pub use bulk::{Bulk, BulkEntry, BulkReport, BulkResult, IntoBulk};
 pub use delete::{Delete, Deleted};
-pub use find::{Find, Rows};
+pub use find::{
+    Calculation, Find, FindPage, GroupBy, Grouped, IntoPageToken, Page, PageToken, Pipeline, Rows,
+};
 pub use get::{FindById, Get, GetMany};
 pub use insert::{InsertMany, InsertOne};
 pub use modify::Modify;

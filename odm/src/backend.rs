@@ -70,8 +70,8 @@ use bson::{RawBson, RawDocumentBuf};
 
 use crate::{Error, ErrorKind, Result};
 use operation::{
-    Aggregate, BulkWrite, BulkWritten, Count, Delete, Deleted, Distinct, Find, FindAndModify,
-    FindEach, Index, Insert, Update, Updated, Watch,
+    Aggregate, BulkWrite, BulkWritten, Count, Delete, Deleted, Distinct, Explain, Find,
+    FindAndModify, FindEach, Index, Insert, Update, Updated, Watch,
 };
 
 /// A boxed future that can be sent to another thread: what makes the traits here object-safe.
@@ -83,6 +83,11 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub trait Executor: fmt::Debug + Send + Sync + 'static {
     /// The documents that match, in the order asked for, as of one point in time or later.
     fn find(&self, find: Find) -> BoxFuture<'_, Result<Box<dyn Cursor>>>;
+
+    /// How the documents that match are found, and what that takes. It carries the query out to count what it reads.
+    ///
+    /// In a transaction it is an error of kind [`Unsupported`](ErrorKind::Unsupported) on MongoDB.
+    fn explain(&self, find: Find) -> BoxFuture<'_, Result<Explain>>;
 
     /// What a pipeline makes of the documents of a collection, as of one point in time or later.
     ///

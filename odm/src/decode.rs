@@ -19,7 +19,7 @@ pub(crate) fn decode<T: DeserializeOwned>(raw: &RawDocument, model: &Model) -> R
 }
 
 /// The values of documents of a model, and the documents as its joins may read them.
-pub(crate) fn decode_all<P: Projection>(
+pub(crate) fn decode_all<P: Projection<Of: Document>>(
     mut raws: Vec<RawDocumentBuf>,
 ) -> (Vec<Result<P>>, Arc<Vec<RawDocumentBuf>>) {
     let model = &<P::Of as Document>::MODEL;
@@ -51,6 +51,21 @@ pub(crate) fn value<T: Stored>(raw: &RawBson) -> Result<T> {
                 format!("a stored value does not fit its type: {}", text(&error)),
             )
         })
+}
+
+/// A row of a pipeline.
+pub(crate) fn row<R: DeserializeOwned>(raw: &RawDocument) -> Result<R> {
+    bson::deserialize_from_slice(raw.as_bytes()).map_err(|error| {
+        let row = std::any::type_name::<R>();
+        Error::new(
+            ErrorKind::Decode,
+            format!(
+                "a row of the pipeline does not fit `{row}`: {}",
+                text(&error)
+            ),
+        )
+        .with_source(error)
+    })
 }
 
 /// The `_id` of a stored document.

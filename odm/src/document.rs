@@ -8,7 +8,7 @@ use crate::{
     Result,
     backend::operation::Index,
     field::{Field, FromPath, Path},
-    query::IntoKey,
+    query::{Brackets, IntoKey},
     relation::{Children, Reference},
     schema::{Closed, ContainsTarget, Model},
 };
@@ -206,6 +206,8 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
     fn deserialize_stored<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::deserialize(deserializer)
     }
+    /// Among which values BSON sorts the stored ones.
+    const BRACKETS: Brackets = Brackets::ANY;
 
     /// Checks what the types cannot, see [`Document::validate`].
     ///
@@ -350,6 +352,7 @@ impl<T: Document> Ref<T> {
 impl<T: Document> Stored for Ref<T> {
     type Kind = kind::Reference;
     type Fields<M: 'static, R: 'static, S: 'static> = Field<M, Self, R, S>;
+    const BRACKETS: Brackets = T::Id::BRACKETS;
 }
 
 impl<S: ContainsTarget<T>, T: Document> Closed<S> for Ref<T> {}

@@ -22,7 +22,7 @@ pub use scalar::{Bits, Date, Numeric, Ordered, Text};
 use crate::{
     backend::operation::Direction,
     document::Stored,
-    query::{Filter, IntoFilter, IntoValue, Node, Pattern, Sort, test, values},
+    query::{Brackets, Filter, IntoFilter, IntoValue, Node, Pattern, Sort, test, values},
 };
 
 /// Who writes a field.
@@ -265,7 +265,7 @@ impl<M, T: Stored, R, S> Field<M, T, R, S> {
     where
         S: Sortable,
     {
-        Sort::new(self.path.clone(), Direction::Ascending)
+        Sort::new(self.path.clone(), Direction::Ascending, sorted_among::<T>())
     }
 
     /// Largest first.
@@ -273,8 +273,17 @@ impl<M, T: Stored, R, S> Field<M, T, R, S> {
     where
         S: Sortable,
     {
-        Sort::new(self.path.clone(), Direction::Descending)
+        Sort::new(
+            self.path.clone(),
+            Direction::Descending,
+            sorted_among::<T>(),
+        )
     }
+}
+
+/// A place may be missing even where its type is no option: below an optional struct, or with serde's `default`.
+const fn sorted_among<T: Stored>() -> Brackets {
+    T::BRACKETS.or(Brackets::NULL)
 }
 
 /// Conditions on one and the same element: `$elemMatch`.

@@ -56,12 +56,13 @@
 //!
 //! Models are [`Document`]s with [`Embedded`] structs inside; their whole is a [`Schema`]. Operations are methods of a
 //! [`Session`], that is of a [`Database`] or of a [`Transaction`]. Everything else hangs on these:
-//! [`field`] and [`query`] are the typed language, [`action`] what can be done, [`relation`] what a query brings along,
+//! [`field`], [`query`] and [`aggregate`] are the typed language, [`action`] what can be done, [`relation`] what a query brings along,
 //! [`backend`] the seam to a database.
 
 pub mod document;
 pub mod schema;
 
+pub mod aggregate;
 pub mod field;
 pub mod native;
 pub mod projection;
@@ -83,6 +84,7 @@ mod error;
 #[doc(hidden)]
 pub mod __private;
 
+pub use action::{Page, PageToken};
 pub use bson;
 pub use database::Database;
 pub use document::{Document, Embedded, Insertable, Ref};

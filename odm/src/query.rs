@@ -1,14 +1,18 @@
 //! What is asked of documents: filters, sorts, values.
 
+mod bracket;
 mod filter;
 mod pattern;
+mod position;
 mod render;
 mod sort;
 mod value;
 
+pub use bracket::Brackets;
 pub use filter::{Filter, IntoFilter};
 pub(crate) use filter::{Node, test};
 pub use pattern::Pattern;
+pub(crate) use position::{behind, key_of, read_by};
 pub(crate) use render::{append, document, pull as pull_to_raw};
 pub(crate) use sort::to_raw as sort_to_raw;
 pub use sort::{IntoSort, Sort};

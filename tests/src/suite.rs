@@ -158,6 +158,19 @@ macro_rules! for_every_test {
                     what_cannot_be_sent_fails_in_its_place,
                     what_the_framework_fills_is_filled,
                 ]
+                aggregate: [
+                    a_pipeline_gives_typed_rows,
+                    a_pipeline_writes_nothing,
+                    a_transaction_calculates_with_its_writes,
+                    distinct_values_and_elements,
+                    filter_sort_and_limit_come_first,
+                    groups_by_one_field_and_by_several,
+                    nothing_has_no_average,
+                    null_and_missing_are_one_group,
+                    sums_and_averages_have_their_types,
+                    the_least_and_the_greatest,
+                    what_does_not_fit_is_an_error,
+                ]
                 decode: [
                     a_broken_target_spoils_only_its_own,
                     a_missing_field_is_named,
@@ -224,6 +237,25 @@ macro_rules! for_every_test {
                     the_first_in_order,
                     what_cannot_be_read_was_written,
                     what_the_framework_fills_is_filled,
+                ]
+                page: [
+                    a_document_that_has_no_place_is_an_error,
+                    a_forged_token_stays_a_value,
+                    a_page_in_a_transaction,
+                    a_token_goes_with_its_query,
+                    an_id_of_any_type,
+                    depth_costs_nothing,
+                    every_kind_of_value_has_its_place,
+                    joins_and_projections_have_pages,
+                    pages_beside_writers,
+                    pages_of_every_size_are_the_list,
+                    what_comes_and_goes_shifts_nobody,
+                ]
+                projection: [
+                    an_index_alone_serves_a_projection,
+                    explain_tells_a_scan_and_a_sort,
+                    nested_projections_read_their_paths,
+                    what_a_page_needs_is_read_too,
                 ]
                 relation: [
                     a_failed_query_names_its_model,

@@ -134,6 +134,16 @@ fn implementation(model: &Model<'_>, private: &TokenStream) -> TokenStream {
     let validation = model.validation(private, &quote!(path));
     let rewrites = model.rewrites(private);
     let rounds = model.rounds(private);
+    let whole = whole(input, private);
+    let pairs = model.fields.iter().map(|field| {
+        let (rust, stored) = (field.ident.unraw().to_string(), &field.stored);
+        quote!((#rust, #stored))
+    });
+    let (_, tree) = with_params(
+        &input.generics,
+        &quote!(),
+        &quote!(#name #own, #private::role::Own, #private::shape::One,),
+    );
     let quiet = quiet();
     quote! {
         #[automatically_derived]
@@ -155,7 +165,32 @@ fn implementation(model: &Model<'_>, private: &TokenStream) -> TokenStream {
         #[diagnostic::do_not_recommend]
         impl #impl_generics #private::Embedded for #name #own #where_clause {}
 
+        #[automatically_derived]
+        #quiet
+        #[diagnostic::do_not_recommend]
+        impl #impl_generics #private::Projected for #name #own #where_clause {
+            type Tree = #ident #tree;
+            const NAMES: &'static [(&'static str, &'static str)] = &[#(#pairs),*];
+        }
+
+        #whole
         #closed
+    }
+}
+
+/// What is stored is a projection of itself.
+fn whole(input: &DeriveInput, private: &TokenStream) -> TokenStream {
+    let name = &input.ident;
+    let (impl_generics, own, where_clause) = input.generics.split_for_impl();
+    let quiet = quiet();
+    quote! {
+        #[automatically_derived]
+        #quiet
+        #[diagnostic::do_not_recommend]
+        impl #impl_generics #private::Projection for #name #own #where_clause {
+            type Of = Self;
+            const READS: #private::Reads = #private::Reads::Whole;
+        }
     }
 }
 
@@ -175,6 +210,7 @@ fn value(
         &quote!(),
     );
     let newtype = inner.map(|inner| newtype(input, inner, private));
+    let whole = whole(input, private);
     let quiet = quiet();
     quote! {
         #[automatically_derived]
@@ -195,6 +231,7 @@ fn value(
         #[diagnostic::do_not_recommend]
         impl #closed_decl #private::Closed<__Schema> for #name #own #where_clause {}
 
+        #whole
         #newtype
     }
 }

@@ -104,7 +104,7 @@ impl Query {
     }
 
     /// How many documents are looked at, those that are skipped included.
-    fn last(&self) -> Option<u64> {
+    pub(super) fn last(&self) -> Option<u64> {
         self.limit.map(|limit| limit.saturating_add(self.skip))
     }
 

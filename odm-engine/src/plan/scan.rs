@@ -37,7 +37,8 @@ pub(super) struct Scan {
     places: Option<Places>,
     /// In which direction a walk gives the order, and how many leading fields have to be merged for it.
     order: Option<(Direction, usize)>,
-    has_arrays: bool,
+    /// The fields that have array elements.
+    arrays: Vec<usize>,
     is_covered: bool,
 }
 
@@ -56,7 +57,7 @@ pub(super) struct Merit {
     is_bounded_and_sorted: bool,
     /// How narrow the range on the next field is.
     range: u8,
-    is_sorted: bool,
+    pub(super) is_sorted: bool,
     is_covered: bool,
     /// Among equals, the smaller index.
     width: std::cmp::Reverse<usize>,
@@ -113,7 +114,7 @@ impl Scan {
             fields,
             places: None,
             order: None,
-            has_arrays: !arrays.is_empty(),
+            arrays: Vec::new(),
             is_covered: has_parts
                 && question.reads.are_covered_by(&state.paths)
                 && covers(&state.paths, question.filter.expression()),
@@ -124,6 +125,7 @@ impl Scan {
             scan.is_covered &=
                 scan.order.is_some() || sorted_by.all(|path| is_covered(path, &state.paths));
         }
+        scan.arrays = arrays;
         Ok(Some(scan))
     }
 
@@ -183,7 +185,11 @@ impl Scan {
                 state: Arc::clone(state),
                 fields: vec![field],
                 order,
-                has_arrays: has_arrays || !places.is_one_path,
+                arrays: if has_arrays || !places.is_one_path {
+                    vec![0]
+                } else {
+                    Vec::new()
+                },
                 is_covered: false,
                 places: Some(places),
             }
@@ -207,6 +213,34 @@ impl Scan {
     pub(super) fn is_narrow(&self) -> bool {
         let first = self.fields.first();
         first.is_some_and(|field| !field.bounds.is_all())
+    }
+
+    pub(super) fn is_covered(&self) -> bool {
+        self.is_covered
+    }
+
+    /// Whether one document can have several entries.
+    pub(super) fn has_arrays(&self) -> bool {
+        !self.arrays.is_empty()
+    }
+
+    /// Whether a field has array elements.
+    pub(super) fn is_array(&self, field: usize) -> bool {
+        self.arrays.contains(&field)
+    }
+
+    /// The one value, encoded, that a field has in all that is walked.
+    pub(super) fn point(&self, field: usize) -> Option<&[u8]> {
+        let bounds = &self.fields.get(field)?.bounds;
+        match bounds.intervals() {
+            [only] if only.is_point => Some(&only.start),
+            _ => None,
+        }
+    }
+
+    /// The ranges of keys to walk, in ascending order.
+    pub(super) fn key_ranges(&self) -> impl Iterator<Item = KeyRange> + use<> {
+        self.ranges(0).into_iter().map(|(range, _)| range)
     }
 
     pub(super) fn merit(&self) -> Merit {
@@ -243,6 +277,7 @@ impl Scan {
         }
         let is_sorted = self.order.is_some();
         let is_id = self.state.id == ID_INDEX;
+        let multikey = self.has_arrays();
         let bounds = self.describe();
         let rejected = Vec::new();
         if is_id && self.fields.iter().all(|field| field.bounds.are_points()) {
@@ -268,7 +303,7 @@ impl Scan {
                 state: self.state,
                 walk,
                 direction,
-                multikey: self.has_arrays,
+                multikey,
                 is_covered: self.is_covered,
                 bounds,
             }),
@@ -277,7 +312,8 @@ impl Scan {
         }
     }
 
-    fn describe(&self) -> Vec<String> {
+    /// What is walked of each field, for people.
+    pub(super) fn describe(&self) -> Vec<String> {
         let paths = match &self.places {
             Some(places) => std::slice::from_ref(&places.path),
             None => self.state.paths.as_slice(),

@@ -155,6 +155,6 @@ pub(super) async fn find_and_delete<T: Document, K: One>(
 }
 
 /// A document that a write gave back.
-pub(super) fn decoded<P: Projection>(raw: &RawDocument) -> Result<P> {
+pub(super) fn decoded<P: Projection<Of: Document>>(raw: &RawDocument) -> Result<P> {
     decode::decode(raw, &<P::Of as Document>::MODEL).map_err(Error::behind_a_write)
 }

@@ -19,7 +19,7 @@ use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use odm_engine::{Database, Session};
 
 use super::operation::{
-    Aggregate, BulkWrite, BulkWritten, Collection, Count, Delete, Deleted, Distinct, Find,
+    Aggregate, BulkWrite, BulkWritten, Collection, Count, Delete, Deleted, Distinct, Explain, Find,
     FindAndModify, FindEach, Index, Insert, Update, Updated, Watch,
 };
 use super::{Backend, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Transaction};
@@ -116,6 +116,14 @@ impl<T: Target> Executor for Engine<T> {
                 work::blocking(run).await?
             };
             Ok(EngineCursor::boxed(first))
+        })
+    }
+
+    fn explain(&self, find: Find) -> BoxFuture<'_, Result<Explain>> {
+        self.on(find.collection.clone(), move |target, collection| {
+            let limit = find.limit;
+            let explained = target.explain(collection, &convert::find(find))?;
+            Ok(convert::explained(explained, limit))
         })
     }
 

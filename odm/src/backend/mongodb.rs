@@ -12,6 +12,7 @@ mod cursor;
 mod delete;
 mod distinct;
 mod error;
+mod explain;
 mod find;
 mod find_and_modify;
 mod find_each;
@@ -29,8 +30,8 @@ use ::mongodb::{Client, ClientSession, Database, bson::Document};
 use bson::{RawBson, RawDocument, RawDocumentBuf};
 
 use super::operation::{
-    Aggregate, BulkWrite, BulkWritten, Count, Delete, Deleted, Distinct, Find, FindAndModify,
-    FindEach, Index, Insert, Update, Updated, Watch,
+    Aggregate, BulkWrite, BulkWritten, Count, Delete, Deleted, Distinct, Explain, Find,
+    FindAndModify, FindEach, Index, Insert, Update, Updated, Watch,
 };
 use super::{Backend, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Transaction};
 use crate::{Error, ErrorKind, Result};
@@ -90,6 +91,13 @@ impl Executor for MongoDb {
             let opened = task::finish(async move { find::find(&database, find, None).await });
             Ok(opened.await?.outside_transaction())
         })
+    }
+
+    fn explain(&self, find: Find) -> BoxFuture<'_, Result<Explain>> {
+        let database = self.database.clone();
+        Box::pin(task::finish(async move {
+            explain::explain(&database, find).await
+        }))
     }
 
     fn aggregate(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {

@@ -110,7 +110,7 @@ impl<M, T: Stored, R, S> Array<M, T, R, S> {
 
     /// The element at an index, counted from 0.
     pub fn at(&self, index: usize) -> T::Fields<M, R, S> {
-        FromPath::from_path(self.path.append(&index.to_string()))
+        FromPath::from_path(self.path.at(index))
     }
 
     /// Every element, for an update: `$[]`.

@@ -9,6 +9,8 @@ use crate::{Error, ErrorKind, Result};
 pub struct Path {
     dotted: Cow<'static, str>,
     max: Option<usize>,
+    /// Whether it leads through one element of an array, which expressions do not follow.
+    has_position: bool,
     /// A key that no path can hold, found when the path was made and reported when it is used.
     refused: Option<Error>,
 }
@@ -18,6 +20,7 @@ impl Path {
     pub const ROOT: Self = Self {
         dotted: Cow::Borrowed(""),
         max: None,
+        has_position: false,
         refused: None,
     };
 
@@ -28,6 +31,7 @@ impl Path {
             Self {
                 dotted: Cow::Borrowed(name),
                 max: None,
+                has_position: self.has_position,
                 refused: self.refused.clone(),
             }
         } else {
@@ -65,8 +69,35 @@ impl Path {
         Self {
             dotted: Cow::Owned(dotted),
             max: None,
+            has_position: self.has_position,
             refused: self.refused.clone(),
         }
+    }
+
+    /// The path to the element at an index.
+    pub(crate) fn at(&self, index: usize) -> Self {
+        Self {
+            has_position: true,
+            ..self.append(&index.to_string())
+        }
+    }
+
+    /// The path as an expression reads it: `$author.name`.
+    ///
+    /// # Errors
+    ///
+    /// As [`dotted`](Self::dotted), and [`Invalid`](ErrorKind::Invalid) for one element of an array: there an expression
+    /// looks for a field.
+    pub(crate) fn expression(&self) -> Result<String> {
+        let dotted = self.dotted()?;
+        if self.has_position {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                "an aggregate is of a field, not of one element of an array: use a `pipeline`",
+            )
+            .with_path(dotted));
+        }
+        Ok(format!("${dotted}"))
     }
 
     /// The path as MongoDB writes it: stored names, with dots between them.

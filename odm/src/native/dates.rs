@@ -6,6 +6,8 @@ use crate::{
     __private::Timestamp,
     document::{Stored, kind},
     field::{Date, Field, Ordered},
+    projection::{Projection, Reads},
+    query::Brackets,
     schema::{Closed, Schema},
 };
 
@@ -23,6 +25,7 @@ macro_rules! dates {
         impl Stored for $date {
             type Kind = kind::Native;
             type Fields<M: 'static, R: 'static, S: 'static> = Field<M, $date, R, S>;
+            const BRACKETS: Brackets = Brackets::DATE;
             const ROUNDS: bool = true;
 
             fn serialize_stored<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -51,6 +54,11 @@ macro_rules! dates {
             }
         }
         impl<S: Schema> Closed<S> for $date {}
+        #[diagnostic::do_not_recommend]
+        impl Projection for $date {
+            type Of = Self;
+            const READS: Reads = Reads::Whole;
+        }
         #[diagnostic::do_not_recommend]
         impl Ordered for $date {}
         #[diagnostic::do_not_recommend]

@@ -8,13 +8,15 @@ use crate::{
     action::Increment,
     document::{Stored, kind},
     field::{Field, Numeric, Ordered},
-    query::encode,
+    projection::{Projection, Reads},
+    query::{Brackets, encode},
     schema::{Closed, Schema},
 };
 
 impl Stored for Decimal {
     type Kind = kind::Native;
     type Fields<M: 'static, R: 'static, S: 'static> = Field<M, Self, R, S>;
+    const BRACKETS: Brackets = Brackets::NUMBER.or(Brackets::NAN);
 
     fn serialize_stored<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if serializer.is_human_readable() {
@@ -43,6 +45,11 @@ impl Stored for Decimal {
 }
 
 impl<S: Schema> Closed<S> for Decimal {}
+#[diagnostic::do_not_recommend]
+impl Projection for Decimal {
+    type Of = Self;
+    const READS: Reads = Reads::Whole;
+}
 #[diagnostic::do_not_recommend]
 impl Ordered for Decimal {}
 #[diagnostic::do_not_recommend]

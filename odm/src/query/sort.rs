@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use bson::RawDocumentBuf;
 
-use super::render::append;
+use super::{Brackets, render::append};
 use crate::{Error, ErrorKind, Result, backend::operation::Direction, field::Path};
 
 /// An order of the documents of the model `M` by one field: `p.name().asc()`.
@@ -12,22 +12,51 @@ use crate::{Error, ErrorKind, Result, backend::operation::Direction, field::Path
 pub struct Sort<M> {
     path: Path,
     direction: Direction,
+    /// Among which values those at the path are sorted.
+    brackets: Brackets,
     of: PhantomData<fn() -> M>,
 }
 
 impl<M> Sort<M> {
-    pub(crate) fn new(path: Path, direction: Direction) -> Self {
+    pub(crate) fn new(path: Path, direction: Direction, brackets: Brackets) -> Self {
         Self {
             path,
             direction,
+            brackets,
             of: PhantomData,
         }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn brackets(&self) -> Brackets {
+        self.brackets
+    }
+
+    pub(crate) fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// The same, the other way round.
+    pub(crate) fn reversed(&self) -> Self {
+        let direction = match self.direction {
+            Direction::Ascending => Direction::Descending,
+            Direction::Descending => Direction::Ascending,
+        };
+        Self::new(self.path.clone(), direction, self.brackets)
+    }
+
+    /// Whether it orders by this path.
+    pub(crate) fn is_by(&self, path: &str) -> bool {
+        self.path.dotted().is_ok_and(|own| own == path)
     }
 }
 
 impl<M> Clone for Sort<M> {
     fn clone(&self) -> Self {
-        Self::new(self.path.clone(), self.direction)
+        Self::new(self.path.clone(), self.direction, self.brackets)
     }
 }
 

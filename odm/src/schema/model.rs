@@ -35,19 +35,6 @@ impl Model {
         version: None,
         updated: None,
     };
-
-    /// Whether a field is stored under this name; true for a field that does not exist, which is another error.
-    #[must_use]
-    pub const fn stores_as(&self, field: &str, stored: &str) -> bool {
-        let mut i = 0;
-        while i < self.fields.len() {
-            if same(self.fields[i].0, field) {
-                return same(self.fields[i].1, stored);
-            }
-            i += 1;
-        }
-        true
-    }
 }
 
 pub(crate) const fn same(a: &str, b: &str) -> bool {

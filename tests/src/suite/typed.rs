@@ -1,5 +1,6 @@
 //! The typed language: what an application sees.
 
+pub mod aggregate;
 pub mod bulk;
 pub mod decode;
 pub mod edit;
@@ -8,6 +9,8 @@ pub mod filter;
 pub mod find;
 pub mod native;
 pub mod outcome;
+pub mod page;
+pub mod projection;
 pub mod relation;
 pub mod schema;
 pub mod storm;

@@ -66,6 +66,16 @@ async fn every_future_can_be_spawned() {
         spawned! { db: db.find::<User>().with_children(User::by(|u| u.friends()).limit(3)).all(); };
     let _ = spawned! { db: db.find::<User>().with(|u| u.friends()).stream().collect::<Vec<_>>(); };
     let _ = spawned! { db: async move { db.find::<User>().stream().next().await.map(|user| user.map(|u| u.id)) }; };
+    let _ = spawned! { db: db.find::<User>().explain(); };
+    let page = spawned! { db: db.find::<User>().with(|u| u.friends()).page(2); }.unwrap();
+    let _ = spawned! { db: db.find::<User>().with(|u| u.friends()).page(2).after(page.next); };
+    let _ = spawned! { db: db.find::<User>().select::<Name>().page(2).explain(); };
+    let _ = spawned! { db: db.find::<User>().sum(|u| u.karma()); };
+    let _ = spawned! { db: db.find::<User>().distinct(|u| u.friends()); };
+    let _ = spawned! { db: db.find::<User>().group_by(|u| u.name()).select(|g| g.count()).all(); };
+    let _ = spawned! { db: db.find::<User>().pipeline([]).all_as::<User>(); };
+    let _ =
+        spawned! { db: db.find::<User>().pipeline([]).stream_as::<User>().collect::<Vec<_>>(); };
     let _ = spawned! { db: db.update::<User>(1).inc(|u| u.karma(), 1); };
     let _ = spawned! { db: db.update_many::<User>(|u| u.karma().gt(0)).set(|u| u.karma(), 0); };
     let _ = spawned! { db: db.update::<User>(1).inc(|u| u.karma(), 1).returning_after(); };

@@ -6,8 +6,8 @@ use odm_engine as engine;
 use crate::{
     Result,
     backend::operation::{
-        Aggregate, Change, Count, Delete, Deleted, Direction, Find, FindAndModify, FindEach,
-        FullDocument, Index, Modification, Update, Updated, Watch, WatchFrom,
+        Aggregate, Change, Count, Delete, Deleted, Direction, Explain, Find, FindAndModify,
+        FindEach, FullDocument, Index, Modification, Update, Updated, Watch, WatchFrom,
     },
 };
 
@@ -18,6 +18,23 @@ pub(super) fn find(find: Find) -> engine::Find {
         sort: find.sort,
         limit: find.limit,
         ..engine::Find::default()
+    }
+}
+
+pub(super) fn explained(explain: engine::Explain, limit: Option<u64>) -> Explain {
+    let mut indexes = Vec::new();
+    for index in explain.indexes {
+        if !indexes.contains(&index) {
+            indexes.push(index);
+        }
+    }
+    Explain {
+        indexes,
+        is_scan: explain.stage == engine::Stage::CollectionScan,
+        is_sorted_afterwards: explain.stage != engine::Stage::Nothing && !explain.sorted_by_index,
+        keys_examined: explain.keys_examined,
+        documents_examined: explain.documents_examined,
+        returned: limit.map_or(explain.returned, |limit| explain.returned.min(limit)),
     }
 }
 

@@ -23,7 +23,7 @@ use crate::{
     backend::{
         BoxFuture, Cursor, Executor, Transaction,
         operation::{
-            Aggregate, BulkWrite, BulkWritten, Count, Delete, Deleted, Distinct, Find,
+            Aggregate, BulkWrite, BulkWritten, Count, Delete, Deleted, Distinct, Explain, Find,
             FindAndModify, FindEach, Insert, Update, Updated, Written,
         },
     },
@@ -159,6 +159,18 @@ impl Executor for MongoTransaction {
             });
             Ok(opened.await?.in_transaction(Arc::downgrade(&self.slot)))
         })
+    }
+
+    fn explain(&self, _: Find) -> BoxFuture<'_, Result<Explain>> {
+        let (_, slot) = self.parts();
+        Box::pin(task::finish(async move {
+            let turn = slot.turn().await?;
+            let refused = Error::new(
+                ErrorKind::Unsupported,
+                "MongoDB explains no query in a transaction: ask outside of it",
+            );
+            turn.settle(Err(refused)).await
+        }))
     }
 
     fn aggregate(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
