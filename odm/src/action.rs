@@ -15,4 +15,4 @@ pub use get::{FindById, Get, GetMany};
 pub use insert::{InsertMany, InsertOne};
 pub use modify::Modify;
 pub use save::{Edit, Save};
-pub use update::{Increment, List, Optional, Update, Updated};
+pub use update::{Increment, List, Optional, Push, Update, Updated};

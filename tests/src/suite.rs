@@ -168,6 +168,23 @@ macro_rules! for_every_test {
                     what_cannot_be_saved_is_refused,
                     what_others_changed_stays,
                 ]
+                elements: [
+                    a_condition_is_sent_once,
+                    concurrent_pushes_keep_the_best,
+                    elements_stay_within_their_max,
+                    matching_elements_are_updated,
+                    nested_arrays_and_several_conditions,
+                    pushes_have_a_position_an_order_and_a_slice,
+                    the_first_element_is_updated,
+                    what_first_cannot_say_is_an_error,
+                ]
+                expression: [
+                    dates_and_texts_are_compared,
+                    elements_by_index_are_compared,
+                    missing_and_null_have_an_order,
+                    numbers_are_computed,
+                    values_in_expressions_stay_values,
+                ]
                 filled: [
                     a_stale_save_is_a_conflict,
                     an_insert_fills,
@@ -194,6 +211,20 @@ macro_rules! for_every_test {
                     count_and_exists,
                     one_and_first,
                     sort_and_limit,
+                ]
+                injection: [
+                    json_bodies,
+                    keys_of_maps,
+                    patterns_are_patterns,
+                    texts_in_filters,
+                    texts_in_updates,
+                ]
+                places: [
+                    every_place_can_be_asked_for,
+                    every_place_can_be_changed,
+                    every_place_can_be_read_alone,
+                    values_are_renamed,
+                    what_is_one_place_can_be_ordered_by,
                 ]
                 relation: [
                     a_failed_query_names_its_model,

@@ -1,13 +1,17 @@
 //! Changing documents where they are, by MongoDB's update operators.
 
 mod changes;
+mod elements;
 mod place;
+mod push;
+mod rename;
 
 use std::{pin::Pin, sync::Arc};
 
 use bson::{RawBson, RawDocumentBuf};
-use changes::{Bound, Changes};
+use changes::{Bound, Changes, Finished};
 pub use place::{Increment, List, Optional};
+pub use push::Push;
 
 use super::target::Target;
 use crate::{
@@ -26,7 +30,7 @@ use crate::{
 /// The changes of one update happen to a document together, atomically, and touch nothing else of it.
 ///
 /// An update by id fails with [`NotFound`](ErrorKind::NotFound) if there is no such document; one with a condition
-/// ([`when`](Self::when)) tells by [`Updated::applied`] whether it did anything. An array never grows beyond its `max`:
+/// ([`when`](Self::when), [`first`](crate::field::Array::first)) tells by [`Updated::applied`] whether it did anything. An array never grows beyond its `max`:
 /// the update fails with [`TooManyElements`](ErrorKind::TooManyElements) and changes nothing. To append several values to a
 /// set, there must be room for all of them, unless the set has them all.
 ///
@@ -336,8 +340,17 @@ impl<T: Document> Update<T> {
     /// The room for what is pushed is part of the filter, so that two pushes at once cannot both take the last place.
     async fn run(self) -> Result<Updated> {
         let (executor, target) = (self.executor, self.target);
-        let (update, rooms) = self.changes.finish().map_err(error::of_model::<T>)?;
         let asked = target.node().map_err(error::of_model::<T>)?;
+        let checked = self.changes.check(&asked);
+        checked.map_err(error::of_model::<T>)?;
+        let Finished {
+            update,
+            array_filters,
+            first,
+            rooms,
+        } = self.changes.finish().map_err(error::of_model::<T>)?;
+        let only_id = target.only_id().filter(|_| matches!(first, Node::All));
+        let asked = asked.and(first);
 
         // Of many documents none is changed if one is full already. One that fills up between the look and the write is
         // left out like one that does not meet the condition.
@@ -350,7 +363,10 @@ impl<T: Document> Update<T> {
         let write = operation::Update {
             collection: T::COLLECTION.into(),
             filter: to_raw::<T>(with_room)?,
-            change: operation::Change::operators(update),
+            change: operation::Change::Operators {
+                update,
+                array_filters,
+            },
             multi: target.is_multi(),
             upsert: false,
         };
@@ -360,7 +376,7 @@ impl<T: Document> Update<T> {
         if !target.is_multi() && done.matched == 0 {
             refuse_full::<T>(&*executor, &asked, &rooms).await?;
         }
-        match target.only_id() {
+        match only_id {
             Some(id) if done.matched == 0 => Err(error::not_found::<T>(id)),
             _ => Ok(Updated {
                 matched: done.matched,

@@ -2,7 +2,7 @@
 
 use std::{marker::PhantomData, ops};
 
-use bson::{RawBson, RawDocumentBuf};
+use bson::{RawArrayBuf, RawBson, RawDocumentBuf};
 
 use super::render;
 use crate::{Error, Result, error, field::Path};
@@ -38,6 +38,8 @@ pub(crate) enum Node {
     Test(Path, &'static str, RawBson),
     /// One element of the array at a path meets the condition.
     Element(Path, Box<Node>),
+    /// An expression that is true of the document: `$expr`.
+    Expression(RawBson),
     And(Vec<Node>),
     Or(Vec<Node>),
     Not(Box<Node>),
@@ -168,7 +170,38 @@ impl<M> IntoFilter<M> for Option<Filter<M>> {
 /// The condition that an operator holds at a path.
 pub(crate) fn test<M>(path: &Path, operator: &'static str, value: Result<RawBson>) -> Filter<M> {
     Filter::from_node(match value {
-        Ok(value) => Node::Test(path.clone(), operator, value),
+        Ok(value) => inside(path, operator, value),
         Err(error) => Node::Refused(error.with_path(path.to_string())),
     })
+}
+
+/// No path leads through an array inside an array: such a place is one of an element of the outer one.
+fn inside(path: &Path, operator: &'static str, value: RawBson) -> Node {
+    let Some((outer, inner)) = path.inner() else {
+        return Node::Test(path.clone(), operator, value);
+    };
+    let any = |operator, value| element(&outer, inside(&inner, operator, value));
+    match (operator, value) {
+        // What no element is, is not what any element is not.
+        ("$ne", value) => Node::Not(Box::new(any("$eq", value))),
+        ("$nin", value) => Node::Not(Box::new(any("$in", value))),
+        // Each value may be another element.
+        ("$all", RawBson::Array(values)) => {
+            let values = values.into_iter().flatten().map(RawBson::from);
+            let each = values.map(|value| any("$eq", value));
+            match each.reduce(Node::and) {
+                Some(all) => all,
+                None => any("$in", RawArrayBuf::new().into()),
+            }
+        }
+        (operator, value) => any(operator, value),
+    }
+}
+
+/// One element of the array at a path meets the condition.
+pub(crate) fn element(path: &Path, condition: Node) -> Node {
+    match path.inner() {
+        None => Node::Element(path.clone(), Box::new(condition)),
+        Some((outer, inner)) => element(&outer, element(&inner, condition)),
+    }
 }

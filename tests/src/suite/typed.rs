@@ -2,9 +2,13 @@
 
 pub mod decode;
 pub mod edit;
+pub mod elements;
+pub mod expression;
 pub mod filled;
 pub mod filter;
 pub mod find;
+pub mod injection;
+pub mod places;
 pub mod relation;
 pub mod schema;
 pub mod transaction;
