@@ -79,7 +79,7 @@ impl Sortable for shape::One {}
 
 /// The shapes that a filter can use.
 #[diagnostic::on_unimplemented(
-    message = "`all()`, `matching(…)` and `first(…)` name the elements to update, not a condition",
+    message = "`all()`, `matching(…)` and `first_matching(…)` name the elements to update, not a condition",
     label = "cannot be filtered by",
     note = "leave `all()` out to ask for any element; `any(|element| …)` asks for one that meets a condition"
 )]
@@ -93,7 +93,7 @@ impl Queryable for shape::Many {}
 #[diagnostic::on_unimplemented(
     message = "which elements of the array to update?",
     label = "leads into an array",
-    note = "say it before the field: `.all()` for every element, `.matching(|element| …)` for those that meet a condition, `.first(|element| …)` for the first of them, `.at(i)` for one by its index, as in `p.comments().all().votes()`"
+    note = "say it before the field: `.all()` for every element, `.matching(|element| …)` for those that meet a condition, `.first_matching(|element| …)` for the first of them, `.at(i)` for one by its index, as in `p.comments().all().votes()`"
 )]
 pub trait Writable {}
 #[diagnostic::do_not_recommend]
@@ -103,7 +103,7 @@ impl Writable for shape::Every {}
 #[diagnostic::do_not_recommend]
 impl Writable for shape::First {}
 
-/// The shapes that an expression, `first` and `rename` can use.
+/// The shapes that an expression, `first_matching` and `rename` can use.
 #[diagnostic::on_unimplemented(
     message = "one place is needed here, not one for each element of an array",
     label = "inside an array",

@@ -216,6 +216,7 @@ macro_rules! for_every_test {
                     json_bodies,
                     keys_of_maps,
                     patterns_are_patterns,
+                    regular_expressions_as_values,
                     texts_in_filters,
                     texts_in_updates,
                 ]

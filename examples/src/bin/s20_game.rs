@@ -75,7 +75,10 @@ async fn main() -> odm::Result<()> {
 
     // The first of them: whether there is one is part of the same atomic step.
     db.update::<Player>("Conan")
-        .set(|p| p.items().first(|i| i.broken().eq(true)).broken(), false)
+        .set(
+            |p| p.items().first_matching(|i| i.broken().eq(true)).broken(),
+            false,
+        )
         .await?
         .expect_applied()?;
     let items = db.get::<Player>("Conan").await?.items;
@@ -87,7 +90,10 @@ async fn main() -> odm::Result<()> {
     println!("Conan's first broken item is mended: {}", mended.join(", "));
     let robin = db
         .update::<Player>("Robin")
-        .set(|p| p.items().first(|i| i.broken().eq(true)).broken(), false)
+        .set(
+            |p| p.items().first_matching(|i| i.broken().eq(true)).broken(),
+            false,
+        )
         .await?;
     println!("something of Robin's was broken: {}", robin.applied());
 

@@ -30,7 +30,7 @@ use crate::{
 /// The changes of one update happen to a document together, atomically, and touch nothing else of it.
 ///
 /// An update by id fails with [`NotFound`](ErrorKind::NotFound) if there is no such document; one with a condition
-/// ([`when`](Self::when), [`first`](crate::field::Array::first)) tells by [`Updated::applied`] whether it did anything. An array never grows beyond its `max`:
+/// ([`when`](Self::when), [`first_matching`](crate::field::Array::first_matching)) tells by [`Updated::applied`] whether it did anything. An array never grows beyond its `max`:
 /// the update fails with [`TooManyElements`](ErrorKind::TooManyElements) and changes nothing. To append several values to a
 /// set, there must be room for all of them, unless the set has them all.
 ///

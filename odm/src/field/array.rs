@@ -195,14 +195,14 @@ impl<M, T: Stored, R, S> Array<M, T, R, S> {
     /// # async fn example(db: odm::Database<Blog>) -> odm::Result<()> {
     /// let hidden = db
     ///     .update::<Post>(7)
-    ///     .set(|p| p.comments().first(|c| c.votes().lt(0) & c.hidden().eq(false)).hidden(), true)
+    ///     .set(|p| p.comments().first_matching(|c| c.votes().lt(0) & c.hidden().eq(false)).hidden(), true)
     ///     .await?
     ///     .applied();
     /// # let _ = hidden;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn first<F>(
+    pub fn first_matching<F>(
         &self,
         condition: impl FnOnce(T::Fields<Elem<M>, R, shape::One>) -> F,
     ) -> T::Fields<M, R, shape::First>

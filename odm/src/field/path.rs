@@ -21,7 +21,7 @@ pub struct Path {
 pub(crate) enum Step {
     /// One element of an array, by its index.
     At(usize),
-    /// Any element of an array that is itself an element: it has no text, so the path is the same.
+    /// Any element of an array, where what follows is seen from there: it has no text.
     Inside,
     /// Every element: `$[]`.
     Every,
@@ -35,9 +35,13 @@ pub(crate) enum Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InArray {
     No,
-    /// An array, or somewhere below one.
+    /// An array that queries look through, or a field somewhere below one.
     Yes,
-    /// An element of an array, with no name after it: an array here is one inside another.
+    /// An array that they do not look through, because it is an element.
+    Inner,
+    /// Any element of an array that they look through.
+    Any,
+    /// One element, or any of an inner array.
     Element,
 }
 
@@ -107,26 +111,33 @@ impl Path {
     }
 
     /// The same place, known to hold an array.
-    pub(crate) fn array(self) -> Self {
-        let array = match self.array {
-            InArray::Element => InArray::Element,
+    ///
+    /// Queries look through an array on their way, but not through one that is an element of it: that has a step of its
+    /// own.
+    pub(crate) fn array(mut self) -> Self {
+        self.array = match self.array {
+            InArray::Any => {
+                self.steps.push((self.dotted.len(), Step::Inside));
+                InArray::Inner
+            }
+            InArray::Element | InArray::Inner => InArray::Inner,
+            // The element that a condition speaks about.
+            InArray::No if self.is_root() => InArray::Inner,
             InArray::No | InArray::Yes => InArray::Yes,
         };
-        Self { array, ..self }
+        self
     }
 
     /// Any element of the array at this place.
-    ///
-    /// Queries look through an array on their way, but not through a second one in it: where this array is itself an
-    /// element, or the whole of what is spoken about, the path has a step without a text.
     pub(super) fn each(&self) -> Self {
         let mut path = Self {
             max: None,
-            array: InArray::Element,
+            array: InArray::Any,
             ..self.clone()
         };
-        if self.array == InArray::Element || self.is_root() {
+        if self.array == InArray::Inner {
             path.steps.push((self.dotted.len(), Step::Inside));
+            path.array = InArray::Element;
         }
         path
     }
@@ -245,7 +256,7 @@ impl InArray {
     fn below(self) -> Self {
         match self {
             Self::No => Self::No,
-            Self::Yes | Self::Element => Self::Yes,
+            Self::Yes | Self::Inner | Self::Any | Self::Element => Self::Yes,
         }
     }
 }

@@ -178,7 +178,7 @@ pub(crate) fn test<M>(path: &Path, operator: &'static str, value: Result<RawBson
 /// No path leads through an array inside an array: such a place is one of an element of the outer one.
 fn inside(path: &Path, operator: &'static str, value: RawBson) -> Node {
     let Some((outer, inner)) = path.inner() else {
-        return Node::Test(path.clone(), operator, value);
+        return plain(path, operator, value);
     };
     let any = |operator, value| element(&outer, inside(&inner, operator, value));
     match (operator, value) {
@@ -195,6 +195,44 @@ fn inside(path: &Path, operator: &'static str, value: RawBson) -> Node {
             }
         }
         (operator, value) => any(operator, value),
+    }
+}
+
+/// A test that takes its value for a value. MongoDB reads a regular expression in a list as a pattern, and refuses documents
+/// that look like an operator there; behind `$eq` both are values.
+fn plain(path: &Path, operator: &'static str, value: RawBson) -> Node {
+    let equal = |value: RawBson| Node::Test(path.clone(), "$eq", value);
+    match (operator, value) {
+        ("$ne", value) if is_special(&value) => Node::Not(Box::new(equal(value))),
+        ("$in" | "$nin" | "$all", RawBson::Array(values))
+            if (&values)
+                .into_iter()
+                .flatten()
+                .any(|value| is_special(&value.into())) =>
+        {
+            let values = values.into_iter().flatten().map(RawBson::from);
+            if operator == "$all" {
+                return Node::And(values.map(equal).collect());
+            }
+            let any = Node::Or(values.map(equal).collect());
+            match operator {
+                "$in" => any,
+                _ => Node::Not(Box::new(any)),
+            }
+        }
+        (operator, value) => Node::Test(path.clone(), operator, value),
+    }
+}
+
+/// Whether MongoDB reads it as something else than a value where it can: a pattern, or an operator.
+pub(super) fn is_special(value: &RawBson) -> bool {
+    match value {
+        RawBson::RegularExpression(_) => true,
+        RawBson::Document(document) => document
+            .iter_elements()
+            .next()
+            .is_some_and(|first| first.is_ok_and(|first| first.key().as_str().starts_with('$'))),
+        _ => false,
     }
 }
 

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use bson::{RawArrayBuf, RawBson, RawDocumentBuf, raw::CStr};
 
-use super::filter::Node;
+use super::filter::{Node, is_special};
 use crate::{Error, ErrorKind, Result};
 
 /// The filter document of a tree.
@@ -159,7 +159,7 @@ pub(crate) fn records_a_position(node: &Node) -> bool {
 fn literals(way: &[Literal<'_>]) -> Result<RawDocumentBuf> {
     let mut tests: Vec<(&str, RawBson)> = Vec::new();
     let mut excluded = RawArrayBuf::new();
-    let mut elements = RawArrayBuf::new();
+    let mut elements = Vec::new();
     for Literal {
         negated,
         operator,
@@ -168,7 +168,9 @@ fn literals(way: &[Literal<'_>]) -> Result<RawDocumentBuf> {
     {
         let value = value.clone().into_owned();
         match (*operator, *negated, value) {
-            ("$eq", true, value) | ("$ne", false, value) => excluded.push(value),
+            ("$eq", true, value) | ("$ne", false, value) if !is_special(&value) => {
+                excluded.push(value);
+            }
             ("$in", true, RawBson::Array(values)) | ("$nin", false, RawBson::Array(values)) => {
                 for value in values.into_iter().flatten() {
                     excluded.push(value);
@@ -176,7 +178,7 @@ fn literals(way: &[Literal<'_>]) -> Result<RawDocumentBuf> {
             }
             ("$ne", true, value) => tests.push(("$eq", value)),
             ("$nin", true, value) => tests.push(("$in", value)),
-            ("$elemMatch", false, value) => elements.push(document("$elemMatch", value)?),
+            ("$elemMatch", false, value) => elements.push(value),
             (operator, true, value) => tests.push(("$not", document(operator, value)?.into())),
             (operator, false, value) => tests.push((operator, value)),
         }
@@ -184,8 +186,16 @@ fn literals(way: &[Literal<'_>]) -> Result<RawDocumentBuf> {
     if !excluded.is_empty() {
         tests.push(("$nin", excluded.into()));
     }
-    if !elements.is_empty() {
-        tests.push(("$all", elements.into()));
+    match elements.len() {
+        0 => {}
+        1 => tests.extend(elements.pop().map(|only| ("$elemMatch", only))),
+        _ => {
+            let each = elements
+                .into_iter()
+                .map(|element| document("$elemMatch", element));
+            let all = each.collect::<Result<Vec<_>>>()?;
+            tests.push(("$all", all.into_iter().collect::<RawArrayBuf>().into()));
+        }
     }
     let mut all = RawDocumentBuf::new();
     for (at, (operator, value)) in tests.iter().enumerate() {

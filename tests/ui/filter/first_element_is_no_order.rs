@@ -4,7 +4,7 @@ mod models;
 use models::*;
 
 fn wrong(db: &Db) {
-    let _ = db.find::<Post>().sort(|p| p.comments().first(|c| c.votes().gt(1)).votes().asc());
+    let _ = db.find::<Post>().sort(|p| p.comments().first_matching(|c| c.votes().gt(1)).votes().asc());
 }
 
 fn main() {}

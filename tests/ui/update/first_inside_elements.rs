@@ -20,7 +20,7 @@ struct Thread {
 struct Forum;
 
 fn wrong(db: &odm::Database<Forum>) {
-    let _ = db.update::<Thread>(1).set(|t| t.comments().all().replies().first(|r| r.eq("x")), "y");
+    let _ = db.update::<Thread>(1).set(|t| t.comments().all().replies().first_matching(|r| r.eq("x")), "y");
 }
 
 fn main() {}

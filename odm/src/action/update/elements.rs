@@ -65,8 +65,8 @@ impl Elements {
         if self.first.is_some() && records_a_position(condition) {
             return Err(Error::new(
                 ErrorKind::Invalid,
-                "an update that names the `first` element has no other condition that an element of an array meets: MongoDB does \
-                 not say which of the two it would change; say it in the condition of `first`, or use `matching`",
+                "an update that names the `first_matching` element has no other condition that an element of an array meets: MongoDB does \
+                 not say which of the two it would change; say it in the condition of `first_matching`, or use `matching`",
             ));
         }
         Ok(())
@@ -98,7 +98,7 @@ impl Elements {
         if matches!(condition, Node::All) {
             return Err(Error::new(
                 ErrorKind::Invalid,
-                "`first` without a condition: `at(0)` names the first element of all",
+                "`first_matching` without a condition: `at(0)` names the first element of all",
             ));
         }
         let element = Node::Element(array.clone().array(), Box::new(condition.clone()));
@@ -113,7 +113,7 @@ impl Elements {
         match &self.first {
             Some((_, other)) if *other != written => Err(Error::new(
                 ErrorKind::Invalid,
-                "one update can name one `first` element; use `matching` or `at` for the others, or a second update",
+                "one update can name one `first_matching` element; use `matching` or `at` for the others, or a second update",
             )),
             _ => {
                 self.first = Some((element, written));

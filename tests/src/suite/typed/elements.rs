@@ -319,7 +319,7 @@ pub async fn the_first_element_is_updated(fixture: Fixture) {
         .inc(
             |t| {
                 t.comments()
-                    .first(|c| c.who().eq("jane") & c.votes().gt(1))
+                    .first_matching(|c| c.who().eq("jane") & c.votes().gt(1))
                     .votes()
             },
             10,
@@ -327,7 +327,7 @@ pub async fn the_first_element_is_updated(fixture: Fixture) {
         .push(
             |t| {
                 t.comments()
-                    .first(|c| c.who().eq("jane") & c.votes().gt(1))
+                    .first_matching(|c| c.who().eq("jane") & c.votes().gt(1))
                     .tags()
             },
             "hot",
@@ -342,7 +342,7 @@ pub async fn the_first_element_is_updated(fixture: Fixture) {
         .set(
             |t| {
                 t.comments()
-                    .first(|c| c.who().eq("jane"))
+                    .first_matching(|c| c.who().eq("jane"))
                     .replies()
                     .all()
                     .votes()
@@ -362,14 +362,20 @@ pub async fn the_first_element_is_updated(fixture: Fixture) {
     // Nothing such: not applied, rather than not found.
     let nothing = db
         .update::<Thread>(2)
-        .set(|t| t.comments().first(|c| c.who().eq("jane")).votes(), 0)
+        .set(
+            |t| t.comments().first_matching(|c| c.who().eq("jane")).votes(),
+            0,
+        )
         .await
         .unwrap();
     assert!(!nothing.applied());
     // Of many documents, the first in each; those without are left out.
     let done = db
         .update_many::<Thread>(|_| odm::Filter::all())
-        .set(|t| t.comments().first(|c| c.who().eq("joe")).votes(), 99)
+        .set(
+            |t| t.comments().first_matching(|c| c.who().eq("joe")).votes(),
+            99,
+        )
         .set(|t| t.grades().at(0), 1)
         .await
         .unwrap();
@@ -380,13 +386,16 @@ pub async fn the_first_element_is_updated(fixture: Fixture) {
     );
     let done = db
         .update_many::<Thread>(|_| odm::Filter::all())
-        .set(|t| t.comments().first(|c| c.who().eq("jane")).votes(), 0)
+        .set(
+            |t| t.comments().first_matching(|c| c.who().eq("jane")).votes(),
+            0,
+        )
         .await
         .unwrap();
     assert_eq!((done.matched, done.modified), (1, 1));
     // Elements that are values; and a first one below an index.
     db.update::<Thread>(1)
-        .set(|t| t.grades().first(|g| g.gte(90)), 0)
+        .set(|t| t.grades().first_matching(|g| g.gte(90)), 0)
         .set(|t| t.voters().at(0), "first")
         .await
         .unwrap();
@@ -397,7 +406,7 @@ pub async fn the_first_element_is_updated(fixture: Fixture) {
                 t.comments()
                     .at(0)
                     .replies()
-                    .first(|r| r.who().eq("kim"))
+                    .first_matching(|r| r.who().eq("kim"))
                     .votes()
             },
             -1,
@@ -422,15 +431,16 @@ pub async fn what_first_cannot_say_is_an_error(fixture: Fixture) {
     .unwrap();
     recorder.clear();
     let by_id = || db.update::<Thread>(1);
-    let jane = |t: odm::Fields<Thread>| t.comments().first(|c| c.who().eq("jane")).votes();
+    let jane = |t: odm::Fields<Thread>| t.comments().first_matching(|c| c.who().eq("jane")).votes();
     let none: Option<&str> = None;
     for wrong in [
+        by_id().set(jane, 1).set(
+            |t| t.comments().first_matching(|c| c.who().eq("joe")).votes(),
+            1,
+        ),
         by_id()
             .set(jane, 1)
-            .set(|t| t.comments().first(|c| c.who().eq("joe")).votes(), 1),
-        by_id()
-            .set(jane, 1)
-            .set(|t| t.grades().first(|g| g.eq(100)), 1),
+            .set(|t| t.grades().first_matching(|g| g.eq(100)), 1),
         by_id().set(jane, 1).when(|t| t.voters().contains("ann")),
         by_id().set(jane, 1).when(|t| t.comments().votes().gt(0)),
         by_id()
@@ -442,8 +452,8 @@ pub async fn what_first_cannot_say_is_an_error(fixture: Fixture) {
             .when(|t| t.comments().any(|c| c.votes().eq(0))),
         db.update_many::<Thread>(|t| t.voters().contains("ann"))
             .set(jane, 1),
-        by_id().set(|t| t.grades().first(|g| g.eq(85) | g.eq(100)), 1),
-        by_id().set(|t| t.grades().first(|g| none.map(|_| g.eq(85))), 1),
+        by_id().set(|t| t.grades().first_matching(|g| g.eq(85) | g.eq(100)), 1),
+        by_id().set(|t| t.grades().first_matching(|g| none.map(|_| g.eq(85))), 1),
     ] {
         let error = wrong.await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
@@ -486,7 +496,10 @@ pub async fn elements_stay_within_their_max(fixture: Fixture) {
         .await
         .unwrap();
     db.update::<Thread>(1)
-        .add_to_set(|t| t.comments().first(|c| c.who().eq("jane")).tags(), "d")
+        .add_to_set(
+            |t| t.comments().first_matching(|c| c.who().eq("jane")).tags(),
+            "d",
+        )
         .await
         .unwrap();
     for full in [
@@ -497,8 +510,10 @@ pub async fn elements_stay_within_their_max(fixture: Fixture) {
             .add_to_set(|t| t.comments().all().tags(), "a"),
         db.update::<Thread>(1)
             .push(|t| t.comments().matching(|c| c.votes().eq(2)).tags(), "x"),
-        db.update::<Thread>(1)
-            .push(|t| t.comments().first(|c| c.who().eq("jane")).tags(), "x"),
+        db.update::<Thread>(1).push(
+            |t| t.comments().first_matching(|c| c.who().eq("jane")).tags(),
+            "x",
+        ),
         db.update_many::<Thread>(|_| odm::Filter::all())
             .push(|t| t.comments().matching(|c| c.votes().eq(2)).tags(), "x"),
     ] {
