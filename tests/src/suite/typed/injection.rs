@@ -861,6 +861,9 @@ pub async fn keys_of_maps(fixture: Fixture) {
                 ErrorKind::Invalid,
                 "{entry}: {key:?}: {error}"
             );
+            if matches!(entry, "insert" | "filter" | "set") {
+                assert_eq!(error.path(), Some("map"), "{entry}: {key:?}: {error}");
+            }
         }
         assert_eq!(db.get::<Entry>("victim").await.unwrap(), before, "{key:?}");
     }
