@@ -317,7 +317,7 @@ impl<M> IntoExpr<M, Duration> for Duration {
 /// Dates have milliseconds, and so has what is between them.
 fn millis(duration: Duration) -> Result<RawBson> {
     match i64::try_from(duration.as_millis()) {
-        Ok(millis) if duration.subsec_nanos() % 1_000_000 == 0 => Ok(millis.into()),
+        Ok(millis) if duration.subsec_nanos().is_multiple_of(1_000_000) => Ok(millis.into()),
         _ => Err(Error::new(
             ErrorKind::Invalid,
             format!("{duration:?} is no whole number of milliseconds, as dates have them"),
