@@ -338,7 +338,6 @@ macro_rules! operations {
             fn operand(self) -> Expr<M, Self::$sum>;
         }
 
-        #[diagnostic::do_not_recommend]
         impl<M, T, X: $plus<M, T>> ops::$add<X> for Expr<M, T> {
             type Output = Expr<M, X::$sum>;
             fn $method(self, other: X) -> Self::Output {
