@@ -25,5 +25,5 @@ pub use outcome::Outcome;
 pub use returning::{ReturningDelete, ReturningUpdate};
 pub use save::{Edit, Save};
 pub use target::{ById, ByIdWhen, Counted, First, Many, One, Ordered, Which, WithId};
-pub use update::{Increment, List, Optional, Update, Updated};
+pub use update::{Increment, List, Optional, Push, Update, Updated};
 pub use upsert::{Answer, Counts, Documents, Upsert, Upserted};

@@ -175,7 +175,6 @@ macro_rules! for_every_test {
                     a_broken_target_spoils_only_its_own,
                     a_missing_field_is_named,
                     a_wrong_type_is_named_and_read_past,
-                    map_keys_are_checked,
                     the_layout_is_plain,
                     unknown_fields_survive_updates,
                 ]
@@ -191,6 +190,23 @@ macro_rules! for_every_test {
                     savers_of_different_fields,
                     what_cannot_be_saved_is_refused,
                     what_others_changed_stays,
+                ]
+                elements: [
+                    a_condition_is_sent_once,
+                    concurrent_pushes_keep_the_best,
+                    elements_stay_within_their_max,
+                    matching_elements_are_updated,
+                    nested_arrays_and_several_conditions,
+                    pushes_have_a_position_an_order_and_a_slice,
+                    the_first_element_is_updated,
+                    what_first_cannot_say_is_an_error,
+                ]
+                expression: [
+                    dates_and_texts_are_compared,
+                    elements_by_index_are_compared,
+                    missing_and_null_have_an_order,
+                    numbers_are_computed,
+                    values_in_expressions_stay_values,
                 ]
                 filled: [
                     a_stale_save_is_a_conflict,
@@ -208,7 +224,6 @@ macro_rules! for_every_test {
                     missing_null_and_exists,
                     prefixes_and_patterns,
                     the_same_element,
-                    values_stay_values,
                     what_cannot_be_said_is_an_error,
                 ]
                 find: [
@@ -256,6 +271,21 @@ macro_rules! for_every_test {
                     explain_tells_a_scan_and_a_sort,
                     nested_projections_read_their_paths,
                     what_a_page_needs_is_read_too,
+                ]
+                injection: [
+                    json_bodies,
+                    keys_of_maps,
+                    patterns_are_patterns,
+                    regular_expressions_as_values,
+                    texts_in_filters,
+                    texts_in_updates,
+                ]
+                places: [
+                    every_place_can_be_asked_for,
+                    every_place_can_be_changed,
+                    every_place_can_be_read_alone,
+                    values_are_renamed,
+                    what_is_one_place_can_be_ordered_by,
                 ]
                 relation: [
                     a_failed_query_names_its_model,

@@ -151,6 +151,12 @@ impl<T: Document, K: Which> Target<T, K> {
         }
     }
 
+    /// Only those that meet this condition of the update itself too.
+    pub(super) fn and(mut self, condition: Node) -> Self {
+        self.condition = self.condition.and(condition);
+        self
+    }
+
     pub(super) fn sort<O: IntoSort<T>>(&mut self, order: impl FnOnce(T::Fields) -> O) {
         self.sort.extend(order(T::fields()).into_sorts());
     }

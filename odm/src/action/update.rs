@@ -1,13 +1,17 @@
 //! Changing documents where they are, by MongoDB's update operators.
 
 mod changes;
+mod elements;
 mod place;
+mod push;
+mod rename;
 
 use std::{pin::Pin, sync::Arc};
 
 use bson::{RawBson, RawDocumentBuf};
-use changes::{Bound, Changes};
+use changes::{Bound, Changes, Finished};
 pub use place::{Increment, List, Optional};
+pub use push::Push;
 
 use super::{
     outcome::{Outcome, not_applied},
@@ -31,8 +35,9 @@ use crate::{
 /// The changes of one update happen to a document together, atomically, and touch nothing else of it.
 ///
 /// An update by id fails with [`NotFound`](crate::ErrorKind::NotFound) if there is no such document; one with a condition
-/// ([`when`](Self::when)) tells by [`Updated::applied`] whether it did anything. An array never grows beyond its `max`:
-/// the update fails with [`TooManyElements`](crate::ErrorKind::TooManyElements) and changes nothing. To append several values to a
+/// ([`when`](Self::when), [`first_matching`](crate::field::Array::first_matching)) tells by [`Updated::applied`] whether it did
+/// anything. An array never grows beyond its `max`: the update fails with
+/// [`TooManyElements`](crate::ErrorKind::TooManyElements) and changes nothing. To append several values to a
 /// set, there must be room for all of them, unless the set has them all.
 ///
 /// ```
@@ -383,12 +388,23 @@ impl<T: Document, K: Which> Update<T, K> {
 
     /// The room for what is pushed is part of the filter, so that two pushes at once cannot both take the last place.
     pub(super) fn prepare(self) -> Result<Prepared<T, K>> {
-        let (update, rooms) = self.changes.finish().map_err(error::of_model::<T>)?;
+        let asked = self.target.node().map_err(error::of_model::<T>)?;
+        let checked = self.changes.check(&asked);
+        checked.map_err(error::of_model::<T>)?;
+        let Finished {
+            update,
+            array_filters,
+            first,
+            rooms,
+        } = self.changes.finish().map_err(error::of_model::<T>)?;
         Ok(Prepared {
-            asked: self.target.node().map_err(error::of_model::<T>)?,
+            asked: asked.and(first.clone()),
             executor: self.executor,
-            target: self.target,
-            change: operation::Change::operators(update),
+            target: self.target.and(first),
+            change: operation::Change::Operators {
+                update,
+                array_filters,
+            },
             rooms,
         })
     }

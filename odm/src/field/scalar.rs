@@ -16,6 +16,8 @@ use crate::{
     label = "use `eq`, `ne`, `is_in` or `exists`"
 )]
 pub trait Ordered {}
+#[diagnostic::do_not_recommend]
+impl<T: Ordered> Ordered for Option<T> {}
 
 /// What can be asked for prefixes and patterns.
 #[diagnostic::on_unimplemented(

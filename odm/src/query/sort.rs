@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use bson::RawDocumentBuf;
+use bson::{RawBson, RawDocumentBuf};
 
 use super::{Brackets, render::append};
 use crate::{Error, ErrorKind, Result, backend::operation::Direction, field::Path};
@@ -95,6 +95,14 @@ tuples!(A B);
 tuples!(A B C);
 tuples!(A B C D);
 
+/// What `$push` sorts by: fields of the elements, or only a direction for the elements themselves; none without orders.
+pub(crate) fn push_sort<M>(sorts: &[Sort<M>]) -> Result<Option<RawBson>> {
+    match sorts {
+        [whole] if whole.path.is_root() => Ok(Some(whole.direction.sign().into())),
+        _ => Ok(to_raw(sorts)?.map(RawBson::from)),
+    }
+}
+
 /// The sort document; none without orders.
 pub(crate) fn to_raw<M>(sorts: &[Sort<M>]) -> Result<Option<RawDocumentBuf>> {
     let mut raw = RawDocumentBuf::new();
@@ -104,7 +112,7 @@ pub(crate) fn to_raw<M>(sorts: &[Sort<M>]) -> Result<Option<RawDocumentBuf>> {
         if path.is_empty() || paths.contains(&path) {
             return Err(Error::new(
                 ErrorKind::Invalid,
-                "a sort names each field once, and no whole element",
+                "a sort names each field once, and a whole element alone",
             )
             .with_path(path));
         }

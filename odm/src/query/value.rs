@@ -18,7 +18,7 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no value for a field of type `{T}`",
     label = "expected a `{T}`",
-    note = "give a `{T}` or a reference to one; a text may be a `&str`, a `Ref` the document that it refers to, or `Ref::new(id)`"
+    note = "give a `{T}` or a reference to one; a text may be a `&str`, a `Ref` the document that it refers to, or `Ref::new(id)`; another field is compared with by `value()`: `p.votes().value().gt(p.likes())`"
 )]
 pub trait IntoValue<T> {
     /// The value as it is stored.
