@@ -72,6 +72,10 @@ impl Bulk {
     }
 
     /// One write more.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "as the builder that it is, not as a number"
+    )]
     pub fn add(mut self, write: impl IntoBulk) -> Self {
         self.entries.push(write.into_bulk());
         self
