@@ -221,7 +221,8 @@ pub async fn distinct_values_and_elements(fixture: Fixture) {
 
 pub async fn groups_by_one_field_and_by_several(fixture: Fixture) {
     let db = market(&fixture).await;
-    let shops: Vec<(Option<String>, (u64, i64, Option<f64>, Option<DateTime>))> = db
+    type Row = (Option<String>, (u64, i64, Option<f64>, Option<DateTime>));
+    let shops: Vec<Row> = db
         .find::<Sale>()
         .group_by(|s| s.shop())
         .select(|g| {
