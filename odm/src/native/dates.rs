@@ -7,7 +7,7 @@ use crate::{
     document::{Stored, kind},
     field::{Date, Field, Ordered},
     projection::{Projection, Reads},
-    query::Brackets,
+    query::{Brackets, Operand},
     schema::{Closed, Schema},
 };
 
@@ -58,6 +58,10 @@ macro_rules! dates {
         impl Projection for $date {
             type Of = Self;
             const READS: Reads = Reads::Whole;
+        }
+        #[diagnostic::do_not_recommend]
+        impl Operand for $date {
+            type As = Self;
         }
         #[diagnostic::do_not_recommend]
         impl Ordered for $date {}

@@ -433,12 +433,13 @@ pub async fn what_first_cannot_say_is_an_error(fixture: Fixture) {
     let by_id = || db.update::<Thread>(1);
     let jane = |t: odm::Fields<Thread>| t.comments().first_matching(|c| c.who().eq("jane")).votes();
     let none: Option<&str> = None;
+    let by_id_when = || by_id().when(|_| None::<odm::Filter<Thread>>);
     for wrong in [
-        by_id().set(jane, 1).set(
+        by_id_when().set(jane, 1).set(
             |t| t.comments().first_matching(|c| c.who().eq("joe")).votes(),
             1,
         ),
-        by_id()
+        by_id_when()
             .set(jane, 1)
             .set(|t| t.grades().first_matching(|g| g.eq(100)), 1),
         by_id().set(jane, 1).when(|t| t.voters().contains("ann")),
@@ -450,15 +451,17 @@ pub async fn what_first_cannot_say_is_an_error(fixture: Fixture) {
         by_id()
             .set(jane, 1)
             .when(|t| t.comments().any(|c| c.votes().eq(0))),
-        db.update_many::<Thread>(|t| t.voters().contains("ann"))
-            .set(jane, 1),
-        by_id().set(|t| t.grades().first_matching(|g| g.eq(85) | g.eq(100)), 1),
-        by_id().set(|t| t.grades().first_matching(|g| none.map(|_| g.eq(85))), 1),
+        by_id_when().set(|t| t.grades().first_matching(|g| g.eq(85) | g.eq(100)), 1),
+        by_id_when().set(|t| t.grades().first_matching(|g| none.map(|_| g.eq(85))), 1),
     ] {
         let error = wrong.await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
         assert_eq!(error.model(), Some("Thread"));
     }
+    let many = db
+        .update_many::<Thread>(|t| t.voters().contains("ann"))
+        .set(jane, 1);
+    assert_eq!(many.await.unwrap_err().kind(), ErrorKind::Invalid);
     assert!(recorder.operations().is_empty());
     // What no element meets names none.
     let done = by_id()
@@ -514,12 +517,14 @@ pub async fn elements_stay_within_their_max(fixture: Fixture) {
             |t| t.comments().first_matching(|c| c.who().eq("jane")).tags(),
             "x",
         ),
-        db.update_many::<Thread>(|_| odm::Filter::all())
-            .push(|t| t.comments().matching(|c| c.votes().eq(2)).tags(), "x"),
     ] {
         let error = full.await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TooManyElements, "{error}");
     }
+    let many = db
+        .update_many::<Thread>(|_| odm::Filter::all())
+        .push(|t| t.comments().matching(|c| c.votes().eq(2)).tags(), "x");
+    assert_eq!(many.await.unwrap_err().kind(), ErrorKind::TooManyElements);
     let thread = db.get::<Thread>(1).await.unwrap();
     let tags: Vec<_> = thread
         .comments
