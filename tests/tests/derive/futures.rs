@@ -78,11 +78,11 @@ async fn every_future_can_be_spawned() {
         spawned! { db: db.find::<User>().pipeline([]).stream_as::<User>().collect::<Vec<_>>(); };
     let _ = spawned! { db: db.update::<User>(1).inc(|u| u.karma(), 1); };
     let _ = spawned! { db: db.update_many::<User>(|u| u.karma().gt(0)).set(|u| u.karma(), 0); };
-    let _ = spawned! { db: db.update::<User>(1).inc(|u| u.karma(), 1).returning_after(); };
-    let _ = spawned! { db: db.update::<User>(1).inc(|u| u.karma(), 1).returning_before().select::<Name>(); };
-    let _ = spawned! { db: db.update_first::<User>(|u| u.karma().gt(9)).sort(|u| u.name().asc()).inc(|u| u.karma(), 1); };
-    let _ = spawned! { db: db.update::<User>(1).inc(|u| u.karma(), -1).or_insert(user(1)); };
-    let _ = spawned! { db: db.update::<User>(1).when(|u| u.karma().gt(9)).inc(|u| u.karma(), -1).or_insert(user(1)).returning_after(); };
+    let _ = spawned! { db: db.update::<User>(1).inc(|u| u.karma(), 0).returning_after(); };
+    let _ = spawned! { db: db.update::<User>(1).inc(|u| u.karma(), 0).returning_before().select::<Name>(); };
+    let _ = spawned! { db: db.update_first::<User>(|u| u.karma().gt(9)).sort(|u| u.name().asc()).inc(|u| u.karma(), 0); };
+    let _ = spawned! { db: db.update::<User>(1).inc(|u| u.karma(), 0).or_insert(user(1)); };
+    let _ = spawned! { db: db.update::<User>(1).when(|u| u.karma().gt(9)).inc(|u| u.karma(), 0).or_insert(user(1)).returning_after(); };
     let _ = spawned! { db: db.delete::<User>(9).returning(); };
     let _ = spawned! { db: db.delete_first::<User>(|u| u.karma().gt(9)); };
     let _ = spawned! { db: db.bulk().add(db.update::<User>(2).inc(|u| u.karma(), 0)).add(db.delete::<User>(9)); };
