@@ -5,6 +5,7 @@ mod pattern;
 mod render;
 mod sort;
 mod value;
+mod variant;
 
 pub use filter::{Filter, IntoFilter};
 pub(crate) use filter::{Node, test};

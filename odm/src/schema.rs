@@ -3,6 +3,7 @@
 mod model;
 mod sync;
 
+pub(crate) use model::same;
 pub use model::{Model, is_first_on_its_collection};
 pub use sync::{IndexReport, SyncIndexes};
 

@@ -6,7 +6,7 @@ mod place;
 use std::{pin::Pin, sync::Arc};
 
 use bson::{RawBson, RawDocumentBuf};
-use changes::{Bound, Changes};
+use changes::{Bound, Changes, Finished};
 pub use place::{Increment, List, Optional};
 
 use super::target::Target;
@@ -26,7 +26,7 @@ use crate::{
 /// The changes of one update happen to a document together, atomically, and touch nothing else of it.
 ///
 /// An update by id fails with [`NotFound`](ErrorKind::NotFound) if there is no such document; one with a condition
-/// ([`when`](Self::when)) tells by [`Updated::applied`] whether it did anything. An array never grows beyond its `max`:
+/// ([`when`](Self::when), or a field inside of an enum's variant) tells by [`Updated::applied`] whether it did anything. An array never grows beyond its `max`:
 /// the update fails with [`TooManyElements`](ErrorKind::TooManyElements) and changes nothing. To append several values to a
 /// set, there must be room for all of them, unless the set has them all.
 ///
@@ -336,8 +336,13 @@ impl<T: Document> Update<T> {
     /// The room for what is pushed is part of the filter, so that two pushes at once cannot both take the last place.
     async fn run(self) -> Result<Updated> {
         let (executor, target) = (self.executor, self.target);
-        let (update, rooms) = self.changes.finish().map_err(error::of_model::<T>)?;
-        let asked = target.node().map_err(error::of_model::<T>)?;
+        let Finished {
+            update,
+            rooms,
+            only_where,
+        } = self.changes.finish().map_err(error::of_model::<T>)?;
+        let by_id_alone = target.only_id().filter(|_| matches!(only_where, Node::All));
+        let asked = target.node().map_err(error::of_model::<T>)?.and(only_where);
 
         // Of many documents none is changed if one is full already. One that fills up between the look and the write is
         // left out like one that does not meet the condition.
@@ -360,7 +365,7 @@ impl<T: Document> Update<T> {
         if !target.is_multi() && done.matched == 0 {
             refuse_full::<T>(&*executor, &asked, &rooms).await?;
         }
-        match target.only_id() {
+        match by_id_alone {
             Some(id) if done.matched == 0 => Err(error::not_found::<T>(id)),
             _ => Ok(Updated {
                 matched: done.matched,

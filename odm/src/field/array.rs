@@ -2,7 +2,7 @@
 
 use std::{marker::PhantomData, ops::Deref};
 
-use super::{FromPath, Path, Place, Queryable, element, shape};
+use super::{FromPath, Path, Place, Queryable, Variants, element, shape};
 use crate::{
     Result,
     document::{Stored, kind},
@@ -135,6 +135,12 @@ impl<T: Stored> Stored for Vec<T> {
 
     fn count(&self) -> usize {
         self.len()
+    }
+
+    fn variants(&self, found: &mut Variants) {
+        for (i, value) in self.iter().enumerate() {
+            found.element(i, |found| value.variants(found));
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{marker::PhantomData, ops::Deref};
 
-use super::{FromPath, Path, Place, Queryable, shape};
+use super::{FromPath, Path, Place, Queryable, Variants, shape};
 use crate::{
     Result,
     document::Stored,
@@ -92,6 +92,12 @@ impl<T: Stored> Stored for Option<T> {
 
     fn count(&self) -> usize {
         self.as_ref().map_or(0, T::count)
+    }
+
+    fn variants(&self, found: &mut Variants) {
+        if let Some(value) = self {
+            value.variants(found);
+        }
     }
 }
 

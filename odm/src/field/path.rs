@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt};
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, query::Node};
 
 /// A dotted path of stored names, with what is known of the place that it leads to.
 #[derive(Debug, Clone)]
@@ -11,6 +11,10 @@ pub struct Path {
     max: Option<usize>,
     /// A key that no path can hold, found when the path was made and reported when it is used.
     refused: Option<Error>,
+    /// The place is inside of an enum's variant: it is written only where this holds.
+    only_where: Option<Box<Node>>,
+    /// The place has fields of one value and the tag of an enum side by side, and holds neither alone.
+    beside_tag: bool,
 }
 
 impl Path {
@@ -19,6 +23,8 @@ impl Path {
         dotted: Cow::Borrowed(""),
         max: None,
         refused: None,
+        only_where: None,
+        beside_tag: false,
     };
 
     /// The path to a field of what this one leads to.
@@ -29,6 +35,8 @@ impl Path {
                 dotted: Cow::Borrowed(name),
                 max: None,
                 refused: self.refused.clone(),
+                only_where: self.only_where.clone(),
+                beside_tag: false,
             }
         } else {
             self.append(name)
@@ -66,6 +74,33 @@ impl Path {
             dotted: Cow::Owned(dotted),
             max: None,
             refused: self.refused.clone(),
+            only_where: self.only_where.clone(),
+            beside_tag: false,
+        }
+    }
+
+    /// The same place, which is there only where the condition holds.
+    pub(crate) fn only_where(&self, condition: Node) -> Self {
+        let condition = match self.only_where.as_deref() {
+            Some(before) => before.clone().and(condition),
+            None => condition,
+        };
+        Self {
+            only_where: Some(Box::new(condition)),
+            ..self.clone()
+        }
+    }
+
+    /// The condition on which the place is there, if it is inside of an enum's variant.
+    pub(crate) fn condition(&self) -> Option<&Node> {
+        self.only_where.as_deref()
+    }
+
+    /// The same place as one of fields that are beside an enum's tag.
+    pub(crate) fn beside_tag(self) -> Self {
+        Self {
+            beside_tag: true,
+            ..self
         }
     }
 
@@ -73,10 +108,17 @@ impl Path {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) if a map's key on the way cannot stand in a path.
+    /// [`Invalid`](ErrorKind::Invalid) if a map's key on the way cannot stand in a path, and for the whole of what is
+    /// stored beside the tag of an enum.
     pub fn dotted(&self) -> Result<&str> {
         match &self.refused {
             Some(error) => Err(error.clone()),
+            None if self.beside_tag => Err(Error::new(
+                ErrorKind::Invalid,
+                "the content of an internally tagged variant is stored beside the tag, so nothing holds it alone: speak of \
+                 its fields, or of the enum as a whole",
+            )
+            .with_path(self.dotted.clone())),
             None => Ok(&self.dotted),
         }
     }
@@ -88,7 +130,7 @@ impl Path {
     }
 
     pub(crate) fn is_root(&self) -> bool {
-        self.dotted.is_empty()
+        self.dotted.is_empty() && !self.beside_tag
     }
 }
 

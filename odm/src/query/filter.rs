@@ -4,8 +4,11 @@ use std::{marker::PhantomData, ops};
 
 use bson::{RawBson, RawDocumentBuf};
 
-use super::render;
-use crate::{Error, Result, error, field::Path};
+use super::{render, variant::without_variants};
+use crate::{
+    Error, Result, error,
+    field::{Path, Tag},
+};
 
 /// A condition on documents of the model `M`, or on elements of one of its arrays.
 ///
@@ -36,6 +39,8 @@ pub(crate) enum Node {
     All,
     /// One operator with its value, at a path.
     Test(Path, &'static str, RawBson),
+    /// The value at a path is of a variant of its enum.
+    Variant(Path, Tag),
     /// One element of the array at a path meets the condition.
     Element(Path, Box<Node>),
     And(Vec<Node>),
@@ -69,7 +74,7 @@ impl<M> Filter<M> {
     /// [`Encode`](crate::ErrorKind::Encode) or [`Invalid`](crate::ErrorKind::Invalid) for a value, a pattern or a map's
     /// key that cannot be asked for.
     pub fn to_raw(&self) -> Result<RawDocumentBuf> {
-        render::filter(&self.node)
+        render::filter(&without_variants(&self.node))
     }
 }
 

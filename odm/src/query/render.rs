@@ -4,7 +4,10 @@
 
 use bson::{RawArrayBuf, RawBson, RawDocumentBuf, raw::CStr};
 
-use super::filter::Node;
+use super::{
+    filter::Node,
+    variant::{of_elements, without_variants},
+};
 use crate::{Error, ErrorKind, Result};
 
 /// The filter document of a tree.
@@ -12,6 +15,7 @@ pub(super) fn filter(node: &Node) -> Result<RawDocumentBuf> {
     match node {
         Node::All => Ok(RawDocumentBuf::new()),
         Node::Refused(error) => Err(error.clone()),
+        Node::Variant(..) => filter(&without_variants(node)),
         Node::Test(path, _, _) if path.is_root() => Err(inexpressible()),
         Node::Test(path, operator, value) => {
             document(path.dotted()?, document(operator, value.clone())?)
@@ -87,6 +91,10 @@ fn element(path: &str, condition: &Node) -> Result<RawDocumentBuf> {
 
 /// The condition of a `$pull`, on the elements themselves or on their fields.
 pub(crate) fn pull(condition: &Node) -> Result<RawDocumentBuf> {
+    let Some(condition) = of_elements(condition) else {
+        return Err(inexpressible());
+    };
+    let condition = &*condition;
     if !speaks_of_itself(condition) {
         return filter(condition);
     }
@@ -140,7 +148,7 @@ fn speaks_of_itself(node: &Node) -> bool {
         Node::Element(path, _) => path.is_root(),
         Node::And(nodes) | Node::Or(nodes) => nodes.iter().any(speaks_of_itself),
         Node::Not(node) => speaks_of_itself(node),
-        Node::All | Node::Refused(_) => false,
+        Node::All | Node::Refused(_) | Node::Variant(..) => false,
     }
 }
 
@@ -188,7 +196,9 @@ fn alternatives(node: &Node, negated: bool) -> Result<Vec<Vec<Literal<'_>>>> {
             }),
         (Node::Refused(error), _) => Err(error.clone()),
         (Node::All, false) => Ok(vec![Vec::new()]),
-        (Node::Test(..) | Node::Element(..) | Node::All, _) => Err(inexpressible()),
+        (Node::Test(..) | Node::Element(..) | Node::Variant(..) | Node::All, _) => {
+            Err(inexpressible())
+        }
     }
 }
 
@@ -196,7 +206,7 @@ fn inexpressible() -> Error {
     Error::new(
         ErrorKind::Invalid,
         "a condition on an element speaks either of the element itself, in at most 1,000 combinations, or of its fields: \
-         take the two apart into two `any`",
+         take the two apart",
     )
 }
 

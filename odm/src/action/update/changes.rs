@@ -21,7 +21,18 @@ pub(super) struct Bound {
 pub(super) struct Changes {
     operators: Vec<(&'static str, Vec<(String, RawBson)>)>,
     room: Vec<(Node, Bound)>,
+    /// The places that are inside of an enum's variant: that the value is of it.
+    only_where: Vec<Node>,
     error: Option<Error>,
+}
+
+/// What an update does and relies on.
+pub(super) struct Finished {
+    pub(super) update: RawDocumentBuf,
+    /// For each array that grows, the condition that it has room.
+    pub(super) rooms: Vec<(Node, Bound)>,
+    /// The condition that what is changed inside of an enum's variant is of that variant.
+    pub(super) only_where: Node,
 }
 
 impl Changes {
@@ -32,6 +43,7 @@ impl Changes {
             self.fields(operator).push((path.to_owned(), value));
             Ok(())
         });
+        self.rely(path);
         self.keep(added, path);
     }
 
@@ -49,6 +61,7 @@ impl Changes {
     /// An operator with a list of values; further lists for the same path are appended to the first.
     pub(super) fn add_each(&mut self, operator: &'static str, path: &Path, of: Result<RawBson>) {
         let added = self.try_add_each(operator, path, of);
+        self.rely(path);
         self.keep(added, path);
     }
 
@@ -90,8 +103,8 @@ impl Changes {
         Ok(())
     }
 
-    /// The update document, and for each array that grows the condition that it has room.
-    pub(super) fn finish(self) -> Result<(RawDocumentBuf, Vec<(Node, Bound)>)> {
+    /// The update document, and its conditions.
+    pub(super) fn finish(self) -> Result<Finished> {
         if let Some(error) = self.error {
             return Err(error);
         }
@@ -113,7 +126,16 @@ impl Changes {
             }
             append(&mut update, operator, changes)?;
         }
-        Ok((update, self.room))
+        Ok(Finished {
+            update,
+            rooms: self.room,
+            only_where: self.only_where.into_iter().fold(Node::All, Node::and),
+        })
+    }
+
+    /// Of another variant, the place would be made in the midst of it.
+    fn rely(&mut self, path: &Path) {
+        self.only_where.extend(path.condition().cloned());
     }
 
     fn fields(&mut self, operator: &'static str) -> &mut Vec<(String, RawBson)> {
