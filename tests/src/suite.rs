@@ -168,6 +168,13 @@ macro_rules! for_every_test {
                     what_cannot_be_saved_is_refused,
                     what_others_changed_stays,
                 ]
+                enums: [
+                    a_save_mixes_no_variants,
+                    a_variant_is_asked_for,
+                    an_unknown_variant_is_named,
+                    an_update_in_a_variant_is_conditional,
+                    updates_at_once_mix_no_variants,
+                ]
                 filled: [
                     a_stale_save_is_a_conflict,
                     an_insert_fills,

@@ -108,7 +108,9 @@ fn sides(condition: &Node) -> Vec<Node> {
     match side(condition, Side::Text) {
         Known::Never => {}
         Known::Always => sides.push(Node::Not(Box::new(is_document()))),
-        Known::Where(node) => sides.push(node),
+        Known::Where(node) if names_values(&node) => sides.push(node),
+        // Documents are values too, and are none of those that are excluded.
+        Known::Where(node) => sides.push(node.and(Node::Not(Box::new(is_document())))),
     }
     sides
 }
@@ -186,6 +188,16 @@ fn side(node: &Node, of: Side) -> Known {
         // A text has no fields; and what is said of fields is said of a variant that is no text.
         (_, Side::Text) => Known::Never,
         (node, Side::Document) => Known::Where(said(node)),
+    }
+}
+
+/// Whether a condition on texts is met by some that it names, and by nothing else.
+fn names_values(node: &Node) -> bool {
+    match node {
+        Node::Test(_, "$eq" | "$in", _) => true,
+        Node::And(nodes) => nodes.iter().any(names_values),
+        Node::Or(nodes) => nodes.iter().all(names_values),
+        _ => false,
     }
 }
 

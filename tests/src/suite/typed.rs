@@ -2,6 +2,7 @@
 
 pub mod decode;
 pub mod edit;
+pub mod enums;
 pub mod filled;
 pub mod filter;
 pub mod find;
