@@ -42,6 +42,8 @@ pub(crate) struct Variant<'a> {
     pub(crate) content: Content<'a>,
     pub(crate) alias: bool,
     pub(crate) other: bool,
+    /// Another variant has its methods, which is reported already.
+    pub(crate) is_hidden: bool,
 }
 
 /// What is in a variant.
@@ -89,7 +91,7 @@ impl<'a> Enum<'a> {
                 None => skipped.push(&variant.ident),
             }
         }
-        refuse_same_variants(ctxt, &variants);
+        refuse_same_variants(ctxt, &mut variants);
         Some(Self {
             input,
             repr,
@@ -126,22 +128,12 @@ impl<'a> Variant<'a> {
             (None, None) => name.clone(),
         };
         let content = Content::parse(ctxt, input, variant, container, &serde);
-        // The name of a unit variant is a value, and so is what stands in a tag.
+        // serde itself refuses a field that is stored where the tag is. The name of a unit variant is a value, and so is what stands in a tag.
         let is_path = matches!(repr, Repr::External) && !matches!(content, Content::Unit);
         if is_path && let Some(reason) = refuse_name(&stored) {
             match &serde.rename {
                 Some(rename) => ctxt.error(rename, reason),
                 None => ctxt.error(ident, reason),
-            }
-        }
-        if let (Repr::Internal(tag), Content::Struct(fields)) = (repr, &content) {
-            for field in fields.iter().filter(|field| field.stored == *tag) {
-                ctxt.error(
-                    field.ident,
-                    format!(
-                        "it is stored as `{tag}`, where the enum has its tag: rename one of them"
-                    ),
-                );
             }
         }
         let method = rename::method(&name);
@@ -154,6 +146,7 @@ impl<'a> Variant<'a> {
             content,
             alias: serde.alias,
             other: serde.other,
+            is_hidden: false,
         })
     }
 }
@@ -229,28 +222,36 @@ impl<'a> Item<'a> {
 }
 
 /// Two variants of one name could not be told apart, neither when they are read nor in a filter.
-fn refuse_same_variants(ctxt: &mut Ctxt, variants: &[Variant<'_>]) {
-    for (i, variant) in variants.iter().enumerate() {
-        let before = variants.get(..i).unwrap_or_default();
+fn refuse_same_variants(ctxt: &mut Ctxt, variants: &mut [Variant<'_>]) {
+    for i in 1..variants.len() {
+        let (before, rest) = variants.split_at_mut(i);
+        let Some(variant) = rest.first_mut() else {
+            return;
+        };
         if before.iter().any(|other| other.stored == variant.stored) {
             ctxt.error(
                 variant.ident,
                 format!("another variant is stored as `{}` already", variant.stored),
             );
-            continue;
         }
-        let methods = |variant: &Variant<'_>| [variant.method.clone(), variant.is.clone()];
-        let own = methods(variant);
-        let same = before.iter().find_map(|other| {
-            methods(other)
-                .into_iter()
-                .find(|method| own.contains(method))
-        });
-        if let Some(method) = same {
+        let is_taken = |method: &Ident| {
+            before
+                .iter()
+                .any(|other| other.method == *method || other.is == *method)
+        };
+        let taken = [&variant.method, &variant.is]
+            .into_iter()
+            .find(|method| is_taken(method));
+        if let Some(method) = taken {
             ctxt.error(
                 variant.ident,
-                format!("the method `{method}` would speak of two variants: call one of them otherwise, its stored name stays with `#[serde(rename = \"{}\")]`", variant.stored),
+                format!(
+                    "the method `{method}` would speak of two variants: call one of them otherwise, its stored name stays with \
+                     `#[serde(rename = \"{}\")]`",
+                    variant.stored
+                ),
             );
+            variant.is_hidden = true;
         }
     }
 }

@@ -28,6 +28,7 @@ pub(super) fn expand(
     let methods = parsed
         .variants
         .iter()
+        .filter(|variant| !variant.is_hidden)
         .map(|variant| parsed.methods(variant, private));
     let tree = place_tree(input, methods, private);
     let trees = parsed

@@ -50,7 +50,7 @@ impl Tag {
 #[diagnostic::on_unimplemented(
     message = "expected a condition on `{M}` or a field to update, got `{Self}`",
     label = "cannot be said of one variant",
-    note = "in a filter, say a condition on the variant's fields: `p.payment().card(|c| c.number().eq(\"1\"))`; in an update, name one of its fields: `p.payment().card(|c| c.number())`; there is no order by the field of a variant, as others do not have it"
+    note = "in a filter, say a condition on the variant's fields: `p.payment().card(|c| c.number().eq(\"1\"))`; in an update, name one of its fields: `p.payment().card(|c| c.number())`; there is no order by the field of a variant, as others do not have it; and what is stored beside the tag is not set alone, but with the enum as a whole"
 )]
 pub trait OfVariant<M> {
     /// The same, of the variant alone.
@@ -105,6 +105,33 @@ impl<P: Place> Place for Within<P> {
         self.0.path()
     }
 }
+
+/// What is never so: for a message.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a condition on the field of a variant is said inside of the closure",
+    label = "outside of the closure, the variant is not known",
+    note = "`p.payment().card(|c| c.number().eq(\"1\"))`"
+)]
+pub trait SaidOutside {}
+
+/// Operators that are looked for here, some of which `Iterator` has too.
+macro_rules! said_outside {
+    ($($operator:ident)*) => {
+        impl<P: Place> Within<P> {
+            $(
+                #[doc(hidden)]
+                pub fn $operator<V>(&self, _: V) -> Filter<P::Scope>
+                where
+                    P: SaidOutside,
+                {
+                    Filter::all()
+                }
+            )*
+        }
+    };
+}
+said_outside!(eq ne gt gte lt lte is_in not_in contains starts_with);
 
 /// The fields of a struct that are stored beside the tag of an enum: an internally tagged newtype variant.
 ///
