@@ -3,7 +3,9 @@ use std::sync::OnceLock;
 use bson::rawdoc;
 use odm_engine::{Database, Delete, Direction, Find, Index, Update};
 use redb::{ReadableDatabase, ReadableTable, TableDefinition};
+use twox_hash::XxHash3_64;
 
+use crate::collections::assert_whole;
 use crate::generate::Generator;
 use crate::storage::Storage;
 
@@ -37,12 +39,85 @@ pub fn file(data: &[u8]) {
     use_all(&Storage::new(content));
 }
 
-/// Keys and values that are damaged within a sound file: nothing panics.
+/// Keys and values that are damaged within a sound file, with a checksum that is right or not: nothing panics.
 pub fn stored(data: &[u8]) {
     let mut generator = Generator::new(data);
     let storage = Storage::new(images()[0].clone());
     damage(&storage, &mut generator).expect("the file is sound");
     use_all(&storage);
+}
+
+/// Any bytes as the keys of an index that answers a query by itself: each is a document or an error.
+pub fn decoding(data: &[u8]) {
+    static IMAGE: OnceLock<Vec<u8>> = OnceLock::new();
+    let image = IMAGE.get_or_init(|| covered().expect("the file is sound"));
+    let storage = Storage::new(image.clone());
+    replace_keys(&storage, data).expect("the file is sound");
+    let database = Database::open_storage(storage).expect("only keys were changed");
+    for projection in [
+        rawdoc! { "a": 1, "b": 1, "_id": 0 },
+        rawdoc! { "b": 1, "_id": 0 },
+    ] {
+        let find = Find {
+            projection: Some(projection),
+            hint: Some("a_1_b_-1".into()),
+            ..Find::default()
+        };
+        match database.explain("c", &find) {
+            Ok(explained) => assert!(explained.covered),
+            Err(error) => assert!(error.is_damaged(), "{error:?}"),
+        }
+        for found in database.find("c", &find).expect("it is valid") {
+            match found {
+                Ok(document) => assert_whole(&document),
+                Err(error) => assert!(error.is_damaged(), "{error:?}"),
+            }
+        }
+    }
+}
+
+/// A database with an index of two fields.
+fn covered() -> odm_engine::Result<Vec<u8>> {
+    let storage = Storage::default();
+    let database = Database::open_storage(storage.clone())?;
+    let keys = [("a", Direction::Ascending), ("b", Direction::Descending)];
+    database.create_indexes("c", &[Index::new(keys)])?;
+    database
+        .insert("c", vec![rawdoc! { "a": 1, "b": "x" }])?
+        .all()?;
+    drop(database);
+    Ok(storage.content())
+}
+
+/// Gives the index other keys: pieces of the input, each with its length before it.
+fn replace_keys(storage: &Storage, mut data: &[u8]) -> Result<(), redb::Error> {
+    const ENTRY: u8 = 0x03;
+    let database = redb::Builder::new().create_with_backend(storage.clone())?;
+    let write = database.begin_write()?;
+    {
+        let mut table = write.open_table(TABLE)?;
+        let key = {
+            let mut entries = table.range::<&[u8]>(&[ENTRY][..]..)?;
+            let entry = entries.next().expect("there is one document")?;
+            entry.0.value().to_vec()
+        };
+        table.remove(key.as_slice())?;
+        let (prefix, record) = (&key[..9], &key[key.len() - 8..]);
+        while let Some((length, rest)) = data.split_first() {
+            let (piece, rest) = rest.split_at(usize::from(*length).min(rest.len()));
+            data = rest;
+            let key = [prefix, piece, record].concat();
+            table.insert(key.as_slice(), sealed(&key, &[]).as_slice())?;
+        }
+    }
+    write.commit()?;
+    Ok(())
+}
+
+/// A value with its checksum, as the document of the format describes it.
+fn sealed(key: &[u8], value: &[u8]) -> Vec<u8> {
+    let hash = XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot(key), value);
+    [value, &hash.to_be_bytes()[4..]].concat()
 }
 
 fn damage(storage: &Storage, generator: &mut Generator<'_>) -> Result<(), redb::Error> {
@@ -66,10 +141,16 @@ fn damage(storage: &Storage, generator: &mut Generator<'_>) -> Result<(), redb::
                 continue;
             };
             table.remove(key.as_slice())?;
-            match generator.below(4) {
-                0 => change(&mut key, generator),
-                1 => continue,
-                _ => change(&mut value, generator),
+            if generator.one_in(8) {
+                change(&mut value, generator);
+            } else {
+                value.truncate(value.len().saturating_sub(4));
+                match generator.below(4) {
+                    0 => change(&mut key, generator),
+                    1 => continue,
+                    _ => change(&mut value, generator),
+                }
+                value = sealed(&key, &value);
             }
             table.insert(key.as_slice(), value.as_slice())?;
         }

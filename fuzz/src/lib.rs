@@ -17,7 +17,7 @@ mod writing;
 
 pub use aggregation::pipeline;
 pub use bytes::bson;
-pub use damage::{file, stored};
+pub use damage::{decoding, file, stored};
 pub use keys::keys;
 pub use panics::start;
 pub use reading::{filter, reading};
@@ -29,6 +29,7 @@ pub type Target = fn(&[u8]);
 /// The targets by their names, as the files in `fuzz_targets` are named.
 pub const TARGETS: &[(&str, Target)] = &[
     ("bson", bson),
+    ("decoding", decoding),
     ("file", file),
     ("filter", filter),
     ("keys", keys),

@@ -41,6 +41,11 @@ fn bson() {
 }
 
 #[test]
+fn decoding() {
+    run("decoding", 60);
+}
+
+#[test]
 fn file() {
     run("file", 60);
 }

@@ -48,6 +48,10 @@ pub(crate) fn embedded(input: &DeriveInput) -> TokenStream {
             type Fields<__M: 'static, __R: 'static, __S: 'static> = #private::Field<__M, Self, __R, __S>;
         }
         impl #impl_generics #private::Embedded for #name #type_generics #where_clause {}
+        impl #impl_generics #private::Projection for #name #type_generics #where_clause {
+            type Of = Self;
+            const READS: #private::Reads = #private::Reads::Whole;
+        }
     }
 }
 

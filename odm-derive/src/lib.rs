@@ -132,9 +132,10 @@ pub fn schema(input: TokenStream) -> TokenStream {
     )
 }
 
-/// Makes a struct hold some fields of a model's documents: `#[projection(of = Product)]`.
+/// Makes a struct hold some fields of a model's documents, or of an embedded struct: `#[projection(of = Product)]`.
 ///
-/// It derives serde's `Deserialize`, and each field has the name, the stored name and the type that it has in the model.
+/// It derives serde's `Deserialize`, and each field has the name, the stored name and the type that it has there; in the
+/// place of an embedded struct, and of an option, an array or a map of one, may stand a projection of that struct.
 ///
 /// `#[projection(crate = mapper)]` says the path of the crate `odm`, if it has another name.
 #[proc_macro_derive(Projection, attributes(projection))]

@@ -32,6 +32,8 @@ pub(crate) struct Field<'a> {
     pub(crate) indexes: Vec<Options>,
     /// serde's `alias` or `default` on it: a document may hold it elsewhere or not at all.
     pub(crate) rewrites: bool,
+    /// serde's `with = "odm::native"`.
+    pub(crate) native: bool,
     /// What the framework keeps in it.
     pub(crate) filled: Option<What>,
 }
@@ -116,6 +118,12 @@ impl<'a> Field<'a> {
                 None => ctxt.error(ident, reason),
             }
         }
+        if serde.native && !serde.default && is_option(&field.ty) {
+            ctxt.error(
+                &field.ty,
+                "serde takes a missing field for an error here: add `default`, `#[serde(default, with = \"odm::native\")]`",
+            );
+        }
         let layout = Layout::parse(ctxt, &field.attrs, &field.ty);
         let indexes = named(&field.attrs, "index")
             .filter_map(|attr| ctxt.ok(parse_field(attr)))
@@ -129,6 +137,7 @@ impl<'a> Field<'a> {
             layout,
             indexes,
             rewrites: !serde.aliases.is_empty() || serde.default,
+            native: serde.native,
             filled: None,
         })
     }
@@ -162,6 +171,12 @@ pub(crate) fn named_fields<'a>(
         ),
     }
     None
+}
+
+fn is_option(ty: &Type) -> bool {
+    let Type::Path(path) = ty else { return false };
+    let last = path.path.segments.last();
+    last.is_some_and(|last| last.ident == "Option")
 }
 
 /// The name under which serde writes a field.

@@ -58,6 +58,8 @@ pub(crate) enum Content<'a> {
 pub(crate) struct Item<'a> {
     pub(crate) ty: &'a Type,
     pub(crate) layout: Layout,
+    /// serde's `with = "odm::native"`.
+    pub(crate) native: bool,
 }
 
 impl<'a> Enum<'a> {
@@ -205,7 +207,8 @@ const NO_INDEX: &str =
 
 impl<'a> Item<'a> {
     fn parse(ctxt: &mut Ctxt, field: &'a syn::Field) -> Self {
-        if SerdeField::parse(ctxt, &field.attrs).skip {
+        let serde = SerdeField::parse(ctxt, &field.attrs);
+        if serde.skip {
             ctxt.error(
                 &field.ty,
                 "`skip` is not supported in a tuple: give the fields names",
@@ -217,6 +220,7 @@ impl<'a> Item<'a> {
         Self {
             ty: &field.ty,
             layout: Layout::parse(ctxt, &field.attrs, &field.ty),
+            native: serde.native,
         }
     }
 }

@@ -5,6 +5,7 @@
 //! transactions: a read is given a state, a write an overlay on one.
 
 pub(crate) mod aggregate;
+pub(crate) mod bulk_write;
 pub(crate) mod collections;
 pub(crate) mod count;
 pub(crate) mod delete;
@@ -21,6 +22,7 @@ pub(crate) mod validate;
 mod variables;
 
 pub use aggregate::Aggregate;
+pub use bulk_write::{BulkWrite, Write, Written};
 pub use count::Count;
 pub use delete::{Delete, DeleteReport};
 pub use explain::{Explain, Stage};

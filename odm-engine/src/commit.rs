@@ -26,11 +26,14 @@ use crate::store::{Changes, Store, View};
 pub use log::ChangeLog;
 pub(crate) use log::Log;
 
-/// The version of the layout of the store that this engine writes.
-const FORMAT_VERSION: u32 = 2;
+/// The version of the layout of the stores that this engine makes.
+const FORMAT_VERSION: u32 = 3;
 
-/// The oldest version of the layout that this engine reads. It takes such a file over as it is: what
-/// the old layout does not have, it does not use there.
+/// The version without checksums. A file of it goes on without them, and one that is older still becomes one of it: what the
+/// old layout does not have, is not used there.
+const UNSEALED_VERSION: u32 = 2;
+
+/// The oldest version of the layout that this engine reads.
 const OLDEST_VERSION: u32 = 1;
 
 /// The one place where a database changes.
@@ -253,19 +256,19 @@ impl Committer {
 
 fn check_format(store: &dyn Store) -> Result<()> {
     let mut view = View::new(store.snapshot()?, Changes::new());
-    let mut write_version = || {
-        view.put(key::format(), FORMAT_VERSION.to_be_bytes());
+    let mut write_version = |version: u32| {
+        view.put(key::format(), version.to_be_bytes());
         store.commit(view.changes())
     };
     let Some(version) = store.snapshot()?.get(&key::format())? else {
-        return write_version();
+        return write_version(FORMAT_VERSION);
     };
     let version = version
         .first_chunk()
         .map(|bytes| u32::from_be_bytes(*bytes));
     match version {
-        Some(FORMAT_VERSION) => Ok(()),
-        Some(OLDEST_VERSION..FORMAT_VERSION) => write_version(),
+        Some(FORMAT_VERSION | UNSEALED_VERSION) => Ok(()),
+        Some(OLDEST_VERSION..UNSEALED_VERSION) => write_version(UNSEALED_VERSION),
         Some(newer) if newer > FORMAT_VERSION => {
             let message = format!(
                 "the database has format {newer} and this version of the engine knows formats up \

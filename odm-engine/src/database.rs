@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bson::DateTime;
 
-use crate::command::{DropIndexes, Explain, Find, collections, explain, indexes, validate};
+use crate::command::{DropIndexes, collections, indexes, validate};
 use crate::commit::{ChangeLog, Committer};
 use crate::error::Result;
 use crate::expiry::{self, Expiry};
@@ -77,14 +77,6 @@ impl Database {
     /// I/O.
     pub fn drop_collection(&self, name: &str) -> Result<()> {
         self.write(|overlay| collections::drop(overlay, name))
-    }
-
-    /// Runs a query and says how it found its documents.
-    ///
-    /// # Errors
-    /// As [`find`](Session::find).
-    pub fn explain(&self, collection: &str, find: &Find) -> Result<Explain> {
-        self.read(|reading| explain::run(reading, collection, find))
     }
 
     /// Creates indexes, over the documents that are there already; all of them or none.

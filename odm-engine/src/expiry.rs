@@ -152,8 +152,12 @@ pub(crate) fn delete_expired(committer: &Committer, now: DateTime) -> Result<u64
     Ok(deleted)
 }
 
-/// A filter for the documents of an index that have expired; of several dates the first counts.
+/// A filter for the documents of an index that have expired; of several dates the first counts. As on
+/// MongoDB, nothing expires by a hashed index, whose entries have no dates.
 fn expired(index: &Index, now: DateTime) -> Option<RawDocumentBuf> {
+    if index.hashed.is_some() {
+        return None;
+    }
     let (path, _) = index.keys.first()?;
     let age = i64::try_from(index.expire_after?.as_millis()).ok()?;
     let latest = DateTime::from_millis(now.timestamp_millis().checked_sub(age)?);
@@ -166,6 +170,14 @@ fn expired(index: &Index, now: DateTime) -> Option<RawDocumentBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_expires_by_a_hashed_index() {
+        let index = Index::new([("at", crate::direction::Direction::Ascending)])
+            .hashed("at")
+            .expire_after(Duration::from_secs(2));
+        assert_eq!(expired(&index, DateTime::from_millis(5_000)), None);
+    }
 
     #[test]
     fn the_age_is_subtracted_and_the_partial_filter_kept() {

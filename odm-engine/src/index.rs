@@ -2,11 +2,13 @@
 
 mod definition;
 mod given;
+pub(crate) mod hashed;
 pub(crate) mod keys;
 mod part;
 mod partial;
 mod specification;
 mod unsupported;
+pub(crate) mod wildcard;
 
 use std::time::Duration;
 
@@ -24,7 +26,14 @@ use crate::direction::Direction;
 ///
 /// let index = Index::new([("customer", Direction::Ascending), ("when", Direction::Descending)]).unique();
 /// assert_eq!(index.name, "customer_1_when_-1");
+/// let hashed = Index::new([("customer", Direction::Ascending)]).hashed("customer");
+/// assert_eq!(hashed.name, "customer_hashed");
+/// let wildcard = Index::new([("attributes.$**", Direction::Ascending)]);
+/// assert_eq!(wildcard.name, "attributes.$**_1");
 /// ```
+///
+/// A path that is `$**` or ends with `.$**` makes it a wildcard index: it is about every path, or every one
+/// that begins so.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Index {
@@ -32,6 +41,11 @@ pub struct Index {
     pub name: String,
     /// The dotted paths of the indexed fields with their directions, the most significant first.
     pub keys: Vec<(String, Direction)>,
+    /// The one of the fields that is hashed, if one is: it serves for equal values only, and its direction
+    /// means nothing.
+    pub hashed: Option<String>,
+    /// Which paths an index on `$**` includes, or which it leaves out; all but `_id` if `None`.
+    pub wildcard_projection: Option<RawDocumentBuf>,
     /// Whether no two documents may have the same key.
     pub unique: bool,
     /// Whether documents with none of the fields are left out.
@@ -53,8 +67,10 @@ impl Index {
             .map(|(path, direction)| (path.into(), direction))
             .collect();
         Index {
-            name: default_name(&keys),
+            name: default_name(&keys, None),
             keys,
+            hashed: None,
+            wildcard_projection: None,
             unique: false,
             sparse: false,
             partial: None,
@@ -67,6 +83,22 @@ impl Index {
     /// The same index under another name.
     pub fn named(mut self, name: impl Into<String>) -> Index {
         self.name = name.into();
+        self
+    }
+
+    /// Has a hash in the place of this field's value. An index that is named after its fields is so still.
+    pub fn hashed(mut self, path: impl Into<String>) -> Index {
+        let path = path.into();
+        if self.name == default_name(&self.keys, self.hashed.as_deref()) {
+            self.name = default_name(&self.keys, Some(&path));
+        }
+        self.hashed = Some(path);
+        self
+    }
+
+    /// Says which paths an index on `$**` includes (`{ "a": 1 }`), or which it leaves out (`{ "a": 0 }`).
+    pub fn wildcard_projection(mut self, projection: RawDocumentBuf) -> Index {
+        self.wildcard_projection = Some(projection);
         self
     }
 
@@ -94,6 +126,17 @@ impl Index {
         self
     }
 
+    pub(crate) fn is_hashed(&self, path: &str) -> bool {
+        self.hashed.as_deref() == Some(path)
+    }
+
+    /// Whether the index is about every path that begins like its own.
+    pub fn is_wildcard(&self) -> bool {
+        self.keys
+            .iter()
+            .any(|(path, _)| wildcard::is_wildcard(path))
+    }
+
     /// Hides the index from queries.
     pub fn hidden(mut self) -> Index {
         self.hidden = true;
@@ -101,10 +144,11 @@ impl Index {
     }
 }
 
-fn default_name(keys: &[(String, Direction)]) -> String {
+fn default_name(keys: &[(String, Direction)], hashed: Option<&str>) -> String {
     let parts: Vec<_> = keys
         .iter()
         .map(|(path, direction)| match direction {
+            _ if hashed == Some(path) => format!("{path}_{}", hashed::KIND),
             Direction::Ascending => format!("{path}_1"),
             Direction::Descending => format!("{path}_-1"),
         })

@@ -40,6 +40,22 @@ pub(crate) fn format() -> Vec<u8> {
     key
 }
 
+/// Whether this is the key of the version of the layout.
+pub(crate) fn is_format(key: &[u8]) -> bool {
+    key.first() == Some(&FORMAT)
+}
+
+/// What is stored under a key, in a few words.
+pub(crate) fn describe(key: &[u8]) -> &'static str {
+    match key.first() {
+        Some(&CATALOG) => "the definition of a collection",
+        Some(&RECORD) => "a document",
+        Some(&ENTRY | &UNIQUE_ENTRY | &MULTIKEY) => "a part of an index",
+        Some(&CHANGE_LOG | &EVENT) => "a part of the change log",
+        _ => "something",
+    }
+}
+
 /// The key of a collection's definition.
 pub(crate) fn catalog(collection: &str) -> Vec<u8> {
     let mut key = catalog_prefix();

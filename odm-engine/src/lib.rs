@@ -59,10 +59,13 @@ mod store;
 
 mod error;
 
+#[cfg(test)]
+mod examples;
+
 pub use command::{
-    Aggregate, Count, Delete, DeleteReport, DropIndexes, Explain, Find, FindAndModify,
+    Aggregate, BulkWrite, Count, Delete, DeleteReport, DropIndexes, Explain, Find, FindAndModify,
     FindAndModifyReport, FindEach, InsertFailure, InsertReport, Modification, Stage, Update,
-    UpdateReport,
+    UpdateReport, Write, Written,
 };
 pub use commit::ChangeLog;
 pub use cursor::Cursor;

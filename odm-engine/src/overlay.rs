@@ -34,6 +34,14 @@ pub(crate) struct Overlay {
 /// Says whether a key may be changed: the error is a write conflict with another transaction.
 pub(crate) type Contend = Box<dyn Fn(&[u8]) -> Result<()>>;
 
+/// What an overlay held at some point.
+pub(crate) struct Savepoint {
+    view: View,
+    catalog: Catalog,
+    written: BTreeSet<String>,
+    events: Option<usize>,
+}
+
 /// What an overlay leaves behind.
 pub(crate) struct Outcome {
     pub(crate) changes: Changes,
@@ -75,6 +83,26 @@ impl Overlay {
             changes: self.view.changes().clone(),
             written: self.written,
             events: self.events.unwrap_or_default(),
+        }
+    }
+
+    /// Where to go back to if what comes next fails half-way. It costs little: views and catalogs share what they hold.
+    pub(crate) fn savepoint(&self) -> Savepoint {
+        Savepoint {
+            view: self.view.clone(),
+            catalog: self.catalog.clone(),
+            written: self.written.clone(),
+            events: self.events.as_ref().map(Vec::len),
+        }
+    }
+
+    /// Forgets what was changed since.
+    pub(crate) fn restore(&mut self, before: Savepoint) {
+        self.view = before.view;
+        self.catalog = before.catalog;
+        self.written = before.written;
+        if let (Some(events), Some(len)) = (&mut self.events, before.events) {
+            events.truncate(len);
         }
     }
 

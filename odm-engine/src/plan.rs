@@ -10,9 +10,11 @@ mod conditions;
 mod covering;
 mod hint;
 mod merged;
+mod ordered;
 mod records;
 mod scan;
 mod table_scan;
+mod wildcard;
 
 use std::sync::Arc;
 
@@ -105,36 +107,63 @@ impl Planner<'_> {
         let mut demands = Demands::of(self.question.filter.expression())?;
         demands.add_common()?;
         let scan = Scan::of(self.view, self.collection, state, &demands, self.question)?;
-        Ok(scan.into_plan())
+        match scan {
+            None => self.hinted_wildcard(state),
+            Some(_) if state.coverage.is_some() && !self.is_complete(state) => {
+                Err(wildcard::useless(state))
+            }
+            Some(scan) => Ok(scan.into_plan()),
+        }
+    }
+
+    /// A scan of a wildcard index for each branch of an `$or`, as it has nothing else for the filter.
+    ///
+    /// # Errors
+    /// A branch has none. As on MongoDB, this index is never read as a whole: it need not have all documents.
+    fn hinted_wildcard(&self, state: &Arc<IndexState>) -> Result<Plan> {
+        let demands = Demands::of(self.question.filter.expression())?;
+        let indexes = std::slice::from_ref(state);
+        let union = self.best_union(&demands, indexes)?;
+        union.ok_or_else(|| wildcard::useless(state))
     }
 
     fn best(&self, plain: &Demands<'_>) -> Result<Plan> {
         let mut demands = Demands::of(self.question.filter.expression())?;
         demands.add_common()?;
-        let (best, rejected) = self.best_scan(&demands, self.question)?;
-        let is_bounded = |scan: &Option<Scan>| scan.as_ref().is_some_and(Scan::is_bounded);
+        let indexes = self.collection.indexes.as_slice();
+        let (best, rejected) = self.best_scan(&demands, self.question, indexes)?;
+        let is_bounded = |scan: &Option<Scan>| scan.as_ref().is_some_and(Scan::is_narrow);
         // What the branches of an `$or` have in common says less than the branches.
         let is_best = is_bounded(&best)
-            && (plain.choices.is_empty() || is_bounded(&self.best_scan(plain, self.question)?.0));
-        let union = if is_best {
+            && (plain.choices.is_empty()
+                || is_bounded(&self.best_scan(plain, self.question, indexes)?.0));
+        // No scan that has to be sorted, or that reads everything, is as good as the branches in order.
+        let is_worse = |scan: &Scan| !is_best || scan.merit().is_sorted;
+        let in_order = if best.as_ref().is_none_or(is_worse) {
+            self.best_in_order(plain)?
+        } else {
+            None
+        };
+        let union = if is_best || in_order.is_some() {
             None
         } else {
-            self.best_union(plain)?
+            self.best_union(plain, indexes)?
         };
-        let plan = union.or(best.map(Scan::into_plan));
+        let plan = in_order.or(union).or(best.map(Scan::into_plan));
         let plan = plan.unwrap_or_else(|| Plan::collection_scan(Direction::Ascending));
         Ok(Plan { rejected, ..plan })
     }
 
-    /// The best scan, and the names of the indexes of the others.
+    /// The best scan of one of these indexes, and the names of the indexes of the others.
     fn best_scan(
         &self,
         demands: &Demands<'_>,
         question: &Question<'_>,
+        indexes: &[Arc<IndexState>],
     ) -> Result<(Option<Scan>, Vec<String>)> {
         let mut best: Option<Scan> = None;
         let mut rejected = Vec::new();
-        for state in &self.collection.indexes {
+        for state in indexes {
             let is_usable = !state.index.hidden
                 && is_relevant(state, demands, question.sort)
                 && self.is_complete(state);
@@ -142,9 +171,9 @@ impl Planner<'_> {
                 continue;
             }
             let scan = Scan::of(self.view, self.collection, state, demands, question)?;
-            if !scan.is_useful() {
+            let Some(scan) = scan.filter(Scan::is_useful) else {
                 continue;
-            }
+            };
             let worse = match best.take() {
                 Some(known) if scan.merit() <= known.merit() => {
                     best = Some(known);
@@ -168,9 +197,13 @@ impl Planner<'_> {
     }
 
     /// A scan for each branch of an `$or`, if there is one where every branch has a bounded one.
-    fn best_union(&self, demands: &Demands<'_>) -> Result<Option<Plan>> {
+    fn best_union(
+        &self,
+        demands: &Demands<'_>,
+        indexes: &[Arc<IndexState>],
+    ) -> Result<Option<Plan>> {
         for branches in &demands.choices {
-            if let Some(accesses) = self.scan_branches(branches)? {
+            if let Some(accesses) = self.scan_branches(branches, indexes)? {
                 return Ok(Some(Plan {
                     access: Access::Union(accesses),
                     is_sorted: false,
@@ -181,7 +214,11 @@ impl Planner<'_> {
         Ok(None)
     }
 
-    fn scan_branches(&self, branches: &[Expression]) -> Result<Option<Vec<Access>>> {
+    fn scan_branches(
+        &self,
+        branches: &[Expression],
+        indexes: &[Arc<IndexState>],
+    ) -> Result<Option<Vec<Access>>> {
         if branches.len() > MAX_BRANCHES {
             return Ok(None);
         }
@@ -190,7 +227,7 @@ impl Planner<'_> {
             let question = Question::new(self.question.filter);
             let mut demands = Demands::of(question.filter.expression())?;
             demands.add(branch)?;
-            match self.best_scan(&demands, &question)?.0 {
+            match self.best_scan(&demands, &question, indexes)?.0 {
                 Some(scan) if scan.is_bounded() => accesses.push(scan.into_plan().access),
                 _ => return Ok(None),
             }
@@ -212,7 +249,9 @@ impl Planner<'_> {
 fn is_relevant(state: &IndexState, demands: &Demands<'_>, sort: Option<&Sort>) -> bool {
     let conditions = &demands.conditions;
     let first = state.paths.first().map(|path| path.as_str());
-    sort.is_some()
+    // A wildcard index may be about any of them.
+    state.coverage.is_some()
+        || sort.is_some()
         || conditions
             .iter()
             .any(|condition| Some(condition.path.as_str()) == first)

@@ -6,9 +6,10 @@ use bson::{RawBson, RawDocument, RawDocumentBuf};
 use crate::catalog::Catalog;
 use crate::change::Event;
 use crate::command::{
-    Aggregate, Count, Delete, DeleteReport, Find, FindAndModify, FindAndModifyReport, FindEach,
-    InsertReport, Reading, Update, UpdateReport, aggregate, collections, count, delete, distinct,
-    find, find_and_modify, find_each, insert, update,
+    Aggregate, BulkWrite, Count, Delete, DeleteReport, Explain, Find, FindAndModify,
+    FindAndModifyReport, FindEach, InsertReport, Reading, Update, UpdateReport, Written, aggregate,
+    bulk_write, collections, count, delete, distinct, explain, find, find_and_modify, find_each,
+    insert, update,
 };
 use crate::commit::{Begun, Committer, State};
 use crate::cursor::Cursor;
@@ -82,6 +83,14 @@ impl Session {
     pub fn find(&self, collection: &str, find: &Find) -> Result<Cursor> {
         let cursor = self.read(|reading| find::run(reading, collection, find))?;
         Ok(self.aborting(cursor))
+    }
+
+    /// Runs a query and says how it found its documents.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find).
+    pub fn explain(&self, collection: &str, find: &Find) -> Result<Explain> {
+        self.read(|reading| explain::run(reading, collection, find))
     }
 
     /// Runs documents through a pipeline. A collection that does not exist is empty.
@@ -203,6 +212,41 @@ impl Session {
         find_and_modify: &FindAndModify,
     ) -> Result<FindAndModifyReport> {
         self.write(|overlay| find_and_modify::run(overlay, collection, find_and_modify))
+    }
+
+    /// Carries out several writes, to one collection or to several, in one durable commit, and reports what became of each.
+    ///
+    /// In order, the first that fails ends them, and the report ends with it; else all are carried out that can be. In a
+    /// transaction they go in order.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use odm_engine::{BulkWrite, Delete, Write};
+    ///
+    /// let database = odm_engine::Database::memory();
+    /// let on_people = |write| BulkWrite {
+    ///     collection: "people".into(),
+    ///     write,
+    ///     stops_if_unmatched: false,
+    /// };
+    /// let writes = [
+    ///     on_people(Write::Insert(rawdoc! { "_id": 1 })),
+    ///     on_people(Write::Insert(rawdoc! { "_id": 1 })),
+    ///     on_people(Write::Delete(Delete { filter: rawdoc! { "_id": 1 }, ..Delete::default() })),
+    /// ];
+    /// let report = database.bulk_write(&writes, false)?;
+    /// assert!(report[1].as_ref().is_err_and(|error| error.is_duplicate_key()));
+    /// assert!(report[2].is_ok());
+    /// # Ok::<(), odm_engine::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// I/O. Nothing has been written then.
+    pub fn bulk_write(&self, writes: &[BulkWrite], ordered: bool) -> Result<Vec<Result<Written>>> {
+        let ordered = ordered || self.transaction.is_some();
+        let report = self.write(|overlay| bulk_write::run(overlay, writes, ordered))?;
+        self.abort_if(report.iter().any(Result::is_err));
+        Ok(report)
     }
 
     /// Creates a collection without documents. Inserting a document creates one too.

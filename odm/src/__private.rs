@@ -9,21 +9,20 @@ pub use std::{
 
 pub use bson::DateTime;
 
-use crate::schema::same;
 pub use crate::{
     Result,
     backend::operation::{Direction, Index},
     document::{Document, Embedded, Insertable, Stored, Whole, kind},
     field::{
-        Beside, Field, FromPath, OfVariant, Ordered, Path, Place, Queryable, Single, Tag, Variants,
-        role, shape,
+        Beside, Field, FromPath, OfVariant, OneValue, Ordered, Path, Place, Queryable, Tag,
+        Variants, role, shape,
     },
-    projection::{Projection, ProjectionOf},
+    projection::{Projected, Projection, ProjectionOf, Reads},
     query::Filter,
     query::IntoKey,
     schema::{Closed, Contains, Model, Schema, is_first_on_its_collection},
 };
-use crate::{error::too_many, field::Date, projection::Holds, query::IntoFilter};
+use crate::{error::too_many, field::Date, projection::Holds, query::IntoFilter, schema::same};
 
 /// Whether a field's attribute fits its type: each is implemented by the kinds of types that it is for, `T` is there for
 /// the message.
@@ -45,7 +44,8 @@ layouts! {
     #[diagnostic::on_unimplemented(
         message = "how is a `{T}` stored? Its field needs an attribute that says so",
         label = "more than one value, or a reference",
-        note = "`#[embed]` for an embedded struct, an enum with data or a map, `#[embed(max = N)]` or `#[embed(unbounded)]` for an array, `#[reference]` for a `Ref` or an array of them"
+        note = "`#[embed]` for an embedded struct, an enum with data or a map, `#[embed(max = N)]` or `#[embed(unbounded)]` for an array, `#[reference]` for a `Ref` or an array of them",
+        note = "a date or a decimal of another crate is stored as BSON's own by `#[serde(with = \"odm::native\")]`"
     )]
     Plain: Value;
 
@@ -61,9 +61,42 @@ layouts! {
     #[diagnostic::on_unimplemented(
         message = "`max` and `unbounded` are for an array of embedded values, not for a `{T}`",
         label = "no array of embedded values",
-        note = "an embedded struct, an enum with data or a map has `#[embed]` alone; an array of `Ref` is a `#[reference]`; a single value needs no attribute"
+        note = "an embedded struct, an enum with data or a map has `#[embed]` alone; an array of `Ref` is a `#[reference]`; a single value needs no attribute",
+        note = "dates and decimals of another crate are stored as BSON's own by `#[serde(with = \"odm::native\")]` beside it"
     )]
     EmbedsMany: Array;
+
+    /// A field of a projection without an attribute.
+    #[diagnostic::on_unimplemented(
+        message = "a `{T}` is read from BSON's own by an attribute of its field",
+        label = "serde would look for a text",
+        note = "write `#[serde(with = \"odm::native\")]` as in the model"
+    )]
+    ReadPlainly: Value Struct Enum Array Map Reference References;
+
+    /// A field of a projection with `with = "odm::native"`.
+    #[diagnostic::on_unimplemented(
+        message = "`odm::native` is for dates and decimals of other crates, not for a `{T}`",
+        label = "is stored as BSON's own by itself",
+        note = "leave the `with` out"
+    )]
+    ReadNatively: Native NativeArray;
+
+    /// A field with `with = "odm::native"`.
+    #[diagnostic::on_unimplemented(
+        message = "`odm::native` is for dates and decimals of other crates, not for a `{T}`",
+        label = "is stored as BSON's own by itself, or by an attribute of its own",
+        note = "leave the `with` out; an array of dates says how long it can get as well: `#[embed(max = N)]`"
+    )]
+    Native: Native;
+
+    /// An array with `with = "odm::native"`.
+    #[diagnostic::on_unimplemented(
+        message = "`odm::native` is for dates and decimals of other crates, not for a `{T}`",
+        label = "is stored as BSON's own by itself, or by an attribute of its own",
+        note = "leave the `with` out"
+    )]
+    Natives: NativeArray;
 
     /// A field with `#[reference]`.
     #[diagnostic::on_unimplemented(
@@ -162,7 +195,43 @@ pub struct Held<T>(std::marker::PhantomData<T>);
 
 impl<T> Held<T> {
     /// A projection may hold it as a `P`.
-    pub fn fits<P: Holds<T>>(&self) {}
+    pub fn fits<P: Holds<T>>(&self) -> &Self {
+        self
+    }
+
+    /// It is read by serde itself.
+    pub fn plainly(&self)
+    where
+        T: Stored<Kind: ReadPlainly<T>>,
+    {
+    }
+
+    /// It is read by `odm::native`.
+    pub fn natively(&self)
+    where
+        T: Stored<Kind: ReadNatively<T>>,
+    {
+    }
+}
+
+/// Whether a field is stored under this name; true for a field that does not exist, which is another error.
+#[must_use]
+pub const fn stores_as<T: Projected>(field: &str, stored: &str) -> bool {
+    let names = T::NAMES;
+    let mut i = 0;
+    while i < names.len() {
+        if same(names[i].0, field) {
+            return same(names[i].1, stored);
+        }
+        i += 1;
+    }
+    true
+}
+
+/// The field tree of what a projection is of.
+#[must_use]
+pub fn tree_of<T: Projected>() -> T::Tree {
+    FromPath::from_path(Path::ROOT)
 }
 
 pub fn value_of<F: Place>(_: F) -> Held<F::Value> {

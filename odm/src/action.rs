@@ -1,18 +1,29 @@
 //! What can be done with documents: each action is a value that runs when it is awaited.
 
+mod bulk;
 mod delete;
 mod find;
 mod get;
 mod insert;
 mod modify;
+mod outcome;
+mod returning;
 mod save;
 mod target;
 mod update;
+mod upsert;
 
+pub use bulk::{Bulk, BulkEntry, BulkReport, BulkResult, IntoBulk};
 pub use delete::{Delete, Deleted};
-pub use find::{Find, Rows};
+pub use find::{
+    Calculation, Find, FindPage, GroupBy, Grouped, IntoPageToken, Page, PageToken, Pipeline, Rows,
+};
 pub use get::{FindById, Get, GetMany};
 pub use insert::{InsertMany, InsertOne};
 pub use modify::Modify;
+pub use outcome::Outcome;
+pub use returning::{ReturningDelete, ReturningUpdate};
 pub use save::{Edit, Save};
-pub use update::{Increment, List, Optional, Update, Updated};
+pub use target::{ById, ByIdWhen, Counted, First, Many, One, Ordered, Which, WithId};
+pub use update::{Increment, List, Optional, Push, Update, Updated};
+pub use upsert::{Answer, Counts, Documents, Upsert, Upserted};

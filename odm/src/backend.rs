@@ -10,14 +10,15 @@
 //! an error of kind [`Unsupported`](ErrorKind::Unsupported) that names it; nothing is ignored.
 //!
 //! **Atomicity.** A write to one document, with its index entries, happens whole or not at all. An operation on several
-//! documents ([`Executor::insert`] of many, [`Executor::update`] and [`Executor::delete`] with `multi`) is a sequence of such writes; others may
-//! see it half done unless it runs in a transaction.
+//! documents ([`Executor::insert`] of many, [`Executor::update`] and [`Executor::delete`] with `multi`,
+//! [`Executor::bulk_write`]) is a sequence of such writes; others may see it half done unless it runs in a transaction.
 //!
 //! **Order.** Operations awaited one after the other take effect in that order. An insert of many goes in order and stops
 //! at the first failure: what stands before it is stored, what stands behind it is not, and
 //! [`Error::inserted`](crate::Error::inserted) counts the former. An unordered one stores every document that can be; its
 //! error is that of the first that cannot, and [`Error::failures`](crate::Error::failures) has each with its position. In a
-//! transaction, which the first failure ends, that is the only one.
+//! transaction, which the first failure ends, that is the only one. A bulk of writes does the same, and tells of each write
+//! what became of it; one that is not ordered may carry them out in any order.
 //!
 //! **Collections.** A collection comes into being with its first document, its first index, or by
 //! [`Backend::create_collection`]; one that does not exist is empty. [`Backend::drop_collection`] removes its documents and
@@ -69,8 +70,8 @@ use bson::{RawBson, RawDocumentBuf};
 
 use crate::{Error, ErrorKind, Result};
 use operation::{
-    Aggregate, Count, Delete, Deleted, Distinct, Find, FindAndModify, FindEach, Index, Insert,
-    Update, Updated, Watch,
+    Aggregate, BulkWrite, BulkWritten, Count, Delete, Deleted, Distinct, Explain, Find,
+    FindAndModify, FindEach, Index, Insert, Update, Updated, Watch,
 };
 
 /// A boxed future that can be sent to another thread: what makes the traits here object-safe.
@@ -82,6 +83,11 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub trait Executor: fmt::Debug + Send + Sync + 'static {
     /// The documents that match, in the order asked for, as of one point in time or later.
     fn find(&self, find: Find) -> BoxFuture<'_, Result<Box<dyn Cursor>>>;
+
+    /// How the documents that match are found, and what that takes. It carries the query out to count what it reads.
+    ///
+    /// In a transaction it is an error of kind [`Unsupported`](ErrorKind::Unsupported) on MongoDB.
+    fn explain(&self, find: Find) -> BoxFuture<'_, Result<Explain>>;
 
     /// What a pipeline makes of the documents of a collection, as of one point in time or later.
     ///
@@ -120,6 +126,11 @@ pub trait Executor: fmt::Debug + Send + Sync + 'static {
         &self,
         modify: FindAndModify,
     ) -> BoxFuture<'_, Result<Option<RawDocumentBuf>>>;
+
+    /// Carries out several writes, each as its own operation would be, and tells what became of each.
+    ///
+    /// An error instead of that means that it is unknown which of them were carried out, or in a transaction none.
+    fn bulk_write(&self, bulk: BulkWrite) -> BoxFuture<'_, Result<BulkWritten>>;
 }
 
 /// A database.

@@ -1,11 +1,17 @@
 //! From stored bytes to values, and what to say when they do not fit.
 
-use std::sync::Arc;
+use std::{marker::PhantomData, sync::Arc};
 
 use bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 
-use crate::{Error, ErrorKind, Result, document::Document, projection::Projection, schema::Model};
+use crate::{
+    Error, ErrorKind, Result,
+    document::{Document, Stored},
+    native,
+    projection::Projection,
+    schema::Model,
+};
 
 /// A value of a stored document of the model: the model itself or a projection of it.
 pub(crate) fn decode<T: DeserializeOwned>(raw: &RawDocument, model: &Model) -> Result<T> {
@@ -13,7 +19,7 @@ pub(crate) fn decode<T: DeserializeOwned>(raw: &RawDocument, model: &Model) -> R
 }
 
 /// The values of documents of a model, and the documents as its joins may read them.
-pub(crate) fn decode_all<P: Projection>(
+pub(crate) fn decode_all<P: Projection<Of: Document>>(
     mut raws: Vec<RawDocumentBuf>,
 ) -> (Vec<Result<P>>, Arc<Vec<RawDocumentBuf>>) {
     let model = &<P::Of as Document>::MODEL;
@@ -30,20 +36,36 @@ pub(crate) fn decode_all<P: Projection>(
 }
 
 /// A single value, encoded as in a document.
-pub(crate) fn value<T: DeserializeOwned>(raw: &RawBson) -> Result<T> {
+pub(crate) fn value<T: Stored>(raw: &RawBson) -> Result<T> {
     #[derive(Deserialize)]
+    #[serde(bound = "T: Stored")]
     struct Inside<T> {
-        value: T,
+        value: native::Owned<T>,
     }
     let document = crate::query::document("value", raw.clone())?;
     bson::deserialize_from_slice::<Inside<T>>(document.as_bytes())
-        .map(|inside| inside.value)
+        .map(|inside| inside.value.0)
         .map_err(|error| {
             Error::new(
                 ErrorKind::Decode,
                 format!("a stored value does not fit its type: {}", text(&error)),
             )
         })
+}
+
+/// A row of a pipeline.
+pub(crate) fn row<R: DeserializeOwned>(raw: &RawDocument) -> Result<R> {
+    bson::deserialize_from_slice(raw.as_bytes()).map_err(|error| {
+        let row = std::any::type_name::<R>();
+        Error::new(
+            ErrorKind::Decode,
+            format!(
+                "a row of the pipeline does not fit `{row}`: {}",
+                text(&error)
+            ),
+        )
+        .with_source(error)
+    })
 }
 
 /// The `_id` of a stored document.
@@ -59,13 +81,11 @@ fn explain<T: DeserializeOwned>(
 ) -> Error {
     let mut path = None;
     let mut message = text(error);
-    if let Ok(document) = bson::Document::try_from(raw) {
-        let tracked: Result<T, _> =
-            serde_path_to_error::deserialize(bson::Deserializer::new(Bson::Document(document)));
-        if let Err(tracked) = tracked {
-            path = Some(tracked.path().to_string()).filter(|path| path != ".");
-            message = text(tracked.inner());
-        }
+    if let Ok(tracked) = bson::deserialize_from_slice::<Tracked<T>>(raw.as_bytes())
+        && let Some((place, reason)) = tracked.failure
+    {
+        path = Some(place).filter(|path| path != ".");
+        message = reason;
     }
     let mut explained = Error::new(
         ErrorKind::Decode,
@@ -80,6 +100,26 @@ fn explain<T: DeserializeOwned>(
     match path {
         Some(path) => explained.with_path(path.replace('[', ".").replace(']', "")),
         None => explained,
+    }
+}
+
+/// A value that is read only to learn where that fails, and why. It is read from the stored bytes like any other, as some types
+/// read another form from a deserializer for people.
+struct Tracked<T> {
+    failure: Option<(String, String)>,
+    of: PhantomData<T>,
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Tracked<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let read: Result<T, _> = serde_path_to_error::deserialize(deserializer);
+        let failure = |error: serde_path_to_error::Error<D::Error>| {
+            (error.path().to_string(), error.inner().to_string())
+        };
+        Ok(Self {
+            failure: read.err().map(failure),
+            of: PhantomData,
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     Result,
     backend::operation::Index,
     field::{Field, FromPath, Path, Variants},
-    query::IntoKey,
+    query::{Brackets, IntoKey},
     relation::{Children, Reference},
     schema::{Closed, ContainsTarget, Model},
 };
@@ -198,6 +198,23 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Whether a stored value may hold a field under another name, or not at all: serde's `alias` and `default`.
     const REWRITES: bool = false;
 
+    /// Whether a value may be stored less exactly than it is: see [`native`](crate::native).
+    const ROUNDS: bool = false;
+
+    /// Writes the value as it is stored, where that is not what serde would write by itself.
+    #[doc(hidden)]
+    fn serialize_stored<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.serialize(serializer)
+    }
+
+    /// Reads what [`serialize_stored`](Self::serialize_stored) has written.
+    #[doc(hidden)]
+    fn deserialize_stored<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::deserialize(deserializer)
+    }
+    /// Among which values BSON sorts the stored ones.
+    const BRACKETS: Brackets = Brackets::ANY;
+
     /// Checks what the types cannot, see [`Document::validate`].
     ///
     /// # Errors
@@ -321,6 +338,15 @@ pub mod kind {
     /// A document with keys that are not known beforehand.
     #[derive(Debug)]
     pub struct Map;
+    /// One value of another crate, which serde would store as a text: see [`native`](crate::native).
+    #[derive(Debug)]
+    pub struct Native;
+    /// An array of such values.
+    #[derive(Debug)]
+    pub struct NativeArray;
+    /// A map of such values.
+    #[derive(Debug)]
+    pub struct NativeMap;
     /// The id of another document.
     #[derive(Debug)]
     pub struct Reference;
@@ -328,31 +354,52 @@ pub mod kind {
     #[derive(Debug)]
     pub struct References;
 
-    /// The kind of an array of elements of this kind.
+    /// The kinds of arrays and of maps of elements of this kind.
     pub trait Element {
-        /// [`References`] or [`Array`].
+        /// [`References`], [`NativeArray`] or [`Array`].
         type Many: Element;
+        /// [`NativeMap`] or [`Map`].
+        type Mapped: Element;
     }
     impl Element for Value {
         type Many = Array;
+        type Mapped = Map;
     }
     impl Element for Struct {
         type Many = Array;
+        type Mapped = Map;
     }
     impl Element for Enum {
         type Many = Array;
+        type Mapped = Map;
     }
     impl Element for Array {
         type Many = Array;
+        type Mapped = Map;
     }
     impl Element for Map {
         type Many = Array;
+        type Mapped = Map;
+    }
+    impl Element for Native {
+        type Many = NativeArray;
+        type Mapped = NativeMap;
+    }
+    impl Element for NativeArray {
+        type Many = NativeArray;
+        type Mapped = NativeMap;
+    }
+    impl Element for NativeMap {
+        type Many = NativeArray;
+        type Mapped = NativeMap;
     }
     impl Element for Reference {
         type Many = References;
+        type Mapped = Map;
     }
     impl Element for References {
         type Many = References;
+        type Mapped = Map;
     }
 }
 
@@ -365,6 +412,10 @@ impl<T: Document> Ref<T> {
     /// A reference to the document with this id.
     pub fn new(id: impl IntoKey<T>) -> Self {
         Self(id.into_key(), PhantomData)
+    }
+
+    pub(crate) fn of_id(id: T::Id) -> Self {
+        Self(id, PhantomData)
     }
 
     /// The id.
@@ -381,6 +432,7 @@ impl<T: Document> Ref<T> {
 impl<T: Document> Stored for Ref<T> {
     type Kind = kind::Reference;
     type Fields<M: 'static, R: 'static, S: 'static> = Field<M, Self, R, S>;
+    const BRACKETS: Brackets = T::Id::BRACKETS;
 }
 
 impl<S: ContainsTarget<T>, T: Document> Closed<S> for Ref<T> {}

@@ -54,6 +54,8 @@ pub enum ErrorKind {
     Decode,
     /// A value cannot be stored as BSON.
     Encode,
+    /// A page token is none, or is one of another query: begin with the first page.
+    InvalidPageToken,
     /// The operation makes no sense: a wrong regular expression, a map key with a dot, …
     Invalid,
     /// The backend does not have this operation or option.
@@ -142,6 +144,12 @@ impl Error {
     #[must_use]
     pub fn is_unsupported(&self) -> bool {
         self.kind() == ErrorKind::Unsupported
+    }
+
+    /// Whether a page token is none, or is one of another query: begin with the first page.
+    #[must_use]
+    pub fn is_invalid_page_token(&self) -> bool {
+        self.kind() == ErrorKind::InvalidPageToken
     }
 
     /// Whether the changes behind a resume token are not known any more: read the documents again, and watch from then on.
@@ -268,6 +276,16 @@ impl Error {
         self.with(|e| {
             e.inserted = None;
             e.failures.clear();
+        })
+    }
+
+    /// The same error, of reading what a write gave back: the write itself was carried out.
+    pub(crate) fn behind_a_write(self) -> Self {
+        self.with(|e| {
+            e.message = format!(
+                "the write was carried out, but what it gave back cannot be read: {}",
+                e.message
+            );
         })
     }
 

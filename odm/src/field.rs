@@ -18,16 +18,19 @@ pub use array::{Array, Elem};
 pub use map::{Keyed, Map};
 pub use maybe::Maybe;
 pub use path::Path;
-pub(crate) use path::refuse_key;
+pub(crate) use path::{Step, refuse_key};
 pub use scalar::{Bits, Date, Numeric, Ordered, Text};
-pub use variant::{Beside, OfVariant, Single, Within};
+pub use variant::{Beside, OfVariant, OneValue, Within};
 #[doc(hidden)]
 pub use variant::{Tag, Variants};
 
 use crate::{
     backend::operation::Direction,
     document::Stored,
-    query::{Filter, IntoFilter, IntoValue, Node, Pattern, Sort, test, values},
+    query::{
+        Brackets, Expr, Filter, IntoFilter, IntoValue, Node, Operand, Pattern, Root, Sort,
+        element as at_element, test, values,
+    },
 };
 
 /// Who writes a field.
@@ -51,9 +54,12 @@ pub mod shape {
     /// One for each element of an array on the way: any of them can match.
     #[derive(Debug)]
     pub struct Many;
-    /// All elements of an array, for an update: `$[]`.
+    /// All elements of an array, or those that meet a condition, for an update: `$[]`.
     #[derive(Debug)]
     pub struct Every;
+    /// The first element of an array that meets a condition, for an update: `$`.
+    #[derive(Debug)]
+    pub struct First;
 }
 
 /// The roles that an update may write.
@@ -78,9 +84,9 @@ impl Sortable for shape::One {}
 
 /// The shapes that a filter can use.
 #[diagnostic::on_unimplemented(
-    message = "`all()` names the elements to update, not a condition",
+    message = "`all()`, `matching(…)` and `first_matching(…)` name the elements to update, not a condition",
     label = "cannot be filtered by",
-    note = "leave `all()` out to ask for any element, or use `any(|element| …)`"
+    note = "leave `all()` out to ask for any element; `any(|element| …)` asks for one that meets a condition"
 )]
 pub trait Queryable {}
 #[diagnostic::do_not_recommend]
@@ -92,13 +98,25 @@ impl Queryable for shape::Many {}
 #[diagnostic::on_unimplemented(
     message = "which elements of the array to update?",
     label = "leads into an array",
-    note = "say `.all()` for every element or `.at(i)` for one, before the field: `p.comments().all().votes()`"
+    note = "say it before the field: `.all()` for every element, `.matching(|element| …)` for those that meet a condition, `.first_matching(|element| …)` for the first of them, `.at(i)` for one by its index, as in `p.comments().all().votes()`"
 )]
 pub trait Writable {}
 #[diagnostic::do_not_recommend]
 impl Writable for shape::One {}
 #[diagnostic::do_not_recommend]
 impl Writable for shape::Every {}
+#[diagnostic::do_not_recommend]
+impl Writable for shape::First {}
+
+/// The shapes that an expression, `first_matching` and `rename` can use.
+#[diagnostic::on_unimplemented(
+    message = "one place is needed here, not one for each element of an array",
+    label = "inside an array",
+    note = "say `.at(i)` for one element before the field; what is inside of elements is updated by `.all()` and `.matching(|element| …)`"
+)]
+pub trait Single {}
+#[diagnostic::do_not_recommend]
+impl Single for shape::One {}
 
 /// What is made of a path alone: every field tree.
 pub trait FromPath {
@@ -265,12 +283,40 @@ impl<M, T: Stored, R, S> Field<M, T, R, S> {
         test(&self.path, "$regex", Ok(pattern.into().into_raw()))
     }
 
+    /// The value of the field, to compare it with another field or to compute with it: `$expr`.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "accounts")]
+    /// # struct Account { #[serde(rename = "_id")] id: i64, branch: String, credits: i64, debits: i64 }
+    /// # #[derive(Schema)] #[schema(models(Account))] struct Bank;
+    /// # async fn example(db: odm::Database<Bank>) -> odm::Result<()> {
+    /// let rich = db
+    ///     .find::<Account>()
+    ///     .filter(|a| a.branch().eq("north") & (a.credits().value() - a.debits()).gte(5))
+    ///     .all()
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// See [`Expr`] for how missing fields compare.
+    pub fn value(&self) -> Expr<M, T::As>
+    where
+        M: Root,
+        T: Operand,
+        S: Single,
+    {
+        Expr::field(&self.path)
+    }
+
     /// Smallest first.
     pub fn asc(&self) -> Sort<M>
     where
         S: Sortable,
     {
-        Sort::new(self.path.clone(), Direction::Ascending)
+        Sort::new(self.path.clone(), Direction::Ascending, sorted_among::<T>())
     }
 
     /// Largest first.
@@ -278,14 +324,23 @@ impl<M, T: Stored, R, S> Field<M, T, R, S> {
     where
         S: Sortable,
     {
-        Sort::new(self.path.clone(), Direction::Descending)
+        Sort::new(
+            self.path.clone(),
+            Direction::Descending,
+            sorted_among::<T>(),
+        )
     }
+}
+
+/// A place may be missing even where its type is no option: below an optional struct, or with serde's `default`.
+const fn sorted_among<T: Stored>() -> Brackets {
+    T::BRACKETS.or(Brackets::NULL)
 }
 
 /// Conditions on one and the same element: `$elemMatch`.
 fn element<M, F: IntoFilter<Elem<M>>>(path: &Path, condition: F) -> Filter<M> {
     Filter::from_node(match condition.into_filter() {
-        Some(filter) => Node::Element(path.clone(), Box::new(filter.into_node())),
+        Some(filter) => at_element(path, filter.into_node()),
         None => Node::All,
     })
 }

@@ -56,13 +56,15 @@
 //!
 //! Models are [`Document`]s with [`Embedded`] structs inside; their whole is a [`Schema`]. Operations are methods of a
 //! [`Session`], that is of a [`Database`] or of a [`Transaction`]. Everything else hangs on these:
-//! [`field`] and [`query`] are the typed language, [`action`] what can be done, [`relation`] what a query brings along,
+//! [`field`], [`query`] and [`aggregate`] are the typed language, [`action`] what can be done, [`relation`] what a query brings along,
 //! [`backend`] the seam to a database.
 
 pub mod document;
 pub mod schema;
 
+pub mod aggregate;
 pub mod field;
+pub mod native;
 pub mod projection;
 pub mod query;
 pub mod relation;
@@ -82,6 +84,7 @@ mod error;
 #[doc(hidden)]
 pub mod __private;
 
+pub use action::{Page, PageToken};
 pub use bson;
 pub use database::Database;
 pub use document::{Document, Embedded, Insertable, Ref};
@@ -104,6 +107,7 @@ pub mod prelude {
 
     pub use crate::{
         Document, Embedded, Projection, Ref, Schema,
+        action::Outcome::{self, Applied, NotApplied},
         relation::{
             Link,
             Linked::{self, Loaded, Missing},

@@ -10,8 +10,11 @@ use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
 use crate::{
     Error, ErrorKind, Result,
     backend::{
-        Executor,
-        operation::{Change, Delete, Deleted, Insert, Update, Updated},
+        Executor, operation,
+        operation::{
+            BulkItem, BulkWrite, BulkWritten, Change, Delete, Deleted, FindAndModify, Insert,
+            Modification, Update, Updated, Written,
+        },
         outcome,
     },
     error,
@@ -80,21 +83,7 @@ impl Write for Update {
     type Done = Updated;
 
     fn filled(mut self, model: &Model) -> Result<Self> {
-        // The typed language changes documents by operators alone; what else may come must not go unfilled.
-        let update = match &mut self.change {
-            Change::Operators { update, .. } => update,
-            _ if model.version.is_none() && model.updated.is_none() => return Ok(self),
-            _ => {
-                let message = "what the framework fills follows only from update operators";
-                return Err(Error::new(ErrorKind::Unsupported, message));
-            }
-        };
-        if let Some(version) = model.version {
-            *update = with(update, "$inc", version, 1_i64.into())?;
-        }
-        if let Some(updated) = model.updated {
-            *update = with(update, "$set", updated, DateTime::now().into())?;
-        }
+        fill(&mut self.change, model)?;
         Ok(self)
     }
 
@@ -108,6 +97,82 @@ impl Write for Delete {
     async fn run(self, executor: &dyn Executor) -> Result<Deleted> {
         executor.delete(self).await
     }
+}
+
+impl Write for FindAndModify {
+    type Done = Option<RawDocumentBuf>;
+
+    fn filled(mut self, model: &Model) -> Result<Self> {
+        if let Modification::Update { change, .. } = &mut self.modification {
+            fill(change, model)?;
+        }
+        Ok(self)
+    }
+
+    async fn run(self, executor: &dyn Executor) -> Result<Option<RawDocumentBuf>> {
+        executor.find_and_modify(self).await
+    }
+}
+
+/// One of several writes, with what the framework fills.
+#[derive(Debug, Clone)]
+pub(crate) struct Planned {
+    model: &'static Model,
+    item: BulkItem,
+}
+
+impl Planned {
+    /// # Errors
+    ///
+    /// As [`Plan::new`].
+    pub(crate) fn new(model: &'static Model, mut item: BulkItem) -> Result<Self> {
+        if let operation::Write::Update(update) = &mut item.write {
+            fill(&mut update.change, model)?;
+        }
+        Ok(Self { model, item })
+    }
+}
+
+/// Carries out several writes in a task of its own, so that they are not left half done when the caller is dropped.
+pub(crate) async fn run_bulk(
+    executor: Arc<dyn Executor>,
+    planned: Vec<Planned>,
+    ordered: bool,
+) -> Result<BulkWritten> {
+    let (models, writes): (Vec<&Model>, Vec<_>) = planned
+        .into_iter()
+        .map(|planned| (planned.model, planned.item))
+        .unzip();
+    let bulk = BulkWrite { writes, ordered };
+    let done = tokio::spawn(async move { executor.bulk_write(bulk).await }).await;
+    let mut done = outcome(done).flatten()?;
+    for (result, model) in done.results.iter_mut().zip(models) {
+        if let Written::Failed(error) = result {
+            let named = error.clone().with_model(model.name);
+            *error = named.with_collection(model.collection);
+        }
+    }
+    Ok(done)
+}
+
+/// Adds what the framework fills in every document that is changed.
+fn fill(change: &mut Change, model: &Model) -> Result<()> {
+    // The typed language changes documents by operators alone; what else may come must not go unfilled.
+    let update = match change {
+        Change::Operators { update, .. } => update,
+        _ if model.version.is_none() && model.updated.is_none() => return Ok(()),
+        _ => {
+            let message = "what the framework fills follows only from update operators";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+    };
+    if let Some(version) = model.version {
+        *update = with(update, "$inc", version, 1_i64.into())?;
+    }
+    if let Some(updated) = model.updated {
+        *update = with(update, "$set", updated, DateTime::now().into())?;
+    }
+    Ok(())
 }
 
 /// The update with an operator on one more path.

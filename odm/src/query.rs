@@ -1,17 +1,25 @@
 //! What is asked of documents: filters, sorts, values.
 
+mod bracket;
+mod expression;
 mod filter;
 mod pattern;
+mod position;
 mod render;
 mod sort;
 mod value;
 mod variant;
 
+pub use bracket::Brackets;
+pub use expression::{Expr, IntoExpr, Minus, Operand, Plus, Root, Times};
 pub use filter::{Filter, IntoFilter};
-pub(crate) use filter::{Node, test};
+pub(crate) use filter::{Node, element, test};
 pub use pattern::Pattern;
-pub(crate) use render::{append, document, pull as pull_to_raw};
-pub(crate) use sort::to_raw as sort_to_raw;
+pub(crate) use position::{behind, key_of, read_by};
+pub(crate) use render::{
+    append, array_filter, document, filter as to_raw, pull as pull_to_raw, records_a_position,
+};
 pub use sort::{IntoSort, Sort};
+pub(crate) use sort::{push_sort, to_raw as sort_to_raw};
 pub use value::{IntoKey, IntoValue};
 pub(crate) use value::{encode, encode_document, encode_unchecked, same, values};

@@ -5,7 +5,8 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 use crate::{
     Result,
     action::{
-        Delete, Edit, Find, FindById, Get, GetMany, InsertMany, InsertOne, Modify, Save, Update,
+        Bulk, Delete, Edit, Find, FindById, First, Get, GetMany, InsertMany, InsertOne, Many,
+        Modify, Save, Update,
     },
     backend::Executor,
     document::{Document, Insertable},
@@ -208,18 +209,54 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<T>,
     {
-        Update::one(self.executor.clone(), id.into_key())
+        Update::by_id(self.executor.clone(), id.into_key())
+    }
+
+    /// Changes the first document that meets the condition, in the order that [`sort`](Update::sort) gives: what two
+    /// callers take at the same time is never the same document, if the change is such that it does not meet the condition
+    /// any more. A document whose arrays have no room for the change is passed over, unless there is no other.
+    ///
+    /// Gives an [`Outcome`](crate::action::Outcome) with a reference to the document, or with the document itself by
+    /// [`returning_after`](Update::returning_after).
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "jobs", index(state, -priority))]
+    /// # struct Job { #[serde(rename = "_id")] id: i64, state: String, priority: i64 }
+    /// # #[derive(Schema)] #[schema(models(Job))] struct Office;
+    /// # async fn example(db: odm::Database<Office>) -> odm::Result<()> {
+    /// while let Applied(job) = db
+    ///     .update_first::<Job>(|j| j.state().eq("ready"))
+    ///     .sort(|j| j.priority().desc())
+    ///     .set(|j| j.state(), "running")
+    ///     .returning_after()
+    ///     .await?
+    /// {
+    ///     println!("working on {}", job.id);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn update_first<T: Document>(
+        &self,
+        condition: impl FnOnce(T::Fields) -> Filter<T>,
+    ) -> Update<T, First>
+    where
+        S: Contains<T>,
+    {
+        Update::by_condition(self.executor.clone(), condition(T::fields()))
     }
 
     /// Changes all documents that meet the condition: [`Filter::all`] for every document.
     pub fn update_many<T: Document>(
         &self,
         condition: impl FnOnce(T::Fields) -> Filter<T>,
-    ) -> Update<T>
+    ) -> Update<T, Many>
     where
         S: Contains<T>,
     {
-        Update::many(self.executor.clone(), condition(T::fields()))
+        Update::by_condition(self.executor.clone(), condition(T::fields()))
     }
 
     /// Deletes the document with this id.
@@ -227,18 +264,51 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<T>,
     {
-        Delete::one(self.executor.clone(), id.into_key())
+        Delete::by_id(self.executor.clone(), id.into_key())
+    }
+
+    /// Deletes the first document that meets the condition, in the order that [`sort`](Delete::sort) gives.
+    ///
+    /// Gives an [`Outcome`](crate::action::Outcome) with a reference to what was deleted, or with the document itself by
+    /// [`returning`](Delete::returning).
+    pub fn delete_first<T: Document>(
+        &self,
+        condition: impl FnOnce(T::Fields) -> Filter<T>,
+    ) -> Delete<T, First>
+    where
+        S: Contains<T>,
+    {
+        Delete::by_condition(self.executor.clone(), condition(T::fields()))
     }
 
     /// Deletes all documents that meet the condition: [`Filter::all`] for every document.
     pub fn delete_many<T: Document>(
         &self,
         condition: impl FnOnce(T::Fields) -> Filter<T>,
-    ) -> Delete<T>
+    ) -> Delete<T, Many>
     where
         S: Contains<T>,
     {
-        Delete::many(self.executor.clone(), condition(T::fields()))
+        Delete::by_condition(self.executor.clone(), condition(T::fields()))
+    }
+
+    /// Several writes in as few round trips as the backend has for them: none yet.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "posts")]
+    /// # struct Post { #[serde(rename = "_id")] id: i64, votes: i64 }
+    /// # #[derive(Schema)] #[schema(models(Post))] struct Blog;
+    /// # async fn example(db: odm::Database<Blog>) -> odm::Result<()> {
+    /// let up = [1, 4, 9].map(|id| db.update::<Post>(id).inc(|p| p.votes(), 1));
+    /// let report = db.bulk().add_all(up).add(db.delete::<Post>(3)).await?.into_result()?;
+    /// assert_eq!(report.matched, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn bulk(&self) -> Bulk {
+        Bulk::new(self.executor.clone())
     }
 }
 

@@ -147,11 +147,34 @@ macro_rules! for_every_test {
                 ]
             }
             typed {
+                bulk: [
+                    a_failure_ends_what_is_in_order,
+                    an_array_without_room_fails_alone,
+                    conditions_are_told_one_by_one,
+                    in_a_transaction_all_or_nothing,
+                    many_writes_are_one_operation,
+                    mixed_writes_in_order,
+                    unordered_does_all_that_can_be,
+                    what_cannot_be_sent_fails_in_its_place,
+                    what_the_framework_fills_is_filled,
+                ]
+                aggregate: [
+                    a_pipeline_gives_typed_rows,
+                    a_pipeline_writes_nothing,
+                    a_transaction_calculates_with_its_writes,
+                    distinct_values_and_elements,
+                    filter_sort_and_limit_come_first,
+                    groups_by_one_field_and_by_several,
+                    nothing_has_no_average,
+                    null_and_missing_are_one_group,
+                    sums_and_averages_have_their_types,
+                    the_least_and_the_greatest,
+                    what_does_not_fit_is_an_error,
+                ]
                 decode: [
                     a_broken_target_spoils_only_its_own,
                     a_missing_field_is_named,
                     a_wrong_type_is_named_and_read_past,
-                    map_keys_are_checked,
                     the_layout_is_plain,
                     unknown_fields_survive_updates,
                 ]
@@ -168,12 +191,29 @@ macro_rules! for_every_test {
                     what_cannot_be_saved_is_refused,
                     what_others_changed_stays,
                 ]
+                elements: [
+                    a_condition_is_sent_once,
+                    concurrent_pushes_keep_the_best,
+                    elements_stay_within_their_max,
+                    matching_elements_are_updated,
+                    nested_arrays_and_several_conditions,
+                    pushes_have_a_position_an_order_and_a_slice,
+                    the_first_element_is_updated,
+                    what_first_cannot_say_is_an_error,
+                ]
                 enums: [
                     a_save_mixes_no_variants,
                     a_variant_is_asked_for,
                     an_unknown_variant_is_named,
                     an_update_in_a_variant_is_conditional,
                     updates_at_once_mix_no_variants,
+                ]
+                expression: [
+                    dates_and_texts_are_compared,
+                    elements_by_index_are_compared,
+                    missing_and_null_have_an_order,
+                    numbers_are_computed,
+                    values_in_expressions_stay_values,
                 ]
                 filled: [
                     a_stale_save_is_a_conflict,
@@ -191,7 +231,6 @@ macro_rules! for_every_test {
                     missing_null_and_exists,
                     prefixes_and_patterns,
                     the_same_element,
-                    values_stay_values,
                     what_cannot_be_said_is_an_error,
                 ]
                 find: [
@@ -201,6 +240,59 @@ macro_rules! for_every_test {
                     count_and_exists,
                     one_and_first,
                     sort_and_limit,
+                ]
+                native: [
+                    a_save_sees_no_change_where_there_is_none,
+                    filters_and_updates_speak_of_what_is_stored,
+                    they_are_stored_as_bsons_own,
+                    what_a_type_cannot_hold_is_an_error,
+                ]
+                outcome: [
+                    a_condition_gives_an_outcome,
+                    a_deleted_document_is_given_back,
+                    a_transaction_takes_the_same,
+                    an_array_without_room_is_an_error,
+                    concurrent_spenders,
+                    concurrent_voters,
+                    nobody_takes_the_same_job,
+                    the_document_before_or_after,
+                    the_first_in_order,
+                    what_cannot_be_read_was_written,
+                    what_the_framework_fills_is_filled,
+                ]
+                page: [
+                    a_document_that_has_no_place_is_an_error,
+                    a_forged_token_stays_a_value,
+                    a_page_in_a_transaction,
+                    a_token_goes_with_its_query,
+                    an_id_of_any_type,
+                    depth_costs_nothing,
+                    every_kind_of_value_has_its_place,
+                    joins_and_projections_have_pages,
+                    pages_beside_writers,
+                    pages_of_every_size_are_the_list,
+                    what_comes_and_goes_shifts_nobody,
+                ]
+                projection: [
+                    an_index_alone_serves_a_projection,
+                    explain_tells_a_scan_and_a_sort,
+                    nested_projections_read_their_paths,
+                    what_a_page_needs_is_read_too,
+                ]
+                injection: [
+                    json_bodies,
+                    keys_of_maps,
+                    patterns_are_patterns,
+                    regular_expressions_as_values,
+                    texts_in_filters,
+                    texts_in_updates,
+                ]
+                places: [
+                    every_place_can_be_asked_for,
+                    every_place_can_be_changed,
+                    every_place_can_be_read_alone,
+                    values_are_renamed,
+                    what_is_one_place_can_be_ordered_by,
                 ]
                 relation: [
                     a_failed_query_names_its_model,
@@ -219,6 +311,10 @@ macro_rules! for_every_test {
                     declared_indexes_are_created,
                     what_differs_is_reported_and_replaced_when_told,
                 ]
+                storm: [
+                    every_field_has_its_last_value,
+                    with_a_version_no_update_is_lost,
+                ]
                 transaction: [
                     a_dropped_transaction_is_aborted,
                     a_kept_handle_is_over,
@@ -226,6 +322,17 @@ macro_rules! for_every_test {
                     an_own_error_aborts,
                     conflicts_are_tried_again,
                     others_see_nothing_before_the_commit,
+                ]
+                upsert: [
+                    a_condition_is_not_a_missing_document,
+                    a_duplicate_in_a_transaction_is_a_conflict,
+                    another_unique_key_is_a_duplicate,
+                    concurrent_upserts_have_one_insert,
+                    concurrent_upserts_in_transactions,
+                    one_of_both_happens,
+                    the_document_is_given_back,
+                    what_cannot_be_is_refused,
+                    what_the_framework_fills_is_filled,
                 ]
                 write: [
                     a_condition_decides_in_the_same_step,

@@ -1,7 +1,7 @@
 //! serde's attributes: what they say of stored names, and which of them cannot be honoured.
 
 use quote::ToTokens;
-use syn::{Attribute, LitStr, Token, meta::ParseNestedMeta};
+use syn::{Attribute, ExprPath, LitStr, Token, meta::ParseNestedMeta};
 
 use super::{named, settings, skip_value};
 use crate::{ctxt::Ctxt, rename::Rule};
@@ -43,6 +43,8 @@ pub(crate) struct SerdeField {
     pub(crate) aliases: Vec<LitStr>,
     pub(crate) default: bool,
     pub(crate) skip: bool,
+    /// `with = "odm::native"`.
+    pub(crate) native: bool,
 }
 
 impl SerdeContainer {
@@ -158,12 +160,15 @@ impl SerdeField {
                      embed the struct under a name",
                 ));
             }
-            "with" | "serialize_with" | "deserialize_with" => {
-                return Err(meta.error(format!(
-                    "`{name}` is not supported: values in filters and updates would be encoded otherwise than in the \
-                     document; put it on a newtype that derives `Embedded`"
-                )));
+            "with" => {
+                let module: ExprPath = meta.value()?.parse::<LitStr>()?.parse()?;
+                let last = module.path.segments.last();
+                self.native = last.is_some_and(|last| last.ident == "native");
+                if !self.native {
+                    return Err(not_supported(meta, &name));
+                }
             }
+            "serialize_with" | "deserialize_with" => return Err(not_supported(meta, &name)),
             "skip_serializing" | "skip_deserializing" => {
                 return Err(meta.error(format!(
                     "`{name}` is not supported: what is written must be what is read; use `skip`"
@@ -185,6 +190,13 @@ fn rule(meta: &ParseNestedMeta<'_>) -> syn::Result<Rule> {
     let name = symmetric(meta)?;
     Rule::parse(&name.value())
         .ok_or_else(|| syn::Error::new_spanned(&name, "not a rule that serde knows"))
+}
+
+fn not_supported(meta: &ParseNestedMeta<'_>, name: &str) -> syn::Error {
+    meta.error(format!(
+        "`{name}` is not supported: values in filters and updates would be encoded otherwise than in the document; put it on a \
+         newtype that derives `Embedded`. For dates and decimals of other crates there is `with = \"odm::native\"`"
+    ))
 }
 
 /// `rename = "…"`, and not one name for writing and another for reading.

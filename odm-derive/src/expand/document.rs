@@ -217,6 +217,7 @@ fn implementation(
         quote!((#rust, #stored))
     });
     let rewrites = model.rewrites(private);
+    let rounds = model.rounds(private);
     let validation = model.validation(private, &quote!(#private::Path::ROOT));
     let version = model.stored_name_of(What::Version, private);
     let updated = model.stored_name_of(What::Updated, private);
@@ -240,6 +241,7 @@ fn implementation(
                 collection: #collection,
                 fields: &[#(#stored),*],
                 rewrites: #rewrites,
+                rounds: #rounds,
                 filled: &[#(#filled),*],
                 version: #version,
                 updated: #updated,

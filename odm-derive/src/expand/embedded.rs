@@ -141,8 +141,19 @@ fn implementation(model: &Model<'_>, private: &TokenStream) -> TokenStream {
     let closed = model.closed(private);
     let validation = model.validation(private, &quote!(path));
     let rewrites = model.rewrites(private);
+    let rounds = model.rounds(private);
     let variants = model.look_for_variants(private);
     let names_stored = model.fields.iter().map(|field| &field.stored);
+    let whole = whole(input, private);
+    let pairs = model.fields.iter().map(|field| {
+        let (rust, stored) = (field.ident.unraw().to_string(), &field.stored);
+        quote!((#rust, #stored))
+    });
+    let (_, tree) = with_params(
+        &input.generics,
+        &quote!(),
+        &quote!(#name #own, #private::role::Own, #private::shape::One,),
+    );
     let quiet = quiet();
     quote! {
         #[automatically_derived]
@@ -152,6 +163,7 @@ fn implementation(model: &Model<'_>, private: &TokenStream) -> TokenStream {
             type Kind = #private::kind::Struct;
             type Fields<__M: 'static, __R: 'static, __S: 'static> = #ident #names;
             const REWRITES: bool = #rewrites;
+            const ROUNDS: bool = #rounds;
             fn validate(&self, path: &#private::Path) -> #private::Result<()> {
                 let _ = path;
                 #validation
@@ -168,7 +180,32 @@ fn implementation(model: &Model<'_>, private: &TokenStream) -> TokenStream {
         #[diagnostic::do_not_recommend]
         impl #impl_generics #private::Embedded for #name #own #where_clause {}
 
+        #[automatically_derived]
+        #quiet
+        #[diagnostic::do_not_recommend]
+        impl #impl_generics #private::Projected for #name #own #where_clause {
+            type Tree = #ident #tree;
+            const NAMES: &'static [(&'static str, &'static str)] = &[#(#pairs),*];
+        }
+
+        #whole
         #closed
+    }
+}
+
+/// What is stored is a projection of itself.
+pub(super) fn whole(input: &DeriveInput, private: &TokenStream) -> TokenStream {
+    let name = &input.ident;
+    let (impl_generics, own, where_clause) = input.generics.split_for_impl();
+    let quiet = quiet();
+    quote! {
+        #[automatically_derived]
+        #quiet
+        #[diagnostic::do_not_recommend]
+        impl #impl_generics #private::Projection for #name #own #where_clause {
+            type Of = Self;
+            const READS: #private::Reads = #private::Reads::Whole;
+        }
     }
 }
 
@@ -196,6 +233,7 @@ pub(super) fn value(
             }
         }
     });
+    let whole = whole(input, private);
     let quiet = quiet();
     quote! {
         #[automatically_derived]
@@ -217,6 +255,7 @@ pub(super) fn value(
         #[diagnostic::do_not_recommend]
         impl #closed_decl #private::Closed<__Schema> for #name #own #where_clause {}
 
+        #whole
         #newtype
     }
 }

@@ -5,7 +5,7 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::{DataEnum, DeriveInput, GenericParam, Ident, Type, ext::IdentExt, spanned::Spanned};
 
 use super::{
-    embedded::{place_tree, value},
+    embedded::{place_tree, value, whole},
     fields::{closed, layout_function, mentions, of_stored},
     quiet, with_params,
 };
@@ -51,6 +51,7 @@ struct Part<'p> {
     binding: Ident,
     name: Option<&'p Ident>,
     rewrites: bool,
+    native: bool,
 }
 
 impl<'a> Enum<'a> {
@@ -60,7 +61,7 @@ impl<'a> Enum<'a> {
         let tag = self.tag(variant, private);
         // That it holds none of some texts can be said of one value only.
         let shape = if variant.other {
-            quote!(Single)
+            quote!(OneValue)
         } else {
             quote!(Queryable)
         };
@@ -95,7 +96,7 @@ impl<'a> Enum<'a> {
                 say: impl ::core::ops::FnOnce(#(#fields),*) -> __X,
             ) -> <__X as #private::OfVariant<__M>>::Out
             where
-                __S: #private::Single,
+                __S: #private::OneValue,
             {
                 #tag.within(&#private::Place::path(&self.whole), |path| #path, #say)
             }
@@ -242,6 +243,12 @@ impl<'a> Enum<'a> {
         let nested = self
             .nested()
             .map(|part| of_stored(part.ty, private, &quote!(REWRITES)));
+        let native = self.variants.iter().flat_map(|variant| self.parts(variant));
+        let rounds = native
+            .filter(|part| part.native && part.name.is_some())
+            .chain(self.nested())
+            .map(|part| of_stored(part.ty, private, &quote!(ROUNDS)));
+        let whole = whole(input, private);
         let tags = self
             .tag_checks(private)
             .map(|check| quote!(const { #check };));
@@ -254,6 +261,7 @@ impl<'a> Enum<'a> {
                 type Kind = #private::kind::Enum;
                 type Fields<__M: 'static, __R: 'static, __S: 'static> = #ident #names;
                 const REWRITES: bool = #own_rewrites #(|| #nested)*;
+                const ROUNDS: bool = false #(|| #rounds)*;
                 fn validate(&self, path: &#private::Path) -> #private::Result<()> {
                     #(#tags)*
                     let _ = path;
@@ -275,6 +283,8 @@ impl<'a> Enum<'a> {
             #quiet
             #[diagnostic::do_not_recommend]
             impl #impl_generics #private::Embedded for #name #own #where_clause {}
+
+            #whole
         }
     }
 
@@ -285,6 +295,8 @@ impl<'a> Enum<'a> {
             let fits = match part.layout {
                 // The content of a variant can be nothing else.
                 Layout::Plain | Layout::Embed if part.steps.is_empty() => quote!(BesideTag),
+                Layout::Plain if part.native => quote!(Native),
+                Layout::EmbedMany(_) if part.native && !part.steps.is_empty() => quote!(Natives),
                 // The bound of the parameter says what it can be: `T: Embedded` is no array and no reference.
                 Layout::Plain if part.name.is_none() && self.is_parameter(part.ty) => return None,
                 Layout::Plain if part.name.is_none() => quote!(PlainContent),
@@ -376,6 +388,7 @@ impl<'a> Enum<'a> {
             binding: format_ident!("__part{i}"),
             name: None,
             rewrites: false,
+            native: item.native,
         };
         match &variant.content {
             Content::Unit => Vec::new(),
@@ -396,6 +409,7 @@ impl<'a> Enum<'a> {
                     binding: format_ident!("__part{i}"),
                     name: Some(field.ident),
                     rewrites: field.rewrites,
+                    native: field.native,
                 })
                 .collect(),
         }

@@ -16,6 +16,8 @@ impl<'a> Model<'a> {
         let checks = self.fields.iter().filter_map(|field| {
             let ty = field.ty;
             let fits = match &field.layout {
+                Layout::Plain if field.native => quote!(Native),
+                Layout::EmbedMany(_) if field.native => quote!(Natives),
                 Layout::Plain => quote!(Plain),
                 Layout::Embed => quote!(Embeds),
                 Layout::EmbedMany(_) => quote!(EmbedsMany),
@@ -79,6 +81,15 @@ impl<'a> Model<'a> {
     /// The generated proof that a schema which has what the fields refer to has all that this type refers to.
     pub(crate) fn closed(&self, private: &TokenStream) -> TokenStream {
         closed(self.input, self.nested().map(|field| field.ty), private)
+    }
+
+    /// The generated answer to whether a value may be stored less exactly than it is.
+    pub(crate) fn rounds(&self, private: &TokenStream) -> TokenStream {
+        let own = self.fields.iter().filter(|field| field.native);
+        let nested = own
+            .chain(self.nested())
+            .map(|field| field.of_stored(private, &quote!(ROUNDS)));
+        quote!(false #(|| #nested)*)
     }
 
     /// The generated answer to whether a stored value may hold a field elsewhere, or not at all.

@@ -21,9 +21,11 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     let private = private(&container.krate);
     let name = &input.ident;
     let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
-    let stored = fields.iter().map(|field| &field.stored);
-    let constant = quote_spanned!(of.span()=> <#of as #private::Document>::MODEL);
-    let tree = quote_spanned!(of.span()=> <#of as #private::Document>::fields());
+    let reads = fields.iter().map(|field| {
+        let (ty, stored) = (field.ty, &field.stored);
+        quote_spanned!(ty.span()=> (#stored, <#ty as #private::Projection>::READS))
+    });
+    let tree = quote_spanned!(of.span()=> #private::tree_of::<#of>());
     let checks = fields.iter().map(|field| {
         let (ident, ty, stored) = (field.ident, field.ty, &field.stored);
         let rust = ident.unraw().to_string();
@@ -31,10 +33,15 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             "the field is stored under another name in the model than `{stored}`: give both the same `rename` and `rename_all`"
         );
         let accessor = quote_spanned!(ident.span()=> .#ident());
-        let fits = quote_spanned!(ty.span()=> .fits::<#ty>());
+        let read = if field.native {
+            quote!(natively)
+        } else {
+            quote!(plainly)
+        };
+        let fits = quote_spanned!(ty.span()=> .fits::<#ty>().#read());
         let same = quote_spanned! {ident.span()=>
             const _: () = ::core::assert!(
-                #constant.stores_as(#rust, #stored),
+                #private::stores_as::<#of>(#rust, #stored),
                 #message
             );
         };
@@ -47,7 +54,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         #quiet
         impl #impl_generics #private::Projection for #name #type_generics #where_clause {
             type Of = #of;
-            const FIELDS: #private::Option<&'static [&'static str]> = #private::Some(&[#(#stored),*]);
+            const READS: #private::Reads = #private::Reads::Fields(&[#(#reads),*]);
         }
         #[automatically_derived]
         #[diagnostic::do_not_recommend]
@@ -66,6 +73,7 @@ struct Field<'a> {
     ident: &'a Ident,
     ty: &'a Type,
     stored: String,
+    native: bool,
 }
 
 fn fields<'a>(ctxt: &mut Ctxt, input: &'a DeriveInput) -> Option<Vec<Field<'a>>> {
@@ -78,6 +86,7 @@ fn fields<'a>(ctxt: &mut Ctxt, input: &'a DeriveInput) -> Option<Vec<Field<'a>>>
             ident,
             ty: &field.ty,
             stored: stored_name(ident, &serde, &container),
+            native: serde.native,
         })
     });
     Some(read.collect())

@@ -26,7 +26,7 @@ pub struct Explain {
     pub keys_examined: u64,
     /// How many documents are read.
     pub documents_examined: u64,
-    /// How many documents match, before skip and limit.
+    /// How many documents match: all of them if they are to be sorted, otherwise no more than skip and limit ask for.
     pub returned: u64,
 }
 
@@ -67,8 +67,11 @@ pub(crate) fn run(reading: Reading<'_>, name: &str, find: &Find) -> Result<Expla
     explain.rejected.clone_from(&plan.rejected);
     explain.covered = plan.access.is_covered();
     explain.describe(&plan.access);
+    let wanted = query.last().filter(|_| explain.sorted_by_index);
     let mut matches = Matches::new(reading.view, collection, plan, Arc::clone(&query.filter));
-    for found in &mut matches {
+    while wanted.is_none_or(|wanted| explain.returned < wanted)
+        && let Some(found) = matches.next()
+    {
         found?;
         explain.returned += 1;
     }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use bson::{RawBson, RawDocument, RawDocumentBuf};
+use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::matches::Matches;
 use super::{Reading, parse_order, variables};
@@ -11,6 +11,7 @@ use crate::filter::Filter;
 use crate::plan::{self, Hint, Plan, Question, Reads};
 use crate::projection::Projection;
 use crate::sort::{Sort, Sorter};
+use crate::value;
 
 /// A query.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -56,6 +57,7 @@ impl Query {
             .map(|projection| Projection::parse(projection, &environment))
             .transpose()?;
         let (sort, hint) = parse_order(find.sort.as_deref(), find.hint.as_ref())?;
+        let sort = sort.filter(|_| find.skip > 0 || !is_one_id(&find.filter));
         Ok(Query {
             filter: Arc::new(filter),
             sort,
@@ -102,7 +104,7 @@ impl Query {
     }
 
     /// How many documents are looked at, those that are skipped included.
-    fn last(&self) -> Option<u64> {
+    pub(super) fn last(&self) -> Option<u64> {
         self.limit.map(|limit| limit.saturating_add(self.skip))
     }
 
@@ -125,6 +127,61 @@ impl Query {
                 Cursor::new(page.map(move |document| projection.apply(&document?, &filter)))
             }
             None => Cursor::new(page),
+        }
+    }
+}
+
+/// Whether a filter says what `_id` is, and nothing else. As on MongoDB, one document is not sorted, unless there is something
+/// to skip.
+pub(super) fn is_one_id(filter: &RawDocument) -> bool {
+    let mut fields = value::fields(filter);
+    let is_id = match fields.next() {
+        Some(("_id", RawBsonRef::Document(id))) => {
+            let first = value::fields(id).next();
+            first.is_none_or(|(name, _)| !name.starts_with('$'))
+        }
+        Some(("_id", id)) => matches!(
+            id,
+            RawBsonRef::Int32(_)
+                | RawBsonRef::Int64(_)
+                | RawBsonRef::Double(_)
+                | RawBsonRef::Decimal128(_)
+                | RawBsonRef::String(_)
+                | RawBsonRef::Binary(_)
+                | RawBsonRef::ObjectId(_)
+                | RawBsonRef::Boolean(_)
+                | RawBsonRef::DateTime(_)
+                | RawBsonRef::Timestamp(_)
+                | RawBsonRef::JavaScriptCode(_)
+                | RawBsonRef::JavaScriptCodeWithScope(_)
+                | RawBsonRef::MinKey
+                | RawBsonRef::MaxKey
+        ),
+        _ => false,
+    };
+    is_id && fields.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::rawdoc;
+
+    use super::*;
+
+    #[test]
+    fn one_id_is_an_equality_with_a_plain_value() {
+        assert!(is_one_id(&rawdoc! { "_id": 1 }));
+        assert!(is_one_id(&rawdoc! { "_id": { "a": 1 } }));
+        assert!(is_one_id(&rawdoc! { "_id": RawBson::MinKey }));
+        for several in [
+            rawdoc! {},
+            rawdoc! { "_id": { "$eq": 1 } },
+            rawdoc! { "_id": null },
+            rawdoc! { "_id": [1] },
+            rawdoc! { "_id": 1, "a": 1 },
+            rawdoc! { "a": 1 },
+        ] {
+            assert!(!is_one_id(&several), "{several:?}");
         }
     }
 }

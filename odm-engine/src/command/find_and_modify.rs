@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
-use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{RawBson, RawDocument, RawDocumentBuf};
 
+use super::find::is_one_id;
 use super::matches::{Match, Matches};
 use super::{parse_order, update, variables};
 use crate::catalog::Collection;
@@ -13,7 +14,6 @@ use crate::plan::{self, Hint, Question};
 use crate::projection::Projection;
 use crate::sort::{Sort, SortKey};
 use crate::update::Update;
-use crate::value;
 
 /// A change to one document, which is returned in the same step.
 ///
@@ -115,11 +115,11 @@ pub(crate) fn run(
     let sort = sort.filter(|_| projects || !is_one_id(&command.filter));
     let query = |is_upsert| -> Result<Query> {
         let filter = update::parse_filter(&command.filter, is_upsert, &environment)?;
+        let (sort, hint) = parse_order(sort, command.hint.as_ref())?;
         let projection = command.projection.as_deref();
         let projection = projection
             .map(|projection| Projection::parse(projection, &environment))
             .transpose()?;
-        let (sort, hint) = parse_order(sort, command.hint.as_ref())?;
         let sort = sort.filter(|_| !is_one_id(&command.filter));
         Ok(Query {
             filter: Arc::new(filter),
@@ -252,36 +252,6 @@ impl Query {
     }
 }
 
-/// Whether a filter says what `_id` is, and nothing else.
-fn is_one_id(filter: &RawDocument) -> bool {
-    let mut fields = value::fields(filter);
-    let is_id = match fields.next() {
-        Some(("_id", RawBsonRef::Document(id))) => {
-            let first = value::fields(id).next();
-            first.is_none_or(|(name, _)| !name.starts_with('$'))
-        }
-        Some(("_id", id)) => matches!(
-            id,
-            RawBsonRef::Int32(_)
-                | RawBsonRef::Int64(_)
-                | RawBsonRef::Double(_)
-                | RawBsonRef::Decimal128(_)
-                | RawBsonRef::String(_)
-                | RawBsonRef::Binary(_)
-                | RawBsonRef::ObjectId(_)
-                | RawBsonRef::Boolean(_)
-                | RawBsonRef::DateTime(_)
-                | RawBsonRef::Timestamp(_)
-                | RawBsonRef::JavaScriptCode(_)
-                | RawBsonRef::JavaScriptCodeWithScope(_)
-                | RawBsonRef::MinKey
-                | RawBsonRef::MaxKey
-        ),
-        _ => false,
-    };
-    is_id && fields.next().is_none()
-}
-
 /// The match that a sort puts first.
 fn smallest(matches: Matches, sort: &Sort) -> Result<Option<Match>> {
     let mut smallest: Option<(SortKey, Match)> = None;
@@ -294,28 +264,4 @@ fn smallest(matches: Matches, sort: &Sort) -> Result<Option<Match>> {
         }
     }
     Ok(smallest.map(|(_, found)| found))
-}
-
-#[cfg(test)]
-mod tests {
-    use bson::rawdoc;
-
-    use super::*;
-
-    #[test]
-    fn one_id_is_an_equality_with_a_plain_value() {
-        assert!(is_one_id(&rawdoc! { "_id": 1 }));
-        assert!(is_one_id(&rawdoc! { "_id": { "a": 1 } }));
-        assert!(is_one_id(&rawdoc! { "_id": RawBson::MinKey }));
-        for several in [
-            rawdoc! {},
-            rawdoc! { "_id": { "$eq": 1 } },
-            rawdoc! { "_id": null },
-            rawdoc! { "_id": [1] },
-            rawdoc! { "_id": 1, "a": 1 },
-            rawdoc! { "a": 1 },
-        ] {
-            assert!(!is_one_id(&several), "{several:?}");
-        }
-    }
 }

@@ -140,6 +140,7 @@ pub(crate) fn set_hidden(
 /// Whether this asks for the index that every collection has.
 fn is_id_index(index: &Index) -> Result<bool> {
     let is_on_id = matches!(index.keys.as_slice(), [(path, _)] if path == "_id");
+    let is_on_id = is_on_id && index.hashed.is_none();
     if !is_on_id {
         if index.name == "_id_" {
             let message = "the name _id_ is reserved for the index of _id; choose another one";

@@ -38,6 +38,7 @@ pub(crate) const TOO_MANY_COMPOUND_KEYS: i32 = 13103;
 pub(crate) const BUFFER_TOO_LARGE: i32 = 13548;
 pub(crate) const AMBIGUOUS_INDEX_KEY: i32 = 16746;
 pub(crate) const HASHED_UNIQUE_INDEX: i32 = 16764;
+pub(crate) const ARRAY_IN_HASHED_INDEX: i32 = 16766;
 pub(crate) const UPDATE_TOO_LARGE: i32 = 17419;
 pub(crate) const UPSERT_TOO_LARGE: i32 = 17420;
 pub(crate) const NULL_BYTE_IN_PATH: i32 = 31032;

@@ -1,7 +1,10 @@
 //! `$all`: an array that has all of these elements.
 //!
-//! ```json
+//! ```text
 //! { "tags": { "$all": ["red", "round"] } }
+//! in: { "tags": ["round", "small", "red"] }
+//! in: { "tags": ["red"] }
+//! out: { "tags": ["round", "small", "red"] }
 //! ```
 
 use bson::{RawBsonRef, RawDocument};

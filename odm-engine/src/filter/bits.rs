@@ -2,8 +2,26 @@
 //!
 //! Bits are named by a mask, by binary data or by their positions.
 //!
-//! ```json
+//! ```text
 //! { "flags": { "$bitsAllSet": [1, 5] } }
+//! in: { "flags": 34 }
+//! in: { "flags": 32 }
+//! out: { "flags": 34 }
+//!
+//! { "flags": { "$bitsAnySet": 34 } }
+//! in: { "flags": 32 }
+//! in: { "flags": 1 }
+//! out: { "flags": 32 }
+//!
+//! { "flags": { "$bitsAllClear": [0, 1] } }
+//! in: { "flags": 4 }
+//! in: { "flags": 6 }
+//! out: { "flags": 4 }
+//!
+//! { "flags": { "$bitsAnyClear": [0, 1] } }
+//! in: { "flags": 2 }
+//! in: { "flags": 3 }
+//! out: { "flags": 2 }
 //! ```
 
 use bson::RawBsonRef;

@@ -1,7 +1,28 @@
 //! `$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`: a value against another of the same kind.
 //!
-//! ```json
+//! ```text
 //! { "age": { "$gte": 18, "$ne": 21 } }
+//! in: { "age": 18.5 }
+//! in: { "age": 21 }
+//! in: { "age": "30" }
+//! out: { "age": 18.5 }
+//!
+//! { "age": { "$gt": 17, "$lt": 19 } }
+//! in: { "age": 18 }
+//! in: { "age": 19 }
+//! out: { "age": 18 }
+//!
+//! { "tags": { "$eq": "red" } }
+//! in: { "tags": ["red", "round"] }
+//! in: { "tags": "blue" }
+//! out: { "tags": ["red", "round"] }
+//!
+//! { "age": { "$lte": null } }
+//! in: { "age": null }
+//! in: {}
+//! in: { "age": 0 }
+//! out: { "age": null }
+//! out: {}
 //! ```
 
 use std::cmp::Ordering;

@@ -1,8 +1,15 @@
 //! `$elemMatch`: an array with one element that meets all of the conditions.
 //!
-//! ```json
+//! ```text
 //! { "results": { "$elemMatch": { "$gte": 80, "$lt": 85 } } }
+//! in: { "results": [70, 82] }
+//! in: { "results": [70, 90] }
+//! out: { "results": [70, 82] }
+//!
 //! { "lines": { "$elemMatch": { "product": "xyz", "count": { "$gte": 8 } } } }
+//! in: { "lines": [{ "product": "xyz", "count": 9 }] }
+//! in: { "lines": [{ "product": "xyz", "count": 1 }, { "product": "abc", "count": 9 }] }
+//! out: { "lines": [{ "product": "xyz", "count": 9 }] }
 //! ```
 
 use bson::{RawArray, RawBsonRef, RawDocument};

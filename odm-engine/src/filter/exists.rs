@@ -1,7 +1,10 @@
 //! `$exists`: whether there is a value, null included.
 //!
-//! ```json
+//! ```text
 //! { "email": { "$exists": true } }
+//! in: { "email": null }
+//! in: {}
+//! out: { "email": null }
 //! ```
 
 use super::parse::Operand;

@@ -1,7 +1,10 @@
 //! `$expr`: an aggregation expression that is true for the document.
 //!
-//! ```json
+//! ```text
 //! { "$expr": { "$gt": ["$spent", "$budget"] } }
+//! in: { "budget": 5, "spent": 6 }
+//! in: { "budget": 5, "spent": 4 }
+//! out: { "budget": 5, "spent": 6 }
 //! ```
 
 use std::sync::Arc;

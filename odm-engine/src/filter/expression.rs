@@ -60,6 +60,11 @@ pub(crate) trait Operator: fmt::Debug + Send + Sync {
     fn leaf(&self) -> Leaf {
         Leaf::Expand
     }
+
+    /// Whether it is only for fields that exist, and MongoDB looks for these in an index of all fields.
+    fn seeks_existing(&self) -> bool {
+        false
+    }
 }
 
 impl Expression {
@@ -171,6 +176,15 @@ impl Test {
             Test::In(membership) => membership.matches(value),
             Test::Other(operator) => operator.matches(value),
             Test::Regex(regex) => value.is_some_and(|value| regex.matches(value)),
+        }
+    }
+
+    /// Whether the test is only for fields that exist, and an index of all fields serves to find these.
+    pub(crate) fn seeks_existing(&self) -> bool {
+        match self {
+            Test::Exists => true,
+            Test::Other(operator) => operator.seeks_existing(),
+            Test::Compare(_) | Test::ElemMatch(_) | Test::In(_) | Test::Regex(_) => false,
         }
     }
 

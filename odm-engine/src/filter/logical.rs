@@ -1,7 +1,24 @@
 //! `$and`, `$or`, `$nor`: conditions combined; `$comment`: nothing at all.
 //!
-//! ```json
+//! ```text
 //! { "$or": [{ "price": { "$lt": 5 } }, { "sale": true }] }
+//! in: { "price": 4 }
+//! in: { "price": 9, "sale": true }
+//! in: { "price": 9 }
+//! out: { "price": 4 }
+//! out: { "price": 9, "sale": true }
+//!
+//! { "$and": [{ "price": { "$lt": 5 } }, { "sale": true }], "$comment": "of the week" }
+//! in: { "price": 4, "sale": true }
+//! in: { "price": 4 }
+//! out: { "price": 4, "sale": true }
+//!
+//! { "$nor": [{ "price": { "$lt": 5 } }, { "sale": true }] }
+//! in: { "price": 4 }
+//! in: { "price": 9 }
+//! in: {}
+//! out: { "price": 9 }
+//! out: {}
 //! ```
 
 use bson::RawBsonRef;

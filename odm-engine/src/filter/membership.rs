@@ -1,7 +1,19 @@
 //! `$in`, `$nin`: a value among others, or matching one of some patterns.
 //!
-//! ```json
+//! ```text
 //! { "status": { "$in": ["new", "open"] } }
+//! in: { "status": "open" }
+//! in: { "status": ["closed", "new"] }
+//! in: { "status": "closed" }
+//! out: { "status": "open" }
+//! out: { "status": ["closed", "new"] }
+//!
+//! { "status": { "$nin": ["new", { "$regularExpression": { "pattern": "^o", "options": "" } }] } }
+//! in: { "status": "open" }
+//! in: { "status": "closed" }
+//! in: {}
+//! out: { "status": "closed" }
+//! out: {}
 //! ```
 
 use bson::{RawBson, RawBsonRef};

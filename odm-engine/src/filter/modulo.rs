@@ -1,7 +1,11 @@
 //! `$mod`: a number that leaves this remainder.
 //!
-//! ```json
+//! ```text
 //! { "count": { "$mod": [4, 0] } }
+//! in: { "count": 8 }
+//! in: { "count": 9.5 }
+//! in: { "count": "8" }
+//! out: { "count": 8 }
 //! ```
 
 use bson::RawBsonRef;
@@ -43,6 +47,10 @@ impl Operator for Modulo {
             .and_then(Number::from_bson)
             .and_then(Number::truncated)
             .is_some_and(|value| value.wrapping_rem(self.divisor) == self.remainder)
+    }
+
+    fn seeks_existing(&self) -> bool {
+        true
     }
 }
 

@@ -1,7 +1,12 @@
 //! `$not`: the opposite of other conditions on the field.
 //!
-//! ```json
+//! ```text
 //! { "price": { "$not": { "$gt": 5 } } }
+//! in: { "price": 3 }
+//! in: { "price": 6 }
+//! in: {}
+//! out: { "price": 3 }
+//! out: {}
 //! ```
 
 use bson::RawBsonRef;

@@ -210,12 +210,28 @@ fn is_reference_field(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use bson::RawBson;
+
     use super::*;
+    use crate::examples;
+    use crate::filter::Filter;
 
     #[test]
     fn registries_are_sorted() {
         assert!(FIELD_OPERATORS.is_sorted_by_key(|(name, _)| name));
         assert!(DOCUMENT_OPERATORS.is_sorted_by_key(|(name, _)| name));
         assert!(NOT_SUPPORTED.is_sorted());
+    }
+
+    #[test]
+    fn the_examples_hold() {
+        let operators = FIELD_OPERATORS.iter().map(|(name, _)| *name);
+        let operators = operators.chain(DOCUMENT_OPERATORS.iter().map(|(name, _)| *name));
+        examples::check("filter", operators, |example| {
+            let filter = Filter::parse_in(&example.asked, &Arc::default()).unwrap();
+            let documents = example.documents.iter();
+            let found = documents.filter(|document| filter.matches(document).unwrap());
+            found.cloned().map(RawBson::Document).collect()
+        });
     }
 }

@@ -1,7 +1,10 @@
 //! `$regex` with `$options`: a string in which a pattern is found.
 //!
-//! ```json
+//! ```text
 //! { "name": { "$regex": "^al", "$options": "i" } }
+//! in: { "name": "Alan" }
+//! in: { "name": "Pascal" }
+//! out: { "name": "Alan" }
 //! ```
 
 use bson::{RawBsonRef, RawDocument};

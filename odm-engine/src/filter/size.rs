@@ -1,7 +1,11 @@
 //! `$size`: an array of just so many elements.
 //!
-//! ```json
+//! ```text
 //! { "tags": { "$size": 2 } }
+//! in: { "tags": ["a", "b"] }
+//! in: { "tags": ["a"] }
+//! in: { "tags": "ab" }
+//! out: { "tags": ["a", "b"] }
 //! ```
 
 use bson::RawBsonRef;

@@ -1,7 +1,12 @@
 //! `$type`: a value of one of these types, by name or number.
 //!
-//! ```json
+//! ```text
 //! { "zip": { "$type": ["string", "int"] } }
+//! in: { "zip": "3011" }
+//! in: { "zip": 3011.0 }
+//! in: { "zip": [3011] }
+//! out: { "zip": "3011" }
+//! out: { "zip": [3011] }
 //! ```
 
 use bson::RawBsonRef;
@@ -45,6 +50,10 @@ pub(super) fn parse(operand: &Operand<'_>) -> Result<Predicate> {
 impl Operator for TypeOf {
     fn matches(&self, value: Option<RawBsonRef<'_>>) -> bool {
         value.is_some_and(|value| self.0.contains(&value.element_type()))
+    }
+
+    fn seeks_existing(&self) -> bool {
+        true
     }
 }
 

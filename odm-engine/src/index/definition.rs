@@ -1,6 +1,7 @@
 use bson::RawDocumentBuf;
 
 use super::part::{self, Part};
+use super::wildcard::Coverage;
 use super::{Direction, Index};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
@@ -22,6 +23,8 @@ pub(crate) struct IndexState {
     pub(crate) prefix: Vec<u8>,
     /// What its entries have of a document.
     pub(crate) part: Option<Part>,
+    /// The paths that it is about, if it is a wildcard index.
+    pub(crate) coverage: Option<Coverage>,
 }
 
 /// What an entry of an index says.
@@ -37,13 +40,18 @@ impl IndexState {
     pub(crate) fn new(collection: u32, id: u32, index: Index) -> Result<IndexState> {
         let partial = index.partial.as_deref().map(Filter::parse).transpose()?;
         let paths = paths(&index);
+        let coverage = index.is_wildcard().then(|| Coverage::of(&index));
+        let coverage = coverage.transpose()?;
+        // Nothing leads back from a hash, and an entry of a wildcard index is one value of many.
+        let has_parts = index.hashed.is_none() && coverage.is_none();
         Ok(IndexState {
             id,
             prefix: key::entries(collection, id, index.unique),
-            part: Part::new(&paths),
+            part: has_parts.then(|| Part::new(&paths)).flatten(),
             paths,
             index,
             partial,
+            coverage,
         })
     }
 
@@ -59,6 +67,7 @@ impl IndexState {
             paths,
             index,
             partial: None,
+            coverage: None,
         }
     }
 

@@ -2,8 +2,8 @@
 
 use bson::{RawDocument, RawDocumentBuf};
 
-use super::Direction;
 use super::specification::parse_direction;
+use super::{Index, hashed};
 use crate::value;
 
 /// What listings repeat as it was given, as MongoDB does.
@@ -18,13 +18,20 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// The key as it was given, if it still is that of these fields, which are public.
-    pub(super) fn key_of(&self, keys: &[(String, Direction)]) -> Option<&RawDocument> {
+    /// The key as it was given, if it still is that of the index, whose fields are public.
+    pub(super) fn key_of(&self, index: &Index) -> Option<&RawDocument> {
         let key = self.key.as_deref()?;
         let mut fields = value::fields(key);
-        let is_same = keys.iter().all(|(path, direction)| {
+        let is_same = index.keys.iter().all(|(path, direction)| {
             fields.next().is_some_and(|(name, value)| {
-                name == path && parse_direction(path, value).is_ok_and(|own| own == *direction)
+                let is_kind = match value.as_str() {
+                    Some(kind) => kind == hashed::KIND && index.is_hashed(path),
+                    None => {
+                        !index.is_hashed(path)
+                            && parse_direction(path, value).is_ok_and(|own| own == *direction)
+                    }
+                };
+                name == path && is_kind
             })
         });
         (is_same && fields.next().is_none()).then_some(key)

@@ -1,15 +1,16 @@
 //! The keys that an index holds for a document.
 //!
 //! Arrays are expanded as [`key_tuples`] does. An empty array counts as undefined, a missing field as
-//! null.
+//! null. [Hashed](super::hashed) and [wildcard](super::wildcard) indexes have keys of their own.
 
 use std::collections::BTreeSet;
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::IndexState;
+use super::{IndexState, hashed, wildcard};
 use crate::document::append;
 use crate::error::{DuplicateKey, Error, Result, code};
+use crate::filter::Filter;
 use crate::key::value::encode;
 use crate::path::{KeyError, Path, key_tuples};
 use crate::value;
@@ -34,29 +35,73 @@ pub(crate) struct Keys {
 /// # Errors
 /// Parallel arrays, ambiguous positions, too deep nesting, too many bytes.
 pub(crate) fn keys_of(state: &IndexState, document: &RawDocument) -> Result<Keys> {
-    let mut keys = Keys::default();
-    let mut bytes = 0;
-    for values in tuples(state, document)? {
-        let key = encode_key(state, &values)?;
-        bytes += key.len();
-        keys.keys.insert(key);
-        if bytes > MAX_BYTES {
-            let message = format!(
-                "the keys of the document in the index {} have more than {MAX_BYTES} bytes",
-                state.index.name
-            );
-            return Err(Error::server(code::TRANSACTION_TOO_LARGE, message));
+    let mut collector = Collector::new(&state.index.name);
+    if let Some(coverage) = &state.coverage {
+        if is_indexed(state, document) {
+            wildcard::collect(coverage, document, &mut collector)?;
         }
+        return Ok(collector.keys);
+    }
+    if state.index.hashed.is_some() {
+        if is_indexed(state, document)
+            && let Some(key) = hashed::key_of(state, document)?
+        {
+            collector.add(key)?;
+        }
+        return Ok(collector.keys);
+    }
+    for values in tuples(state, document)? {
+        collector.add(encode_key(state, &values)?)?;
     }
     for (field, path) in state.paths.iter().enumerate() {
         if meets_array(document, path) {
-            keys.multikey |= 1 << field;
+            collector.mark_multikey(field);
         }
     }
+    let mut keys = collector.keys;
     if let (Some(part), Some(key), 0) = (&state.part, keys.keys.first(), keys.multikey) {
         keys.beside = part.beside(&state.index, &state.paths, document, key)?;
     }
     Ok(keys)
+}
+
+/// Takes the keys of a document up to a limit.
+pub(super) struct Collector<'n> {
+    index: &'n str,
+    keys: Keys,
+    bytes: usize,
+}
+
+impl Collector<'_> {
+    fn new(index: &str) -> Collector<'_> {
+        Collector {
+            index,
+            keys: Keys::default(),
+            bytes: 0,
+        }
+    }
+
+    /// Adds a key, if it is not there.
+    ///
+    /// # Errors
+    /// All keys together have too many bytes.
+    pub(super) fn add(&mut self, key: Vec<u8>) -> Result<()> {
+        self.bytes += key.len();
+        self.keys.keys.insert(key);
+        if self.bytes > MAX_BYTES {
+            let message = format!(
+                "the keys of the document in the index {} have more than {MAX_BYTES} bytes",
+                self.index
+            );
+            return Err(Error::server(code::TRANSACTION_TOO_LARGE, message));
+        }
+        Ok(())
+    }
+
+    /// Says that a field's path has met an array.
+    pub(super) fn mark_multikey(&mut self, field: usize) {
+        self.keys.multikey |= 1 << field;
+    }
 }
 
 /// The error for a key of `document` that another document has in a unique index.
@@ -80,14 +125,16 @@ pub(crate) fn duplicate_error(
     })
 }
 
+/// Whether a document is one of those that the index is about.
+fn is_indexed(state: &IndexState, document: &RawDocument) -> bool {
+    let accepts = |filter: &Filter| filter.accepts(document);
+    state.partial.as_ref().is_none_or(accepts)
+}
+
 type Tuple<'d> = Vec<Option<RawBsonRef<'d>>>;
 
 fn tuples<'d>(state: &IndexState, document: &'d RawDocument) -> Result<Vec<Tuple<'d>>> {
-    if state
-        .partial
-        .as_ref()
-        .is_some_and(|filter| !filter.accepts(document))
-    {
+    if !is_indexed(state, document) {
         return Ok(Vec::new());
     }
     let mut tuples = key_tuples(&state.paths, document).map_err(key_error)?;

@@ -5,9 +5,11 @@ use std::time::Duration;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::given::Given;
-use super::{Direction, Index, partial, unsupported};
+use super::wildcard::{self, Coverage};
+use super::{Direction, Index, hashed, partial, unsupported};
 use crate::document::append;
 use crate::error::{Error, Result, code};
+use crate::filter::Filter;
 use crate::value::{self, Number};
 
 /// The longest time to live that MongoDB takes, in seconds.
@@ -17,7 +19,7 @@ const MAX_EXPIRE_AFTER: i64 = i32::MAX as i64;
 const MAX_FIELDS: usize = 32;
 
 /// What a definition may have.
-const OPTIONS: [&str; 10] = [
+const OPTIONS: [&str; 11] = [
     "background",
     "expireAfterSeconds",
     "hidden",
@@ -28,11 +30,12 @@ const OPTIONS: [&str; 10] = [
     "sparse",
     "unique",
     "v",
+    "wildcardProjection",
 ];
 
 impl Index {
     /// The definition as MongoDB's `createIndexes` takes it: `{ key, name, unique, sparse, hidden,
-    /// partialFilterExpression, expireAfterSeconds, background, v }`.
+    /// partialFilterExpression, expireAfterSeconds, wildcardProjection, background, v }`.
     ///
     /// # Errors
     /// Missing, unknown or badly typed fields under MongoDB's codes, and "not supported" for the
@@ -48,8 +51,8 @@ impl Index {
             match element.key().as_str() {
                 "key" => {
                     let key = expect_document("key", value)?;
-                    index.keys = parse_keys(key)?;
-                    let is_plain = plain_pattern(&index.keys).as_bytes() == key.as_bytes();
+                    parse_keys(key, &mut index)?;
+                    let is_plain = plain_pattern(&index).as_bytes() == key.as_bytes();
                     index.given.key = (!is_plain).then(|| key.to_owned());
                     has_key = true;
                 }
@@ -74,9 +77,14 @@ impl Index {
                 "ns" => {}
                 "partialFilterExpression" => {
                     let filter = expect_document("partialFilterExpression", value)?;
+                    Filter::parse(filter)?;
                     index.partial = Some(filter.to_owned());
                 }
                 "expireAfterSeconds" => index.expire_after = Some(parse_expire_after(value)?),
+                "wildcardProjection" => {
+                    let projection = expect_document("wildcardProjection", value)?;
+                    index.wildcard_projection = Some(projection.to_owned());
+                }
                 option => unsupported::check_option(option, value)?,
             }
         }
@@ -113,6 +121,9 @@ impl Index {
             let seconds = i32::try_from(duration.as_secs()).unwrap_or(i32::MAX);
             append(&mut document, "expireAfterSeconds", seconds);
         }
+        if let Some(projection) = &self.wildcard_projection {
+            append(&mut document, "wildcardProjection", projection.as_ref());
+        }
         document
     }
 
@@ -131,13 +142,12 @@ impl Index {
         self.given.version
     }
 
-    /// The fields with their directions: the numbers that the index was created with, or `1` and
-    /// `-1`.
+    /// The fields with what the index was created with: `hashed`, numbers, or `1` and `-1` for these.
     pub(crate) fn key_pattern(&self) -> RawDocumentBuf {
-        if let Some(key) = self.given.key_of(&self.keys) {
+        if let Some(key) = self.given.key_of(self) {
             return key.to_owned();
         }
-        plain_pattern(&self.keys)
+        plain_pattern(self)
     }
 
     /// Whether both hold the same keys under the same rules: then there is one of them in a
@@ -156,8 +166,20 @@ impl Index {
         };
         has_same_key
             && has_same_filter
+            && self.covers_the_same(other)
             && self.unique == other.unique
             && self.sparse == other.sparse
+    }
+
+    /// Whether the projections of two wildcard indexes on the same path say the same.
+    fn covers_the_same(&self, other: &Index) -> bool {
+        match (&self.wildcard_projection, &other.wildcard_projection) {
+            (Some(own), Some(theirs)) => match (Coverage::of(self), Coverage::of(other)) {
+                (Ok(own), Ok(theirs)) => own == theirs,
+                _ => own == theirs,
+            },
+            (own, theirs) => own == theirs,
+        }
     }
 
     /// Checks what can be checked without the collection.
@@ -173,8 +195,13 @@ impl Index {
         if self.name.is_empty() || self.name == "*" || self.name.contains('\0') {
             return cannot(format!("'{}' cannot be the name of an index", self.name));
         }
+        wildcard::check(self)?;
+        hashed::check(self)?;
+        let is_wildcard = self.is_wildcard();
         for (position, (path, _)) in self.keys.iter().enumerate() {
-            check_path(path)?;
+            if !is_wildcard {
+                check_path(path)?;
+            }
             if self
                 .keys
                 .iter()
@@ -204,35 +231,40 @@ impl Index {
     }
 }
 
-/// The fields with `1` or `-1`.
-fn plain_pattern(keys: &[(String, Direction)]) -> RawDocumentBuf {
+/// The fields with `hashed`, `1` or `-1`.
+fn plain_pattern(index: &Index) -> RawDocumentBuf {
     let mut pattern = RawDocumentBuf::new();
-    for (path, direction) in keys {
-        let sign = match direction {
-            Direction::Ascending => 1,
-            Direction::Descending => -1,
-        };
-        append(&mut pattern, path, sign);
+    for (path, direction) in &index.keys {
+        match direction {
+            _ if index.is_hashed(path) => append(&mut pattern, path, hashed::KIND),
+            Direction::Ascending => append(&mut pattern, path, 1),
+            Direction::Descending => append(&mut pattern, path, -1),
+        }
     }
     pattern
 }
 
 /// The fields of a key. Those whose kind this engine does not have count as ascending:
 /// [`unsupported::refuse`] has the last word on them.
-fn parse_keys(keys: &RawDocument) -> Result<Vec<(String, Direction)>> {
-    let mut parsed = Vec::new();
+fn parse_keys(keys: &RawDocument, index: &mut Index) -> Result<()> {
+    index.keys.clear();
     for element in keys.iter_elements() {
         let element = element?;
         let path = element.key().as_str();
         let value = element.value()?;
-        if let Some(kind) = value.as_str() {
-            unsupported::check_kind(kind)?;
-            parsed.push((path.to_owned(), Direction::Ascending));
-            continue;
-        }
-        parsed.push((path.to_owned(), parse_direction(path, value)?));
+        let direction = match value.as_str() {
+            Some(kind) => {
+                unsupported::check_kind(kind)?;
+                if kind == hashed::KIND {
+                    index.hashed = Some(path.to_owned());
+                }
+                Direction::Ascending
+            }
+            None => parse_direction(path, value)?,
+        };
+        index.keys.push((path.to_owned(), direction));
     }
-    Ok(parsed)
+    Ok(())
 }
 
 /// The direction that a number stands for.
@@ -272,7 +304,8 @@ fn refuse_unknown(specification: &RawDocument) -> Result<()> {
 
 /// Refuses everything that could be said of the index that each collection has.
 fn refuse_options_of_id(specification: &RawDocument, index: &Index) -> Result<()> {
-    let is_id = matches!(index.keys.as_slice(), [(path, Direction::Ascending)] if path == "_id");
+    let is_id = matches!(index.keys.as_slice(), [(path, Direction::Ascending)] if path == "_id")
+        && index.hashed.is_none();
     let is_fixed = |option: &str| matches!(option, "collation" | "key" | "name" | "ns" | "v");
     let mut options = value::fields(specification).map(|(option, _)| option);
     match options.find(|option| is_id && !is_fixed(option)) {
@@ -305,7 +338,7 @@ fn parse_version(value: RawBsonRef<'_>) -> Result<i32> {
     }
 }
 
-fn check_path(path: &str) -> Result<()> {
+pub(super) fn check_path(path: &str) -> Result<()> {
     let invalid = path.contains('\0')
         || path
             .split('.')

@@ -6,22 +6,15 @@ mod collation;
 
 use bson::{RawBsonRef, RawDocument};
 
-use super::{Index, partial};
+use super::{Index, hashed, partial, wildcard};
 use crate::error::{Error, Result, code};
 use crate::value::{self, Number};
 
 /// The kinds that are named by a string in the key.
-const KINDS: [&str; 6] = [
-    "2d",
-    "2dsphere",
-    "geoHaystack",
-    "hashed",
-    "text",
-    "wildcard",
-];
+const KINDS: [&str; 4] = ["2d", "2dsphere", "geoHaystack", "text"];
 
 /// The options of these kinds, and others.
-const OPTIONS: [&str; 16] = [
+const OPTIONS: [&str; 15] = [
     "2dsphereIndexVersion",
     "bits",
     "bucketSize",
@@ -37,7 +30,6 @@ const OPTIONS: [&str; 16] = [
     "storageEngine",
     "textIndexVersion",
     "weights",
-    "wildcardProjection",
 ];
 
 /// The languages of text indexes, by their names and codes.
@@ -86,8 +78,11 @@ pub(super) fn is_option(name: &str) -> bool {
 
 /// Refuses a kind that MongoDB does not have either.
 pub(super) fn check_kind(kind: &str) -> Result<()> {
-    if KINDS.contains(&kind) {
+    if kind == hashed::KIND || KINDS.contains(&kind) {
         return Ok(());
+    }
+    if kind == "wildcard" {
+        return cannot("a wildcard index has a number in its key, not 'wildcard'".into());
     }
     cannot(format!("Unknown index plugin '{kind}'"))
 }
@@ -95,9 +90,7 @@ pub(super) fn check_kind(kind: &str) -> Result<()> {
 /// Refuses a value that the option cannot have.
 pub(super) fn check_option(name: &str, value: RawBsonRef<'_>) -> Result<()> {
     let is_right = match name {
-        "collation" | "storageEngine" | "weights" | "wildcardProjection" => {
-            value.as_document().is_some()
-        }
+        "collation" | "storageEngine" | "weights" => value.as_document().is_some(),
         "default_language" | "language_override" => value.as_str().is_some(),
         _ => true,
     };
@@ -123,53 +116,52 @@ pub(super) fn check_option(name: &str, value: RawBsonRef<'_>) -> Result<()> {
 
 /// Refuses the definition if it has anything of these.
 pub(super) fn refuse(specification: &RawDocument, index: &Index) -> Result<()> {
-    let kinds: Vec<&str> = match specification.get_document("key") {
+    let mut kinds: Vec<&str> = match specification.get_document("key") {
         Ok(key) => value::fields(key)
             .filter_map(|(_, value)| value.as_str())
             .collect(),
         Err(_) => Vec::new(),
     };
-    let is_wildcard = |path: &str| path == "$**" || path.ends_with(".$**");
-    let has_wildcard = index.keys.iter().any(|(path, _)| is_wildcard(path));
     let has = |name: &str| value::get(specification, name);
-    if has_wildcard {
-        refuse_wildcard(index)?;
+    if kinds.iter().filter(|kind| **kind == hashed::KIND).count() > 1 {
+        let message = "an index can have one hashed field";
+        return Err(Error::server(code::TOO_MANY_HASHED_FIELDS, message));
     }
-    if has("wildcardProjection").is_some() {
-        if !has_wildcard {
-            let message = "wildcardProjection is only for wildcard indexes; leave it out";
-            return Err(Error::bad_value(message));
-        }
-        if index.keys.iter().any(|(path, _)| path != "$**") {
-            let message = "wildcardProjection is only for an index on '$**'";
-            return Err(Error::server(code::FAILED_TO_PARSE, message));
-        }
+    kinds.dedup();
+    if kinds.len() > 1 {
+        return cannot(format!(
+            "an index is of one kind, not of {} at once",
+            kinds.join(" and ")
+        ));
     }
-    if kinds.contains(&"text") {
+    let kind = kinds.first().copied().filter(|kind| *kind != hashed::KIND);
+    // A text index may be about all fields.
+    if kind.is_some_and(|kind| kind != "text") && index.is_wildcard() {
+        return cannot("the path of an index of this kind has no '$**'".into());
+    }
+    if kind == Some("text") {
         refuse_text(specification)?;
     } else if has("weights").is_some() {
         return cannot("weights are only for text indexes; leave them out".into());
     }
-    if kinds.contains(&"hashed") {
-        refuse_hashed(&kinds, index)?;
-    }
-    if let Some(bits) = has("bits").filter(|_| kinds.contains(&"2d")) {
+    if let Some(bits) = has("bits").filter(|_| kind == Some("2d")) {
         let bits = Number::from_bson(bits).and_then(Number::truncated);
         if !bits.is_some_and(|bits| (1..=32).contains(&bits)) {
             let message = "the bits of a 2d index are 1 to 32";
             return Err(Error::server(code::INVALID_OPTIONS, message));
         }
     }
+    if kind.is_none() {
+        wildcard::check(index)?;
+        hashed::check(index)?;
+    }
     if let Some(filter) = &index.partial {
         partial::check(filter)?;
     }
-    if let Some(kind) = kinds.first() {
+    if let Some(kind) = kind {
         return Err(Error::not_supported(format!(
             "a {kind} index is not supported"
         )));
-    }
-    if has_wildcard {
-        return Err(Error::not_supported("a wildcard index is not supported"));
     }
     match OPTIONS.iter().find(|option| has(option).is_some()) {
         Some(option) => Err(Error::not_supported(format!(
@@ -177,22 +169,6 @@ pub(super) fn refuse(specification: &RawDocument, index: &Index) -> Result<()> {
         ))),
         None => Ok(()),
     }
-}
-
-fn refuse_wildcard(index: &Index) -> Result<()> {
-    if index.keys.len() > 1 {
-        return cannot("a wildcard index has one field".into());
-    }
-    for (path, _) in &index.keys {
-        let inner = path.strip_suffix("$**").unwrap_or(path);
-        if inner.starts_with('.') || inner.contains("..") {
-            return cannot(format!("'{path}' has an empty component"));
-        }
-    }
-    if index.unique || index.sparse || index.expire_after.is_some() {
-        return cannot("a wildcard index cannot be unique, sparse or a TTL index".into());
-    }
-    Ok(())
 }
 
 fn refuse_text(specification: &RawDocument) -> Result<()> {
@@ -210,18 +186,6 @@ fn refuse_text(specification: &RawDocument) -> Result<()> {
         && !LANGUAGES.contains(&language.to_lowercase().as_str())
     {
         return cannot(format!("'{language}' is not a language of text indexes"));
-    }
-    Ok(())
-}
-
-fn refuse_hashed(kinds: &[&str], index: &Index) -> Result<()> {
-    if kinds.iter().filter(|kind| **kind == "hashed").count() > 1 {
-        let message = "an index can have one hashed field";
-        return Err(Error::server(code::TOO_MANY_HASHED_FIELDS, message));
-    }
-    if index.unique {
-        let message = "a hashed index cannot be unique; use an ordinary index";
-        return Err(Error::server(code::HASHED_UNIQUE_INDEX, message));
     }
     Ok(())
 }

@@ -4,13 +4,14 @@ mod limit;
 
 use std::cmp::Ordering;
 
-use bson::{RawArray, RawBsonRef};
+use bson::{RawArray, RawArrayBuf, RawBsonRef, RawDocumentBuf};
 
 use limit::{Limit, after_text, bracket_limits};
 
 use crate::direction::Direction;
 use crate::error::Result;
 use crate::filter::{CompareOperator, Comparison, Membership, Test};
+use crate::index::hashed::hash;
 use crate::key::value::{encode, encode_text_prefix, type_bracket};
 use crate::pattern::Regex;
 use crate::store::after_prefix;
@@ -113,6 +114,38 @@ impl Bounds {
         }
     }
 
+    /// The same values as a hashed field encodes them: their hashes, which have no ranges.
+    pub(super) fn hashed(&self) -> Bounds {
+        if !self.are_points() {
+            return Bounds::all();
+        }
+        let mut points: Vec<_> = self.0.iter().map(Interval::hashed).collect();
+        points.sort_by(|a, b| a.start.cmp(&b.start));
+        points.dedup_by(|a, b| a.start == b.start);
+        Bounds(points)
+    }
+
+    /// Whether a [wildcard index](crate::index::wildcard) has entries for all of these values: not for
+    /// documents that have fields, nor for null where it `stands_for_missing` fields. As on MongoDB, arrays
+    /// are not looked for either, unless they are empty.
+    pub(super) fn are_leaves(&self, stands_for_missing: bool) -> bool {
+        let empty = Interval::bracket(RawBsonRef::Document(&RawDocumentBuf::new()));
+        let null = Interval::bracket(RawBsonRef::Null);
+        let arrays = Bounds::arrays();
+        self.0.iter().all(|interval| {
+            let meets = |other: &Interval| interval.intersect(other).is_some();
+            let is_empty_value = interval.is_point && is_empty_value(&interval.start);
+            let is_missing = stands_for_missing && meets(&null);
+            is_empty_value || !meets(&empty) && !arrays.0.iter().any(meets) && !is_missing
+        })
+    }
+
+    /// All arrays, as they are indexed if they are in other ones.
+    pub(super) fn arrays() -> Bounds {
+        let array = RawBsonRef::Array(&RawArrayBuf::new());
+        Bounds(vec![Interval::bracket(array)])
+    }
+
     /// How well these bounds narrow a field down: points first, everything last.
     pub(super) fn looseness(&self) -> (u8, usize) {
         if self.are_points() {
@@ -186,6 +219,19 @@ impl Interval {
         }
     }
 
+    /// The hash of a point.
+    fn hashed(&self) -> Interval {
+        let hash = hash(&self.start);
+        let shown = RawBsonRef::Int64(i64::from_be_bytes(hash));
+        Interval {
+            start: hash.to_vec(),
+            end: after_prefix(&hash),
+            is_point: true,
+            low: Some(Limit::included(shown)),
+            high: None,
+        }
+    }
+
     fn ends_before(&self, other: &Interval) -> bool {
         match (&self.end, &other.end) {
             (Some(own), Some(other)) => own < other,
@@ -242,6 +288,15 @@ impl Interval {
             self.end = later.end;
         }
     }
+}
+
+/// Whether this is the encoding of an empty document or array.
+fn is_empty_value(start: &[u8]) -> bool {
+    let document = RawDocumentBuf::new();
+    let array = RawArrayBuf::new();
+    let values = [RawBsonRef::Document(&document), RawBsonRef::Array(&array)];
+    let mut encoded = values.into_iter().map(encoded);
+    encoded.any(|encoded| encoded.is_ok_and(|encoded| encoded == start))
 }
 
 /// Adds what a comparison admits; the answer is whether that is not everything.
@@ -345,7 +400,7 @@ fn encoded(value: RawBsonRef<'_>) -> Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use bson::{RawDocumentBuf, rawdoc};
+    use bson::rawdoc;
 
     use super::*;
     use crate::filter::{Expression, Filter};
@@ -423,6 +478,40 @@ mod tests {
         assert_eq!(both.looseness().0, 1);
         let none = bounds(rawdoc! { "a": 9 }).unwrap().intersect(&both);
         assert!(none.intervals().is_empty());
+    }
+
+    #[test]
+    fn a_hashed_field_has_points_only() {
+        let points = bounds(rawdoc! { "a": { "$in": [1, 1.0, "x"] } }).unwrap();
+        let hashed = points.hashed();
+        assert!(hashed.are_points());
+        assert_eq!(hashed.intervals().len(), 2);
+        assert!(hashed.intervals().is_sorted_by_key(|point| &point.start));
+        let range = bounds(rawdoc! { "a": { "$gt": 1 } }).unwrap();
+        assert!(range.hashed().is_all());
+    }
+
+    #[test]
+    fn what_a_wildcard_index_has_no_entries_for_is_told() {
+        let are_leaves = |filter, missing| bounds(filter).unwrap().are_leaves(missing);
+        for filter in [
+            rawdoc! { "a": { "$gt": 1 } },
+            rawdoc! { "a": { "$in": [1, {}, []] } },
+            rawdoc! { "a": { "$regex": "x" } },
+            rawdoc! { "a": { "$in": [] } },
+        ] {
+            assert!(are_leaves(filter, true));
+        }
+        for filter in [
+            rawdoc! { "a": { "b": 1 } },
+            rawdoc! { "a": { "$in": [1, [2]] } },
+            rawdoc! { "a": { "$gte": {} } },
+            rawdoc! { "a": { "$in": [1, (bson::RawBson::Null)] } },
+        ] {
+            assert!(!are_leaves(filter, true));
+        }
+        assert!(are_leaves(rawdoc! { "a": (bson::RawBson::Null) }, false));
+        assert!(!Bounds::all().are_leaves(true));
     }
 
     #[test]

@@ -33,6 +33,11 @@ impl Element {
         self.group == other.group && self.first != other.first
     }
 
+    /// Whether the condition is about an element itself.
+    pub(super) fn is_itself(&self) -> bool {
+        self.first.is_empty()
+    }
+
     /// Whether both conditions are about one and the same value.
     pub(super) fn is_same_value(&self, other: &Element) -> bool {
         self == other && self.first.is_empty()
@@ -44,6 +49,8 @@ impl Element {
 pub(super) struct Demands<'f> {
     pub(super) conditions: Vec<Condition>,
     pub(super) choices: Vec<&'f [Expression]>,
+    /// The paths that lead to something in every document that matches, as far as no bounds say more.
+    pub(super) existing: Vec<String>,
     groups: usize,
     path_bytes: usize,
 }
@@ -186,6 +193,8 @@ impl<'f> Demands<'f> {
                 bounds,
                 element,
             });
+        } else if test.seeks_existing() {
+            self.existing.push(path.concat());
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! What one index can do for a query.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Question;
@@ -7,17 +8,20 @@ use super::access::{Access, IdAccess, IndexAccess, Plan, Walk};
 use super::bounds::Bounds;
 use super::conditions::{Condition, Demands, Element};
 use super::covering::{covers, is_covered};
+use super::wildcard::{Places, Sought};
 use crate::catalog::Collection;
 use crate::direction::Direction;
 use crate::error::Result;
+use crate::index::wildcard::Coverage;
 use crate::index::{ID_INDEX, IndexState};
 use crate::key;
+use crate::path::Path;
 use crate::sort::Sort;
 use crate::store::{KeyRange, Snapshot, View, after_prefix};
 
 /// How many ranges several fields may have together; where there would be more, later fields are left
 /// unbounded.
-const MAX_RANGES: usize = 10_000;
+pub(super) const MAX_RANGES: usize = 10_000;
 
 /// How many ranges are walked at once, as on MongoDB.
 const MAX_MERGED: usize = 200;
@@ -29,9 +33,12 @@ const MAX_CONDITIONS: usize = 64;
 pub(super) struct Scan {
     state: Arc<IndexState>,
     fields: Vec<FieldBounds>,
+    /// Of a wildcard index, the entries for a path, whose values are the only field.
+    places: Option<Places>,
     /// In which direction a walk gives the order, and how many leading fields have to be merged for it.
     order: Option<(Direction, usize)>,
-    has_arrays: bool,
+    /// The fields that have array elements.
+    arrays: Vec<usize>,
     is_covered: bool,
 }
 
@@ -50,22 +57,26 @@ pub(super) struct Merit {
     is_bounded_and_sorted: bool,
     /// How narrow the range on the next field is.
     range: u8,
-    is_sorted: bool,
+    pub(super) is_sorted: bool,
     is_covered: bool,
     /// Among equals, the smaller index.
     width: std::cmp::Reverse<usize>,
 }
 
 impl Scan {
-    /// The best scan of this index, whether or not it is of any use.
+    /// The best scan of this index, whether or not it is of any use; none of a wildcard index that has
+    /// nothing for the demands.
     pub(super) fn of(
         view: &View,
         collection: &Collection,
         state: &Arc<IndexState>,
         demands: &Demands<'_>,
         question: &Question<'_>,
-    ) -> Result<Scan> {
+    ) -> Result<Option<Scan>> {
         let arrays = multikey_fields(view, collection, state)?;
+        if let Some(coverage) = &state.coverage {
+            return Scan::of_wildcard(state, coverage, demands, question, !arrays.is_empty());
+        }
         let has_array = |field: usize| arrays.contains(&field);
         let mut fields: Vec<FieldBounds> = Vec::with_capacity(state.paths.len());
         for (number, path) in state.paths.iter().enumerate() {
@@ -74,7 +85,7 @@ impl Scan {
                 .iter()
                 .filter(|condition| condition.path == path.as_str())
                 .take(MAX_CONDITIONS);
-            let next = if has_array(number) {
+            let mut next = if has_array(number) {
                 let first = path.parts().first();
                 // Fields that may take their values from one array, from different elements of it.
                 let related: Vec<_> = fields
@@ -92,14 +103,18 @@ impl Scan {
             } else {
                 all_of(conditions)
             };
+            if state.index.is_hashed(path.as_str()) {
+                next.bounds = next.bounds.hashed();
+            }
             fields.push(next);
         }
         let has_parts = arrays.is_empty() && collection.has_parts(state);
         let mut scan = Scan {
             state: Arc::clone(state),
             fields,
+            places: None,
             order: None,
-            has_arrays: !arrays.is_empty(),
+            arrays: Vec::new(),
             is_covered: has_parts
                 && question.reads.are_covered_by(&state.paths)
                 && covers(&state.paths, question.filter.expression()),
@@ -110,7 +125,75 @@ impl Scan {
             scan.is_covered &=
                 scan.order.is_some() || sorted_by.all(|path| is_covered(path, &state.paths));
         }
-        Ok(scan)
+        scan.arrays = arrays;
+        Ok(Some(scan))
+    }
+
+    /// The best scan of a wildcard index: of the values at one path.
+    fn of_wildcard(
+        state: &Arc<IndexState>,
+        coverage: &Coverage,
+        demands: &Demands<'_>,
+        question: &Question<'_>,
+        has_arrays: bool,
+    ) -> Result<Option<Scan>> {
+        let mut by_path: BTreeMap<&str, Vec<&Condition>> = BTreeMap::new();
+        for condition in &demands.conditions {
+            // No element of an array is missing.
+            let is_element = condition.element.as_ref().is_some_and(Element::is_itself);
+            if condition.bounds.are_leaves(!is_element) {
+                let known = by_path.entry(&condition.path).or_default();
+                known.extend((known.len() < MAX_CONDITIONS).then_some(condition));
+            }
+        }
+        let mut best: Option<(FieldBounds, Places)> = None;
+        for (path, conditions) in by_path {
+            let conditions = conditions.into_iter();
+            let field = if has_arrays {
+                one_of(conditions, &[])
+            } else {
+                all_of(conditions)
+            };
+            let is_better = best
+                .as_ref()
+                .is_none_or(|(best, _)| field.bounds.looseness() < best.bounds.looseness());
+            if is_better {
+                let sought = Sought::Value(&field.bounds);
+                let places = Places::of(state, coverage, path, sought, has_arrays)?;
+                best = places.map(|places| (field, places)).or(best);
+            }
+        }
+        for path in &demands.existing {
+            if best.is_none() {
+                let places = Places::of(state, coverage, path, Sought::Anything, has_arrays)?;
+                let field = all_of([].into_iter());
+                best = places.map(|places| (field, places));
+            }
+        }
+        Ok(best.map(|(field, places)| {
+            let order = question.sort.and_then(|sort| {
+                let mut fields = sort.fields();
+                let is_sorted = !has_arrays && places.is_one_path;
+                match (fields.next(), fields.next()) {
+                    (Some((path, direction)), None) if is_sorted && *path == places.path => {
+                        Some((direction, 0))
+                    }
+                    _ => None,
+                }
+            });
+            Scan {
+                state: Arc::clone(state),
+                fields: vec![field],
+                order,
+                arrays: if has_arrays || !places.is_one_path {
+                    vec![0]
+                } else {
+                    Vec::new()
+                },
+                is_covered: false,
+                places: Some(places),
+            }
+        }))
     }
 
     pub(super) fn name(&self) -> &str {
@@ -123,9 +206,41 @@ impl Scan {
     }
 
     pub(super) fn is_bounded(&self) -> bool {
-        self.fields
-            .first()
-            .is_some_and(|field| !field.bounds.is_all())
+        self.places.is_some() || self.is_narrow()
+    }
+
+    /// Whether it is bounded by more than that something is there.
+    pub(super) fn is_narrow(&self) -> bool {
+        let first = self.fields.first();
+        first.is_some_and(|field| !field.bounds.is_all())
+    }
+
+    pub(super) fn is_covered(&self) -> bool {
+        self.is_covered
+    }
+
+    /// Whether one document can have several entries.
+    pub(super) fn has_arrays(&self) -> bool {
+        !self.arrays.is_empty()
+    }
+
+    /// Whether a field has array elements.
+    pub(super) fn is_array(&self, field: usize) -> bool {
+        self.arrays.contains(&field)
+    }
+
+    /// The one value, encoded, that a field has in all that is walked.
+    pub(super) fn point(&self, field: usize) -> Option<&[u8]> {
+        let bounds = &self.fields.get(field)?.bounds;
+        match bounds.intervals() {
+            [only] if only.is_point => Some(&only.start),
+            _ => None,
+        }
+    }
+
+    /// The ranges of keys to walk, in ascending order.
+    pub(super) fn key_ranges(&self) -> impl Iterator<Item = KeyRange> + use<> {
+        self.ranges(0).into_iter().map(|(range, _)| range)
     }
 
     pub(super) fn merit(&self) -> Merit {
@@ -142,18 +257,27 @@ impl Scan {
             range: next.map_or(0, |field| 3_u8.saturating_sub(field.bounds.looseness().0)),
             is_sorted: self.order.is_some(),
             is_covered: self.is_covered,
-            width: std::cmp::Reverse(self.fields.len()),
+            // The path is a field, too.
+            width: std::cmp::Reverse(self.fields.len() + usize::from(self.places.is_some())),
         }
     }
 
     pub(super) fn into_plan(self) -> Plan {
         let (direction, merged) = self.order.unwrap_or((Direction::Ascending, 0));
-        let mut ranges = self.ranges(merged);
+        let mut ranges = match &self.places {
+            Some(places) => places
+                .ranges
+                .iter()
+                .map(|range| (range.clone(), 0))
+                .collect(),
+            None => self.ranges(merged),
+        };
         if direction == Direction::Descending {
             ranges.reverse();
         }
         let is_sorted = self.order.is_some();
         let is_id = self.state.id == ID_INDEX;
+        let multikey = self.has_arrays();
         let bounds = self.describe();
         let rejected = Vec::new();
         if is_id && self.fields.iter().all(|field| field.bounds.are_points()) {
@@ -179,7 +303,7 @@ impl Scan {
                 state: self.state,
                 walk,
                 direction,
-                multikey: self.has_arrays,
+                multikey,
                 is_covered: self.is_covered,
                 bounds,
             }),
@@ -188,9 +312,13 @@ impl Scan {
         }
     }
 
-    fn describe(&self) -> Vec<String> {
-        let paths = self.state.paths.iter().map(|path| path.as_str());
-        let fields = paths.zip(&self.fields);
+    /// What is walked of each field, for people.
+    pub(super) fn describe(&self) -> Vec<String> {
+        let paths = match &self.places {
+            Some(places) => std::slice::from_ref(&places.path),
+            None => self.state.paths.as_slice(),
+        };
+        let fields = paths.iter().map(Path::as_str).zip(&self.fields);
         fields
             .map(|(path, field)| format!("{path}: {}", field.bounds))
             .collect()
@@ -243,8 +371,8 @@ impl Scan {
                 return None;
             }
             // A document with an array has its place by its least or greatest element, and the walk may
-            // meet another one first.
-            if arrays.contains(&number) {
+            // meet another one first. Hashes have an order of their own.
+            if arrays.contains(&number) || self.state.index.is_hashed(path.as_str()) {
                 return None;
             }
             if !is_constant {
@@ -283,9 +411,9 @@ impl Scan {
                 break;
             }
             if !bounds.are_points() {
-                return join(&prefixes, &bounds);
+                return join_all(&prefixes, &bounds);
             }
-            prefixes = join(&prefixes, &bounds)
+            prefixes = join_all(&prefixes, &bounds)
                 .into_iter()
                 .map(|(range, length)| Prefix {
                     merged: if number < merged {
@@ -312,25 +440,25 @@ struct Prefix {
 }
 
 /// Each interval below each prefix.
-fn join(prefixes: &[Prefix], bounds: &Bounds) -> Vec<(KeyRange, usize)> {
-    let pairs = prefixes.iter().flat_map(|prefix| {
-        bounds
-            .intervals()
-            .iter()
-            .map(move |interval| (prefix, interval))
-    });
-    pairs
-        .map(|(prefix, interval)| {
-            let range = KeyRange {
-                start: [prefix.bytes.as_slice(), &interval.start].concat(),
-                end: match &interval.end {
-                    Some(end) => Some([prefix.bytes.as_slice(), end].concat()),
-                    None => after_prefix(&prefix.bytes),
-                },
-            };
-            (range, prefix.merged)
-        })
-        .collect()
+fn join_all(prefixes: &[Prefix], bounds: &Bounds) -> Vec<(KeyRange, usize)> {
+    let joined = prefixes
+        .iter()
+        .flat_map(|prefix| join(&prefix.bytes, bounds).map(move |range| (range, prefix.merged)));
+    joined.collect()
+}
+
+/// Each interval below what its keys begin with.
+pub(super) fn join<'j>(
+    prefix: &'j [u8],
+    bounds: &'j Bounds,
+) -> impl Iterator<Item = KeyRange> + 'j {
+    bounds.intervals().iter().map(move |interval| KeyRange {
+        start: [prefix, &interval.start].concat(),
+        end: match &interval.end {
+            Some(end) => Some([prefix, end].concat()),
+            None => after_prefix(prefix),
+        },
+    })
 }
 
 /// All conditions at once: the field has one value.

@@ -3,11 +3,15 @@ use std::sync::Arc;
 
 use redb::OwnedAccessGuard;
 
+use super::redb::SEAL_LENGTH;
+
 /// A key or a value that was read: shared with the store, not copied from it.
 pub(crate) enum Bytes {
     Shared(Arc<[u8]>),
     /// A slice of a page, which stays in memory for as long as this lives.
     Page(OwnedAccessGuard<&'static [u8]>),
+    /// The same, with a checksum behind it.
+    Sealed(OwnedAccessGuard<&'static [u8]>),
 }
 
 impl Deref for Bytes {
@@ -17,6 +21,11 @@ impl Deref for Bytes {
         match self {
             Bytes::Shared(bytes) => bytes,
             Bytes::Page(guard) => guard.value(),
+            Bytes::Sealed(guard) => {
+                let sealed = guard.value();
+                let plain = sealed.len().saturating_sub(SEAL_LENGTH);
+                sealed.get(..plain).unwrap_or_default()
+            }
         }
     }
 }

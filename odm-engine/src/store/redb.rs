@@ -1,6 +1,12 @@
 //! The store on disk: one redb file with one table.
+//!
+//! redb verifies its pages when it opens a file after a crash, not when it reads them. So every value has a
+//! [checksum](seal) of its own, but for the version of the format, which any engine can read.
 
 mod checked;
+mod seal;
+
+pub(super) use seal::LENGTH as SEAL_LENGTH;
 
 use std::fs::File;
 use std::io::ErrorKind as IoErrorKind;
@@ -18,6 +24,7 @@ use redb::{
 use super::{Bytes, Changes, Entries, KeyRange, Snapshot, Store};
 use crate::direction::Direction;
 use crate::error::{Error, ErrorKind, Result};
+use crate::key;
 
 /// The table that holds the whole keyspace.
 const TABLE: TableDefinition<'static, &'static [u8], &'static [u8]> =
@@ -27,9 +34,14 @@ const TABLE: TableDefinition<'static, &'static [u8], &'static [u8]> =
 /// only duplicate the cache of the operating system.
 const CACHE_BYTES: usize = 128 << 20;
 
+/// The first version of the format with checksums. A file of an older one goes on without.
+const FIRST_SEALED: u32 = 3;
+
 pub(crate) struct RedbStore {
     /// Taken when the store is dropped, and only then.
     database: Option<Database>,
+    /// Whether the values have checksums.
+    is_sealed: bool,
 }
 
 impl RedbStore {
@@ -61,10 +73,17 @@ impl RedbStore {
                 .map_err(|error| open_error(path, error))
         })?;
         let database = Some(database);
-        let store = RedbStore { database };
+        let mut store = RedbStore {
+            database,
+            is_sealed: true,
+        };
         if unpanicked(|| store.is_new(path))? {
             store.commit(&Changes::new())?;
         }
+        let version = store.snapshot()?.get(&key::format())?;
+        let version = version.as_deref().and_then(<[u8]>::first_chunk);
+        store.is_sealed =
+            version.is_none_or(|version| u32::from_be_bytes(*version) >= FIRST_SEALED);
         Ok(store)
     }
 
@@ -100,7 +119,8 @@ impl Store for RedbStore {
         unpanicked(|| {
             let read = self.database()?.begin_read().map_err(store_error)?;
             let table = read.open_table(TABLE).map_err(store_error)?;
-            Ok(Arc::new(RedbSnapshot { table }) as Arc<dyn Snapshot>)
+            let is_sealed = self.is_sealed;
+            Ok(Arc::new(RedbSnapshot { table, is_sealed }) as Arc<dyn Snapshot>)
         })
     }
 
@@ -132,11 +152,21 @@ impl RedbStore {
         {
             let mut table = write.open_table(TABLE).map_err(store_error)?;
             for (key, value) in changes {
-                match value {
-                    Some(value) => table.insert(key.as_ref(), value.as_ref()),
-                    None => table.remove(key.as_ref()),
+                let Some(value) = value else {
+                    table.remove(key.as_ref()).map_err(store_error)?;
+                    continue;
+                };
+                if !seal::applies(self.is_sealed, key) {
+                    table
+                        .insert(key.as_ref(), value.as_ref())
+                        .map_err(store_error)?;
+                    continue;
                 }
-                .map_err(store_error)?;
+                let length = value.len() + seal::LENGTH;
+                let mut room = table
+                    .insert_reserve(key.as_ref(), length)
+                    .map_err(store_error)?;
+                seal::write(key, value, room.as_mut());
             }
         }
         write.commit().map_err(store_error)
@@ -146,13 +176,16 @@ impl RedbStore {
 /// A read transaction of redb, which the table keeps alive.
 struct RedbSnapshot {
     table: ReadOnlyTable<&'static [u8], &'static [u8]>,
+    is_sealed: bool,
 }
 
 impl Snapshot for RedbSnapshot {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
         unpanicked(|| {
             let value = self.table.get_owned(key).map_err(store_error)?;
-            Ok(value.map(checked))
+            value
+                .map(|value| read(self.is_sealed, key, value))
+                .transpose()
         })
     }
 
@@ -168,6 +201,7 @@ impl Snapshot for RedbSnapshot {
             Ok(entries) => Box::new(RedbEntries {
                 entries: Some(entries),
                 direction,
+                is_sealed: self.is_sealed,
             }),
             Err(error) => Box::new(std::iter::once(Err(error))),
         }
@@ -178,6 +212,7 @@ struct RedbEntries {
     /// `None` after an error.
     entries: Option<OwnedRange<&'static [u8], &'static [u8]>>,
     direction: Direction,
+    is_sealed: bool,
 }
 
 impl Iterator for RedbEntries {
@@ -190,8 +225,11 @@ impl Iterator for RedbEntries {
                 Direction::Ascending => entries.next(),
                 Direction::Descending => entries.next_back(),
             };
-            let entry = next.transpose().map_err(store_error)?;
-            Ok(entry.map(|(key, value)| (checked(key), checked(value))))
+            let Some((key, value)) = next.transpose().map_err(store_error)? else {
+                return Ok(None);
+            };
+            let value = read(self.is_sealed, key.value(), value)?;
+            Ok(Some((Bytes::Page(key), value)))
         });
         if next.is_err() {
             self.entries = None;
@@ -200,10 +238,14 @@ impl Iterator for RedbEntries {
     }
 }
 
-/// Reads a page's slice once where a panic is caught; later reads find the same bounds.
-fn checked(guard: OwnedAccessGuard<&'static [u8]>) -> Bytes {
-    let _ = guard.value();
-    Bytes::Page(guard)
+/// Reads a page's slices once where a panic is caught; later reads find the same bounds.
+fn read(is_sealed: bool, key: &[u8], value: OwnedAccessGuard<&'static [u8]>) -> Result<Bytes> {
+    if !seal::applies(is_sealed, key) {
+        let _ = value.value();
+        return Ok(Bytes::Page(value));
+    }
+    seal::check(key, value.value())?;
+    Ok(Bytes::Sealed(value))
 }
 
 /// Calls redb, which trusts the pages of its file and panics over some that are damaged.

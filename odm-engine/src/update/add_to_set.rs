@@ -1,7 +1,13 @@
 //! `$addToSet`, with `$each`: adds to an array what it does not hold.
 //!
-//! ```json
+//! ```text
 //! { "$addToSet": { "tags": { "$each": ["red", "round"] } } }
+//! in: { "tags": ["red"] }
+//! out: { "tags": ["red", "round"] }
+//!
+//! { "$addToSet": { "tags": ["red"] } }
+//! in: {}
+//! out: { "tags": [["red"]] }
 //! ```
 
 use std::collections::HashSet;

@@ -2,8 +2,16 @@
 //!
 //! A result too large for 32 bits takes 64; one too large for these is an error.
 //!
-//! ```json
-//! { "$inc": { "stock": -2 }, "$mul": { "price": 1.1 } }
+//! ```text
+//! { "$inc": { "stock": -2 }, "$mul": { "price": 1.5 } }
+//! in: { "stock": 5, "price": 4 }
+//! in: {}
+//! out: { "stock": 3, "price": 6.0 }
+//! out: { "price": 0.0, "stock": -2 }
+//!
+//! { "$inc": { "visits": 1 } }
+//! in: { "visits": 2147483647 }
+//! out: { "visits": { "$numberLong": "2147483648" } }
 //! ```
 
 use bson::{RawBson, RawBsonRef};

@@ -1,7 +1,13 @@
 //! `$bit`: combines the bits of an integer with others.
 //!
-//! ```json
+//! ```text
 //! { "$bit": { "flags": { "or": 4 } } }
+//! in: { "flags": 3 }
+//! out: { "flags": 7 }
+//!
+//! { "$bit": { "flags": { "and": 6, "xor": 1 } } }
+//! in: { "flags": 3 }
+//! out: { "flags": 3 }
 //! ```
 
 use bson::{RawBson, RawBsonRef};

@@ -1,7 +1,11 @@
 //! `$min`, `$max`: replaces a value by one that is smaller, or greater.
 //!
-//! ```json
+//! ```text
 //! { "$min": { "lowest": 3 }, "$max": { "highest": 9 } }
+//! in: { "lowest": 5, "highest": 12 }
+//! in: {}
+//! out: { "lowest": 3, "highest": 12 }
+//! out: { "highest": 9, "lowest": 3 }
 //! ```
 
 use std::cmp::Ordering;

@@ -62,10 +62,31 @@ pub(super) fn operators(
 
 #[cfg(test)]
 mod tests {
+    use bson::RawBson;
+
     use super::*;
+    use crate::examples;
+    use crate::filter::Filter;
+    use crate::update::Update;
 
     #[test]
     fn the_registry_is_sorted() {
         assert!(OPERATORS.is_sorted_by_key(|(name, _)| name));
+    }
+
+    #[test]
+    fn the_examples_hold() {
+        // What time it is, no example can say.
+        let operators = OPERATORS.iter().map(|(name, _)| *name);
+        let operators = operators.filter(|name| *name != "$currentDate");
+        let everything = Filter::parse(&RawDocumentBuf::new()).unwrap();
+        examples::check("update", operators, |example| {
+            let update = Update::parse(&example.asked, &[]).unwrap();
+            let updated = example.documents.iter().map(|document| {
+                let modified = update.apply(document, &everything).unwrap();
+                modified.map_or_else(|| document.clone(), |modified| modified.document)
+            });
+            updated.map(RawBson::Document).collect()
+        });
     }
 }

@@ -1,7 +1,13 @@
 //! `$pop`: takes the last element off an array, or with −1 the first.
 //!
-//! ```json
+//! ```text
 //! { "$pop": { "queue": -1 } }
+//! in: { "queue": [1, 2, 3] }
+//! out: { "queue": [2, 3] }
+//!
+//! { "$pop": { "queue": 1 } }
+//! in: { "queue": [1, 2, 3] }
+//! out: { "queue": [1, 2] }
 //! ```
 
 use bson::{RawBson, RawBsonRef};

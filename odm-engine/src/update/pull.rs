@@ -1,7 +1,9 @@
 //! `$pull`: takes the elements off an array that equal a value or meet conditions.
 //!
-//! ```json
+//! ```text
 //! { "$pull": { "tags": "old", "scores": { "$lt": 5 }, "lines": { "product": "xyz" } } }
+//! in: { "tags": ["old", "new", "old"], "scores": [3, 7], "lines": [{ "product": "xyz", "count": 2 }] }
+//! out: { "tags": ["new"], "scores": [7], "lines": [] }
 //! ```
 
 use bson::raw::cstr;

@@ -1,7 +1,9 @@
 //! `$pullAll`: takes every element off an array that equals one of some values.
 //!
-//! ```json
+//! ```text
 //! { "$pullAll": { "tags": ["old", "used"] } }
+//! in: { "tags": ["old", "new", "used"] }
+//! out: { "tags": ["new"] }
 //! ```
 
 use bson::{RawBson, RawBsonRef};

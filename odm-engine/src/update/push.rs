@@ -2,8 +2,18 @@
 //!
 //! Elements go in at the position, then the array is sorted, then cut.
 //!
-//! ```json
+//! ```text
 //! { "$push": { "scores": { "$each": [89, 92], "$sort": -1, "$slice": 3 } } }
+//! in: { "scores": [90, 70] }
+//! out: { "scores": [92, 90, 89] }
+//!
+//! { "$push": { "scores": { "$each": [1, 2], "$position": 1 } } }
+//! in: { "scores": [90, 70] }
+//! out: { "scores": [90, 1, 2, 70] }
+//!
+//! { "$push": { "scores": 5 } }
+//! in: {}
+//! out: { "scores": [5] }
 //! ```
 
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument};

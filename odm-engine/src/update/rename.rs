@@ -1,7 +1,9 @@
 //! `$rename`: moves a value to another path.
 //!
-//! ```json
+//! ```text
 //! { "$rename": { "nick": "name.nick" } }
+//! in: { "nick": "Al", "name": { "first": "Alan" } }
+//! out: { "name": { "first": "Alan", "nick": "Al" } }
 //! ```
 
 use std::collections::HashMap;

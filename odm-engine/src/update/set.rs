@@ -1,7 +1,11 @@
 //! `$set`, and `$setOnInsert` for upserts that insert: puts a value in.
 //!
-//! ```json
+//! ```text
 //! { "$set": { "address.city": "Bern" }, "$setOnInsert": { "created": "2026-01-01" } }
+//! in: { "address": { "city": "Basel", "cc": "CH" } }
+//! in: {}
+//! out: { "address": { "city": "Bern", "cc": "CH" } }
+//! out: { "address": { "city": "Bern" } }
 //! ```
 
 use bson::{RawBson, RawBsonRef};

@@ -1,7 +1,13 @@
 //! `$unset`: takes a field away. An element of an array becomes null instead.
 //!
-//! ```json
+//! ```text
 //! { "$unset": { "address.city": "" } }
+//! in: { "address": { "city": "Bern", "cc": "CH" } }
+//! out: { "address": { "cc": "CH" } }
+//!
+//! { "$unset": { "tags.0": "" } }
+//! in: { "tags": ["a", "b"] }
+//! out: { "tags": [null, "b"] }
 //! ```
 
 use bson::RawBsonRef;

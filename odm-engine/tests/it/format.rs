@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bson::rawdoc;
-use odm_engine::{Database, Find, Stage};
+use odm_engine::{Database, Delete, Find, Stage, Watch, WatchFrom};
 
 use crate::find;
 
@@ -12,6 +12,12 @@ const TABLE: redb::TableDefinition<'static, &[u8], &[u8]> =
 
 /// What an engine of version 1 wrote: each line a key and a value, as hexadecimal digits.
 const VERSION_1: &str = include_str!("fixtures/format-1.txt");
+
+/// The same of version 2: three documents, of which one was changed and one deleted, under a watch.
+const VERSION_2: &str = include_str!("fixtures/format-2.txt");
+
+/// Where that watch began.
+const WATCH_OF_VERSION_2: &str = "016B020D3BE00243A5035442E200000000000000006B020D3B00000001";
 
 fn write(path: &Path, lines: &str) {
     let file = redb::Database::create(path).unwrap();
@@ -92,10 +98,61 @@ fn a_file_of_version_1_goes_on() {
 }
 
 #[test]
+fn a_file_of_version_2_goes_on_without_checksums() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("old.odm");
+    write(&path, VERSION_2);
+    let stored = |_| {
+        let database = Database::open(&path).unwrap();
+        database.validate().unwrap();
+        let query = Find {
+            filter: rawdoc! { "age": { "$gt": 10 } },
+            projection: Some(rawdoc! { "age": 1, "_id": 0 }),
+            ..Find::default()
+        };
+        assert!(database.explain("people", &query).unwrap().covered);
+        let ages = database.find("people", &query).unwrap().map(Result::unwrap);
+        assert_eq!(
+            ages.collect::<Vec<_>>(),
+            [rawdoc! { "age": 36.0 }, rawdoc! { "age": 30_i64 }]
+        );
+        assert_eq!(
+            find(&database, "people", rawdoc! { "tags": "poetry" }).len(),
+            1
+        );
+        let watch = Watch {
+            from: WatchFrom::After(rawdoc! { "_data": WATCH_OF_VERSION_2 }),
+            ..Watch::default()
+        };
+        let mut changes = database.watch(&watch).unwrap();
+        let events = std::iter::from_fn(|| changes.try_next().unwrap());
+        let operations: Vec<_> = events
+            .map(|event| event.get_str("operationType").unwrap().to_owned())
+            .collect();
+        let gone = rawdoc! { "name": "Alan", "age": 5 };
+        database
+            .insert("people", vec![gone])
+            .unwrap()
+            .all()
+            .unwrap();
+        let delete = Delete {
+            filter: rawdoc! { "name": "Alan" },
+            ..Delete::default()
+        };
+        assert_eq!(database.delete("people", &delete).unwrap().deleted, 1);
+        operations
+    };
+    let operations: Vec<_> = (0..2).map(stored).collect();
+    let before = ["insert", "insert", "insert", "update", "delete"];
+    assert_eq!(operations[0], before);
+    assert_eq!(operations[1], [&before[..], &["insert", "delete"]].concat());
+}
+
+#[test]
 fn a_file_of_a_newer_version_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("new.odm");
-    write(&path, "00666f726d6174 00000003");
+    write(&path, "00666f726d6174 00000004");
     let refused = Database::open(&path).unwrap_err();
     assert!(refused.is_newer_format());
     assert!(refused.message().contains("upgrade"), "{refused}");

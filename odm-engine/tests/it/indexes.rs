@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use bson::rawdoc;
-use odm_engine::{Database, Direction, DropIndexes, Index};
+use odm_engine::{Database, Direction, DropIndexes, Index, Update};
 
 fn index(path: &str) -> Index {
     Index::new([(path, Direction::Ascending)])
@@ -173,4 +173,151 @@ fn several_indexes_are_dropped_all_or_none() {
     assert_eq!(names(), ["_id_", "c_1", "part"]);
     assert_eq!(drop(DropIndexes::All), None);
     assert_eq!(names(), ["_id_"]);
+}
+
+#[test]
+fn hashed_and_wildcard_indexes_are_listed_as_they_were_defined() {
+    for specification in [
+        rawdoc! { "key": { "a": "hashed" }, "name": "a_hashed", "sparse": true },
+        rawdoc! { "key": { "b": -1.5, "a.b": "hashed" }, "name": "x", "hidden": true },
+        rawdoc! { "key": { "$**": 1 }, "name": "$**_1", "wildcardProjection": { "a": 0, "b.c": 0 } },
+        rawdoc! { "key": { "a.b.$**": 2 }, "name": "w", "partialFilterExpression": { "a": 1 } },
+    ] {
+        let index = Index::from_document(&specification).unwrap();
+        let database = Database::memory();
+        database
+            .create_indexes("c", std::slice::from_ref(&index))
+            .unwrap();
+        let listed = database.list_indexes("c").unwrap();
+        assert_eq!(listed[1], index);
+        assert_eq!(
+            Index::from_document(&listed[1].to_document()).unwrap(),
+            index
+        );
+        let key = specification.get_document("key").unwrap();
+        assert_eq!(listed[1].to_document().get_document("key").unwrap(), key);
+    }
+    let pairs = [("a", Direction::Ascending), ("b", Direction::Descending)];
+    let index = Index::new(pairs).hashed("a");
+    assert_eq!(index.name, "a_hashed_b_-1");
+    assert_eq!(Index::from_document(&index.to_document()).unwrap(), index);
+    let renamed = Index::new(pairs).named("mine").hashed("a");
+    assert_eq!(renamed.name, "mine");
+}
+
+#[test]
+fn what_hashed_and_wildcard_indexes_cannot_be_is_refused() {
+    let code = |key: bson::RawDocumentBuf, option: &str, value: bson::RawBson| {
+        let mut specification = rawdoc! { "key": key, "name": "x" };
+        specification.append(bson::raw::CString::try_from(option).unwrap(), value);
+        let index = Index::from_document(&specification);
+        index.err().and_then(|error| error.code())
+    };
+    let flag = || bson::RawBson::Boolean(true);
+    assert_eq!(
+        code(rawdoc! { "a": "hashed" }, "unique", flag()),
+        Some(16764)
+    );
+    assert_eq!(
+        code(rawdoc! { "_id": "hashed" }, "unique", flag()),
+        Some(16764)
+    );
+    assert_eq!(code(rawdoc! { "_id": "hashed" }, "sparse", flag()), None);
+    let twice = rawdoc! { "a": "hashed", "b": "hashed" };
+    assert_eq!(code(twice, "sparse", flag()), Some(31303));
+    let mixed = rawdoc! { "a": "hashed", "b": "2dsphere" };
+    assert_eq!(code(mixed, "sparse", flag()), Some(67));
+    assert_eq!(
+        code(rawdoc! { "$**": "hashed" }, "sparse", flag()),
+        Some(67)
+    );
+    assert_eq!(code(rawdoc! { "$**": 1 }, "sparse", flag()), Some(67));
+    assert_eq!(code(rawdoc! { "$**": -1 }, "hidden", flag()), Some(67));
+    assert_eq!(code(rawdoc! { "$**": 1 }, "v", 1.into()), Some(67));
+    assert_eq!(
+        code(rawdoc! { "a": "wildcard" }, "hidden", flag()),
+        Some(67)
+    );
+    let projection = || bson::RawBson::Document(rawdoc! { "a": 1, "b": 0 });
+    assert_eq!(
+        code(rawdoc! { "$**": 1 }, "wildcardProjection", projection()),
+        Some(31254)
+    );
+    assert_eq!(
+        code(rawdoc! { "a": 1 }, "wildcardProjection", projection()),
+        Some(2)
+    );
+}
+
+#[test]
+fn wildcard_indexes_differ_by_what_their_projections_say() {
+    let database = Database::memory();
+    let wildcard = |projection| index("$**").wildcard_projection(projection);
+    let first = wildcard(rawdoc! { "a": 1, "b": 1 });
+    database.create_indexes("c", &[first, index("a")]).unwrap();
+    let code = |index: Index| {
+        let created = database.create_indexes("c", &[index]);
+        created.err().and_then(|error| error.code())
+    };
+    assert_eq!(
+        code(wildcard(rawdoc! { "b": true, "a": 1, "_id": 0 })),
+        None
+    );
+    assert_eq!(
+        code(wildcard(rawdoc! { "b": 1, "a": 1 }).named("x")),
+        Some(85)
+    );
+    assert_eq!(code(wildcard(rawdoc! { "a": 1 })), Some(86));
+    assert_eq!(code(wildcard(rawdoc! { "a": 1 }).named("x")), None);
+    assert_eq!(code(index("$**").named("y")), None);
+    assert_eq!(code(index("a").hashed("a")), None);
+    assert_eq!(database.list_indexes("c").unwrap().len(), 6);
+}
+
+#[test]
+fn a_hashed_index_refuses_arrays() {
+    let database = Database::memory();
+    let insert = |document| database.insert("c", vec![document]).unwrap().all().err();
+    assert!(insert(rawdoc! { "_id": 1, "a": [1] }).is_none());
+    let hashed = || index("a").hashed("a");
+    let code = |error: Option<odm_engine::Error>| error.and_then(|error| error.code());
+    let created = database.create_indexes("c", &[hashed()]);
+    assert_eq!(code(created.err()), Some(16766));
+    let partial = hashed().partial(rawdoc! { "b": 1 });
+    database.create_indexes("c", &[partial]).unwrap();
+    assert_eq!(
+        code(insert(rawdoc! { "_id": 2, "a": [], "b": 1 })),
+        Some(16766)
+    );
+    assert!(insert(rawdoc! { "_id": 3, "a": [], "b": 2 }).is_none());
+    assert_eq!(crate::find(&database, "c", rawdoc! {}).len(), 2);
+}
+
+#[test]
+fn entries_of_a_wildcard_index_follow_the_document() {
+    let database = Database::memory();
+    database.create_indexes("c", &[index("$**")]).unwrap();
+    let document = rawdoc! { "_id": 1, "a": { "b": 1 }, "c": [1, { "d": 2 }] };
+    database.insert("c", vec![document]).unwrap().all().unwrap();
+    for update in [
+        rawdoc! { "$set": { "a.b": "x", "c.1.d": [1, 2] } },
+        rawdoc! { "$unset": { "a.b": 1 } },
+        rawdoc! { "$push": { "c": [] } },
+        rawdoc! { "$set": { "c": 1 } },
+    ] {
+        let update = Update {
+            filter: rawdoc! { "_id": 1 },
+            update,
+            ..Update::default()
+        };
+        assert_eq!(database.update("c", &update).unwrap().modified, 1);
+        database.validate().unwrap();
+    }
+    assert_eq!(crate::find(&database, "c", rawdoc! { "a": {} }).len(), 1);
+    assert_eq!(crate::find(&database, "c", rawdoc! { "c": 1 }).len(), 1);
+    assert!(crate::find(&database, "c", rawdoc! { "c.d": 2 }).is_empty());
+    let other = rawdoc! { "_id": 2, "a": 1 };
+    database.insert("c", vec![other]).unwrap().all().unwrap();
+    database.drop_index("c", "$**_1").unwrap();
+    database.validate().unwrap();
 }

@@ -234,6 +234,131 @@ fn explain_tells_what_was_chosen_and_what_not() {
     assert!(!explain.covered);
 }
 
+fn explained(database: &Database, filter: RawDocumentBuf) -> odm_engine::Explain {
+    let query = Find {
+        filter,
+        ..Find::default()
+    };
+    database.explain("c", &query).unwrap()
+}
+
+#[test]
+fn a_hashed_index_serves_equal_values_only() {
+    let documents = (0..100).map(|n| rawdoc! { "_id": n, "a": n % 10, "b": n });
+    let compound = index(&[("b", 1), ("a", 1)]).hashed("a");
+    let indexes = [index(&[("a", 1)]).hashed("a"), compound];
+    let database = indexed(&indexes, documents);
+    let explain = explained(&database, rawdoc! { "a": 3.0 });
+    assert_eq!(explain.indexes, ["a_hashed"]);
+    assert_eq!(
+        (
+            explain.keys_examined,
+            explain.documents_examined,
+            explain.returned
+        ),
+        (10, 10, 10)
+    );
+    let explain = explained(&database, rawdoc! { "a": { "$in": [3, 4, "x"] } });
+    assert_eq!((explain.keys_examined, explain.returned), (20, 20));
+    let explain = explained(&database, rawdoc! { "a": { "$gt": 3 } });
+    assert_eq!(explain.stage, Stage::CollectionScan);
+    let explain = explained(
+        &database,
+        rawdoc! { "b": { "$gte": 95 }, "a": { "$gt": 7 } },
+    );
+    assert_eq!(
+        (&*explain.indexes[0], explain.keys_examined),
+        ("b_1_a_hashed", 5)
+    );
+    let explain = explained(&database, rawdoc! { "b": 13, "a": 3 });
+    assert_eq!(
+        (&*explain.indexes[0], explain.keys_examined),
+        ("b_1_a_hashed", 1)
+    );
+    let by_hash = sorted(rawdoc! {}, rawdoc! { "a": 1 });
+    let explain = database.explain("c", &by_hash).unwrap();
+    assert!(!explain.sorted_by_index && !explain.covered);
+    let by_other = sorted(rawdoc! { "b": { "$gt": 90 } }, rawdoc! { "b": -1 });
+    assert!(database.explain("c", &by_other).unwrap().sorted_by_index);
+}
+
+#[test]
+fn a_wildcard_index_serves_one_path_of_any() {
+    let documents = (0..100).map(|n| {
+        rawdoc! { "_id": n, "a": { "b": n, "c": format!("{n:02}") }, "d": [n % 10, { "e": n % 7 }] }
+    });
+    let database = indexed(&[index(&[("a.$**", 1)]), index(&[("$**", 1)])], documents);
+    let counts = |filter: RawDocumentBuf| {
+        let explain = explained(&database, filter);
+        assert_eq!(explain.stage, Stage::IndexScan);
+        (
+            explain.keys_examined,
+            explain.documents_examined,
+            explain.returned,
+        )
+    };
+    assert_eq!(counts(rawdoc! { "a.b": 5 }), (1, 1, 1));
+    assert_eq!(
+        counts(rawdoc! { "a.b": { "$gte": 10, "$lt": 20 } }),
+        (10, 10, 10)
+    );
+    assert_eq!(counts(rawdoc! { "a.c": { "$regex": "^7" } }), (10, 10, 10));
+    assert_eq!(counts(rawdoc! { "d": { "$in": [3, 4] } }), (20, 20, 20));
+    assert_eq!(counts(rawdoc! { "d.e": 6 }), (14, 14, 14));
+    assert_eq!(counts(rawdoc! { "d.1.e": 6 }), (14, 14, 14));
+    // The document comes once, though it has two entries there.
+    assert_eq!(
+        counts(rawdoc! { "a": { "$exists": true } }),
+        (200, 100, 100)
+    );
+    let either = explained(&database, rawdoc! { "$or": [{ "a.b": 5 }, { "d.e": 6 }] });
+    assert_eq!(
+        (either.stage, either.documents_examined),
+        (Stage::Union, 15)
+    );
+    for filter in [
+        rawdoc! { "x": bson::RawBson::Null },
+        rawdoc! { "x": { "$exists": false } },
+        rawdoc! { "a": { "b": 5, "c": "05" } },
+        rawdoc! { "a.b": { "$ne": 5 } },
+    ] {
+        assert_eq!(explained(&database, filter).stage, Stage::CollectionScan);
+    }
+    let up = sorted(rawdoc! { "a.b": { "$gt": 3 } }, rawdoc! { "a.b": -1 });
+    let explain = database.explain("c", &up).unwrap();
+    // This one has met no array.
+    assert_eq!(
+        (&*explain.indexes[0], explain.sorted_by_index),
+        ("a.$**_1", true)
+    );
+    let by_id = explained(&database, rawdoc! { "_id": 5, "a.b": 5 });
+    assert_eq!(by_id.stage, Stage::IdLookup);
+}
+
+#[test]
+fn a_wildcard_index_is_hinted_where_it_serves() {
+    let documents = (0..10).map(|n| rawdoc! { "_id": n, "a": n, "b": [n] });
+    let database = indexed(&[index(&[("$**", 1)])], documents);
+    let found = |filter: RawDocumentBuf| {
+        let query = Find {
+            filter,
+            hint: Some("$**_1".into()),
+            ..Find::default()
+        };
+        let found = database.find("c", &query);
+        found.map(Iterator::count).map_err(|error| error.code())
+    };
+    assert_eq!(found(rawdoc! { "a": { "$gt": 7 } }), Ok(2));
+    assert_eq!(found(rawdoc! { "$or": [{ "a": 1 }, { "b": 2 }] }), Ok(2));
+    assert_eq!(found(rawdoc! {}), Err(Some(291)));
+    assert_eq!(found(rawdoc! { "_id": 1 }), Err(Some(291)));
+    assert_eq!(found(rawdoc! { "a": bson::RawBson::Null }), Err(Some(291)));
+    assert_eq!(
+        found(rawdoc! { "$or": [{ "a": 1 }, { "_id": 2 }] }),
+        Err(Some(291))
+    );
+}
+
 /// Values that are few enough to meet often.
 fn value() -> BoxedStrategy<Bson> {
     let number = (0..5_i32).prop_map(Bson::from).boxed();
@@ -300,8 +425,8 @@ fn condition() -> BoxedStrategy<Bson> {
         .boxed()
 }
 
-fn filter() -> impl Strategy<Value = Document> {
-    let field = (prop::sample::select(PATHS.to_vec()), condition())
+fn filter(paths: &[&'static str]) -> impl Strategy<Value = Document> + use<> {
+    let field = (prop::sample::select(paths.to_vec()), condition())
         .prop_map(|(path, condition)| doc! { path: condition });
     // Two fields of the documents in one array, where elements could be mixed up.
     let elements =
@@ -340,6 +465,46 @@ fn any_index() -> impl Strategy<Value = Index> {
     })
 }
 
+/// Hashed and wildcard indexes.
+fn any_special_index() -> impl Strategy<Value = Index> {
+    let hashed = (any_index(), 0..3_usize).prop_map(|(index, at)| {
+        let path = index.keys[at % index.keys.len()].0.clone();
+        index.hashed(path)
+    });
+    let path = prop::sample::select(vec!["$**", "$**", "c.$**", "a.$**", "c.x.$**", "_id.$**"]);
+    let projections = prop::sample::select(vec![
+        rawdoc! { "a": 1 },
+        rawdoc! { "c.x": 1, "a": 1 },
+        rawdoc! { "c.x": 0 },
+        rawdoc! { "c": 0, "_id": 1 },
+        rawdoc! { "a.0": 1, "c.0": 1 },
+        rawdoc! { "c.0": 0 },
+    ]);
+    let wildcard =
+        (path, prop::option::of(projections), 0..4).prop_map(|(path, projection, kind)| {
+            let mut index = Index::new([(path, Direction::Ascending)]);
+            index.wildcard_projection = projection.filter(|_| path == "$**");
+            match kind {
+                0 => index.partial(rawdoc! { "a": { "$gte": 1 } }),
+                _ => index,
+            }
+        });
+    prop_oneof![1 => hashed, 2 => wildcard]
+}
+
+/// Of a document, what a hashed index takes: the first element in the place of an array.
+fn without_arrays(value: &Bson) -> Bson {
+    match value {
+        Bson::Array(items) => items.first().map_or(Bson::Null, without_arrays),
+        Bson::Document(fields) => {
+            let fields = fields.iter();
+            let fields = fields.map(|(name, value)| (name.clone(), without_arrays(value)));
+            Bson::Document(fields.collect())
+        }
+        value => value.clone(),
+    }
+}
+
 /// A total order, so that there is one right answer.
 fn sort() -> impl Strategy<Value = Document> {
     let sign = || prop::sample::select(vec![1, -1]);
@@ -359,7 +524,35 @@ fn query() -> impl Strategy<Value = (Document, Option<Document>)> {
         let path = sort.keys().next().cloned().unwrap_or_default();
         (doc! { path: condition }, Some(sort))
     });
-    prop_oneof![4 => (filter(), prop::option::of(sort())), 1 => sorted_range]
+    prop_oneof![4 => (filter(&PATHS), prop::option::of(sort())), 1 => sorted_range]
+}
+
+/// Paths with positions, which a wildcard index has not, and conditions that a wildcard index alone can use.
+fn query_of_wildcard() -> impl Strategy<Value = (Document, Option<Document>)> {
+    let paths = [
+        "a", "b", "c", "c.x", "c.y", "a.0", "c.0", "c.0.x", "c.x.1", "c.1.0", "c.0.x.0", "_id",
+    ];
+    let conditions = vec![
+        doc! { "$type": "number" },
+        doc! { "$type": "object" },
+        doc! { "$type": "array" },
+        doc! { "$mod": [2, 1] },
+        doc! { "$size": 1 },
+        doc! { "$exists": true },
+        doc! { "$in": [{}, [], 3] },
+        doc! { "$elemMatch": { "$eq": Bson::Null } },
+    ];
+    let other = (
+        prop::sample::select(paths.to_vec()),
+        prop::sample::select(conditions),
+    )
+        .prop_map(|(path, condition)| doc! { path: condition });
+    let either = prop_oneof![
+        2 => filter(&paths),
+        1 => other.clone(),
+        1 => (other, filter(&paths)).prop_map(|(a, b)| doc! { "$and": [a, b] }),
+    ];
+    prop_oneof![1 => query(), 2 => (either, prop::option::of(sort()))]
 }
 
 /// One or more of the paths, with or without the `_id`.
@@ -375,6 +568,88 @@ fn projection() -> impl Strategy<Value = Document> {
     })
 }
 
+type Query = ((Document, Option<Document>), Option<Document>);
+
+/// Asks with indexes and without.
+fn check_answers(
+    documents: Vec<Document>,
+    indexes: Vec<Index>,
+    queries: Vec<Query>,
+) -> Result<(), TestCaseError> {
+    let plain = Database::memory();
+    let other = Database::memory();
+    let mut created = Vec::new();
+    for index in indexes {
+        if other
+            .create_indexes("c", std::slice::from_ref(&index))
+            .is_ok()
+        {
+            created.push(index);
+        }
+    }
+    for (id, mut document) in documents.into_iter().enumerate() {
+        document.insert("_id", id as i32);
+        let document = RawDocumentBuf::try_from(&document).unwrap();
+        // A document that an index refuses is in neither.
+        if other
+            .insert("c", vec![document.clone()])
+            .unwrap()
+            .all()
+            .is_ok()
+        {
+            plain.insert("c", vec![document]).unwrap().all().unwrap();
+        }
+    }
+    other.validate().unwrap();
+    for ((filter, sort), projection) in queries {
+        let raw = |document: &Document| RawDocumentBuf::try_from(document).unwrap();
+        let query = Find {
+            filter: raw(&filter),
+            sort: sort.as_ref().map(raw),
+            // Some of these are covered by some of the indexes.
+            projection: projection.as_ref().map(raw),
+            ..Find::default()
+        };
+        let found = |database: &Database, query: &Find| -> Result<Vec<Vec<u8>>, String> {
+            let found = database
+                .find("c", query)
+                .map_err(|error| error.to_string())?;
+            let mut found: Vec<_> = found
+                .map(|document| document.unwrap().into_bytes())
+                .collect();
+            if sort.is_none() {
+                found.sort_unstable();
+            }
+            Ok(found)
+        };
+        // Parallel arrays cannot be sorted by in memory; an index may know that there are none.
+        let Ok(expected) = found(&plain, &query) else {
+            continue;
+        };
+        let complete = created
+            .iter()
+            .filter(|index| !index.sparse && index.partial.is_none());
+        let hints = complete.map(|index| Some(index.name.as_str().into()));
+        for hint in [None].into_iter().chain(hints) {
+            let query = Find {
+                hint,
+                ..query.clone()
+            };
+            if let Ok(found) = found(&other, &query) {
+                prop_assert_eq!(
+                    found,
+                    expected.clone(),
+                    "{:?} {:?} {:?}",
+                    query,
+                    created,
+                    other.explain("c", &query)
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
@@ -382,51 +657,22 @@ proptest! {
     fn indexes_change_no_answer(
         documents in prop::collection::vec(document(), 5..20),
         indexes in prop::collection::vec(any_index(), 1..4),
-        filters in prop::collection::vec((query(), prop::option::of(projection())), 10..20),
+        queries in prop::collection::vec((query(), prop::option::of(projection())), 10..20),
     ) {
-        let plain = Database::memory();
-        let other = Database::memory();
-        let mut created = Vec::new();
-        for index in indexes {
-            if other.create_indexes("c", std::slice::from_ref(&index)).is_ok() {
-                created.push(index);
-            }
-        }
-        for (id, mut document) in documents.into_iter().enumerate() {
-            document.insert("_id", id as i32);
-            let document = RawDocumentBuf::try_from(&document).unwrap();
-            // A document that an index refuses is in neither.
-            if other.insert("c", vec![document.clone()]).unwrap().all().is_ok() {
-                plain.insert("c", vec![document]).unwrap().all().unwrap();
-            }
-        }
-        for ((filter, sort), projection) in filters {
-            let raw = |document: &Document| RawDocumentBuf::try_from(document).unwrap();
-            let query = Find {
-                filter: raw(&filter),
-                sort: sort.as_ref().map(raw),
-                // Some of these are covered by some of the indexes.
-                projection: projection.as_ref().map(raw),
-                ..Find::default()
-            };
-            let found = |database: &Database, query: &Find| -> Result<Vec<Vec<u8>>, String> {
-                let found = database.find("c", query).map_err(|error| error.to_string())?;
-                let mut found: Vec<_> = found.map(|document| document.unwrap().into_bytes()).collect();
-                if sort.is_none() {
-                    found.sort_unstable();
-                }
-                Ok(found)
-            };
-            // Parallel arrays cannot be sorted by in memory; an index may know that there are none.
-            let Ok(expected) = found(&plain, &query) else { continue };
-            let complete = created.iter().filter(|index| !index.sparse && index.partial.is_none());
-            let hints = complete.map(|index| Some(index.name.as_str().into()));
-            for hint in [None].into_iter().chain(hints) {
-                let query = Find { hint, ..query.clone() };
-                if let Ok(found) = found(&other, &query) {
-                    prop_assert_eq!(found, expected.clone(), "{:?} {:?} {:?}", query, created, other.explain("c", &query));
-                }
-            }
-        }
+        check_answers(documents, indexes, queries)?;
+    }
+
+    #[test]
+    fn hashed_and_wildcard_indexes_change_no_answer(
+        documents in prop::collection::vec(document(), 5..20),
+        are_plain in any::<bool>(),
+        indexes in prop::collection::vec(any_special_index(), 1..4),
+        queries in prop::collection::vec((query_of_wildcard(), prop::option::of(projection())), 10..20),
+    ) {
+        let plain = |document: Document| match without_arrays(&Bson::Document(document.clone())) {
+            Bson::Document(plain) if are_plain => plain,
+            _ => document,
+        };
+        check_answers(documents.into_iter().map(plain).collect(), indexes, queries)?;
     }
 }

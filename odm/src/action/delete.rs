@@ -2,65 +2,128 @@
 
 use std::{pin::Pin, sync::Arc};
 
-use super::target::Target;
+use super::{
+    outcome::{Outcome, not_applied},
+    returning::{ReturningDelete, find_and_delete},
+    target::{ById, Counted, First, One, Ordered, Target, Which, id_of, to_raw},
+};
 pub use crate::backend::operation::Deleted;
 use crate::{
-    Result,
+    Error, Result,
     backend::{Executor, operation},
-    document::Document,
+    document::{Document, Ref},
     error,
     maintain::Plan,
-    query::{Filter, IntoFilter},
+    query::{Filter, IntoFilter, IntoSort, document},
 };
 
-/// Deletes documents; made by [`Session::delete`](crate::Session::delete) and
-/// [`Session::delete_many`](crate::Session::delete_many).
+/// Deletes documents; made by [`Session::delete`](crate::Session::delete),
+/// [`Session::delete_first`](crate::Session::delete_first) and [`Session::delete_many`](crate::Session::delete_many).
 ///
 /// Deleting what is not there is no error: [`Deleted::deleted`] is 0.
 #[must_use = "a delete happens when it is awaited"]
-pub struct Delete<T: Document> {
-    executor: Arc<dyn Executor>,
-    target: Target<T>,
+pub struct Delete<T: Document, K = ById> {
+    pub(super) executor: Arc<dyn Executor>,
+    pub(super) target: Target<T, K>,
+}
+
+impl Deleted {
+    /// Whether a document was deleted.
+    #[must_use]
+    pub fn applied(self) -> bool {
+        self.deleted > 0
+    }
+
+    /// An error unless a document was deleted.
+    ///
+    /// # Errors
+    ///
+    /// [`NotApplied`](crate::ErrorKind::NotApplied).
+    pub fn expect_applied(self) -> Result<Self> {
+        if self.applied() {
+            Ok(self)
+        } else {
+            Err(not_applied())
+        }
+    }
 }
 
 impl<T: Document> Delete<T> {
-    pub(crate) fn one(executor: Arc<dyn Executor>, id: T::Id) -> Self {
+    pub(crate) fn by_id(executor: Arc<dyn Executor>, id: T::Id) -> Self {
         Self {
             executor,
-            target: Target::one(id),
+            target: Target::by_id(id),
         }
     }
+}
 
-    pub(crate) fn many(executor: Arc<dyn Executor>, condition: Filter<T>) -> Self {
+impl<T: Document, K: Which> Delete<T, K> {
+    /// For a kind without an id.
+    pub(crate) fn by_condition(executor: Arc<dyn Executor>, condition: Filter<T>) -> Self {
         Self {
             executor,
-            target: Target::many(condition),
+            target: Target::by_condition(condition),
         }
     }
 
     /// Only what meets the condition, looked at in the same atomic step.
-    pub fn when<F: IntoFilter<T>>(mut self, condition: impl FnOnce(T::Fields) -> F) -> Self {
-        self.target.when(condition);
+    pub fn when<F: IntoFilter<T>>(
+        self,
+        condition: impl FnOnce(T::Fields) -> F,
+    ) -> Delete<T, K::When> {
+        Delete {
+            executor: self.executor,
+            target: self.target.when(condition),
+        }
+    }
+
+    /// Which of the documents that meet the condition is the first; a further call orders what this one leaves equal.
+    pub fn sort<O: IntoSort<T>>(mut self, order: impl FnOnce(T::Fields) -> O) -> Self
+    where
+        K: Ordered,
+    {
+        self.target.sort(order);
         self
     }
 
-    async fn run(self) -> Result<Deleted> {
-        let filter = self.target.node().map(Filter::<T>::from_node);
-        let write = operation::Delete {
+    /// Gives the document as it was, read in the same atomic step.
+    pub fn returning(self) -> ReturningDelete<T, K>
+    where
+        K: One,
+    {
+        ReturningDelete::new(self)
+    }
+
+    pub(super) fn operation(&self) -> Result<operation::Delete> {
+        Ok(operation::Delete {
             collection: T::COLLECTION.into(),
-            filter: filter
-                .and_then(|filter| filter.to_raw())
-                .map_err(error::of_model::<T>)?,
-            multi: self.target.is_multi(),
-        };
-        Plan::new(&T::MODEL, write)?.run(self.executor).await
+            filter: to_raw::<T>(self.target.node().map_err(error::of_model::<T>)?)?,
+            multi: self.target.id().is_none(),
+        })
     }
 }
 
-impl<T: Document> IntoFuture for Delete<T> {
+impl<T: Document, K: Counted> IntoFuture for Delete<T, K> {
     type Output = Result<Deleted>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
+        Box::pin(async move {
+            Plan::new(&T::MODEL, self.operation()?)?
+                .run(self.executor)
+                .await
+        })
+    }
+}
+
+/// A delete of the first tells which document that was.
+impl<T: Document> IntoFuture for Delete<T, First> {
+    type Output = Result<Outcome<Ref<T>>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let found = find_and_delete(self, Some(document("_id", 1)?)).await?;
+            let id = found.as_deref().map(id_of::<T>).transpose();
+            Ok(id.map_err(Error::behind_a_write)?.map(Ref::of_id).into())
+        })
     }
 }

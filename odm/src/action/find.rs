@@ -1,5 +1,10 @@
 //! Queries.
 
+mod calculate;
+mod group;
+mod page;
+mod pipeline;
+
 use std::{
     collections::VecDeque,
     marker::PhantomData,
@@ -11,6 +16,11 @@ use std::{
 use bson::RawDocumentBuf;
 use futures_core::Stream;
 use futures_util::{StreamExt, stream};
+
+pub use calculate::Calculation;
+pub use group::{GroupBy, Grouped};
+pub use page::{FindPage, IntoPageToken, Page, PageToken};
+pub use pipeline::Pipeline;
 
 use crate::{
     Error, ErrorKind, Result,
@@ -260,6 +270,35 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> Find<S, T, P, J
         Ok(self.limit(1).count().await? > 0)
     }
 
+    /// How the documents are found, and what that takes: the way to see whether an index serves the query.
+    ///
+    /// It carries the query out, without its joins.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "posts")]
+    /// # struct Post { #[serde(rename = "_id")] id: i64, #[index] author: String }
+    /// # #[derive(Schema)] #[schema(models(Post))] struct Blog;
+    /// # async fn example(db: odm::Database<Blog>) -> odm::Result<()> {
+    /// let explain = db.find::<Post>().filter(|p| p.author().eq("alex")).explain().await?;
+    /// assert!(!explain.is_scan);
+    /// assert_eq!(explain.documents_examined, explain.returned);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of the backend; [`Unsupported`](ErrorKind::Unsupported) in a transaction on MongoDB.
+    pub async fn explain(self) -> Result<operation::Explain> {
+        let find = self.to_operation()?;
+        self.executor
+            .explain(find)
+            .await
+            .map_err(error::of_model::<T>)
+    }
+
     fn raw_filter(&self) -> Result<RawDocumentBuf> {
         Filter::<T>::from_node(self.filter.clone())
             .to_raw()
@@ -291,7 +330,7 @@ impl<S, T: Document, P, J: Clone> Clone for Find<S, T, P, J> {
 }
 
 /// Documents as the query gives them: decoded, and joined.
-async fn assemble<P: Projection, J: Joins<P>>(
+async fn assemble<P: Projection<Of: Document>, J: Joins<P>>(
     executor: Arc<dyn Executor>,
     raws: Vec<RawDocumentBuf>,
     joins: J,
@@ -324,7 +363,7 @@ enum State<S, T: Document, P: Projection<Of = T>, J: Joins<P>> {
     Over,
 }
 
-struct Open<P: Projection, J: Joins<P>> {
+struct Open<P: Projection<Of: Document>, J: Joins<P>> {
     executor: Arc<dyn Executor>,
     cursor: Box<dyn Cursor>,
     joins: J,
@@ -355,7 +394,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> State<S, T, P, 
     }
 }
 
-impl<P: Projection, J: Joins<P>> Open<P, J> {
+impl<P: Projection<Of: Document>, J: Joins<P>> Open<P, J> {
     async fn start<S: Schema>(find: Find<S, P::Of, P, J>) -> Result<Self> {
         Ok(Self {
             cursor: find.executor.find(find.to_operation()?).await?,

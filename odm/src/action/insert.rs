@@ -5,6 +5,7 @@ use std::{pin::Pin, sync::Arc};
 use crate::{
     Result,
     backend::{Executor, operation::Insert},
+    decode::decode,
     document::Document,
     maintain::Plan,
     query::encode_document,
@@ -25,6 +26,10 @@ impl<T: Document> InsertOne<T> {
     pub(crate) fn new(executor: Arc<dyn Executor>, document: T) -> Self {
         Self { executor, document }
     }
+
+    pub(super) fn into_parts(self) -> (Arc<dyn Executor>, T) {
+        (self.executor, self.document)
+    }
 }
 
 impl<T: Document> IntoFuture for InsertOne<T> {
@@ -32,11 +37,9 @@ impl<T: Document> IntoFuture for InsertOne<T> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let document = self.document;
-            insert(self.executor, std::slice::from_ref(&document))
-                .await
-                .map_err(crate::Error::without_inserted)?;
-            Ok(document)
+            let inserted = insert(self.executor, vec![self.document]).await;
+            let mut inserted = inserted.map_err(crate::Error::without_inserted)?;
+            Ok(inserted.swap_remove(0))
         })
     }
 }
@@ -66,25 +69,27 @@ impl<T: Document> IntoFuture for InsertMany<T> {
     type Output = Result<Vec<T>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            insert(self.executor, &self.documents).await?;
-            Ok(self.documents)
-        })
+        Box::pin(async move { insert(self.executor, self.documents).await })
     }
 }
 
-async fn insert<T: Document>(executor: Arc<dyn Executor>, documents: &[T]) -> Result<()> {
-    let documents = documents
-        .iter()
-        .map(|document| encode_document(document).map_err(crate::error::of_model::<T>))
-        .collect::<Result<Vec<_>>>()?;
+async fn insert<T: Document>(executor: Arc<dyn Executor>, mut given: Vec<T>) -> Result<Vec<T>> {
+    let mut documents = Vec::with_capacity(given.len());
+    for document in &mut given {
+        let encoded = encode_document(document).map_err(crate::error::of_model::<T>)?;
+        if T::MODEL.rounds {
+            *document = decode(&encoded, &T::MODEL)?;
+        }
+        documents.push(encoded);
+    }
     if documents.is_empty() {
-        return Ok(());
+        return Ok(given);
     }
     let write = Insert {
         collection: T::COLLECTION.into(),
         documents,
         ordered: true,
     };
-    Plan::new(&T::MODEL, write)?.run(executor).await
+    Plan::new(&T::MODEL, write)?.run(executor).await?;
+    Ok(given)
 }

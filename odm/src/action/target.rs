@@ -1,44 +1,168 @@
 //! Which documents a write is about.
 
+use std::marker::PhantomData;
+
+use bson::{RawBson, RawDocumentBuf};
+
+use super::outcome::Outcome;
 use crate::{
-    Result,
+    Error, ErrorKind, Result,
     document::Document,
+    error,
     field::Path,
-    query::{Filter, IntoFilter, Node, encode},
+    query::{Filter, IntoFilter, IntoSort, Node, Sort, encode, sort_to_raw},
 };
 
-/// One document by its id, or all that meet the condition.
-#[derive(Debug)]
-pub(super) struct Target<T: Document> {
-    id: Option<T::Id>,
-    condition: Node,
+/// Which documents a write is about, in its type: [`ById`], [`ByIdWhen`], [`First`] or [`Many`].
+pub trait Which: Send + Sync + 'static {
+    /// The same on a further condition.
+    type When: Which;
 }
 
-impl<T: Document> Target<T> {
-    pub(super) fn one(id: T::Id) -> Self {
+/// The document with an id.
+#[derive(Debug)]
+pub struct ById;
+
+/// The document with an id, if it meets a condition.
+#[derive(Debug)]
+pub struct ByIdWhen;
+
+/// The first document that meets a condition.
+#[derive(Debug)]
+pub struct First;
+
+/// All documents that meet a condition.
+#[derive(Debug)]
+pub struct Many;
+
+impl Which for ById {
+    type When = ByIdWhen;
+}
+impl Which for ByIdWhen {
+    type When = Self;
+}
+impl Which for First {
+    type When = Self;
+}
+impl Which for Many {
+    type When = Self;
+}
+
+/// Writes to one document at most, which can give it back.
+#[diagnostic::on_unimplemented(
+    message = "a write to many documents gives none of them back",
+    label = "tells only how many",
+    note = "write to one: `update`, `update_first`, `delete`, `delete_first`"
+)]
+pub trait One: Which {
+    /// What there is of the document: the document itself or, where a condition decides, perhaps none.
+    type Returned<D>;
+
+    #[doc(hidden)]
+    fn returned<D>(found: Option<D>, missing: impl FnOnce() -> Error) -> Result<Self::Returned<D>>;
+}
+
+impl One for ById {
+    type Returned<D> = D;
+    fn returned<D>(found: Option<D>, missing: impl FnOnce() -> Error) -> Result<D> {
+        found.ok_or_else(missing)
+    }
+}
+impl One for ByIdWhen {
+    type Returned<D> = Outcome<D>;
+    fn returned<D>(found: Option<D>, _: impl FnOnce() -> Error) -> Result<Outcome<D>> {
+        Ok(found.into())
+    }
+}
+impl One for First {
+    type Returned<D> = Outcome<D>;
+    fn returned<D>(found: Option<D>, _: impl FnOnce() -> Error) -> Result<Outcome<D>> {
+        Ok(found.into())
+    }
+}
+
+/// Writes that are about an id.
+#[diagnostic::on_unimplemented(
+    message = "only an update by id can insert a document where there is none",
+    label = "no `_id` says which document that would be",
+    note = "say `db.update::<…>(id)`; a condition goes into `when`"
+)]
+pub trait WithId: One {}
+impl WithId for ById {}
+impl WithId for ByIdWhen {}
+
+/// Writes to the first document of several.
+#[diagnostic::on_unimplemented(
+    message = "only `update_first` and `delete_first` take an order",
+    label = "writes to the one document, or to all: an order makes no difference"
+)]
+pub trait Ordered: One {}
+impl Ordered for First {}
+
+/// Writes that tell how many documents they were about.
+pub trait Counted: Which {}
+impl Counted for ById {}
+impl Counted for ByIdWhen {}
+impl Counted for Many {}
+
+/// One document by its id, or those that meet the condition.
+pub(super) struct Target<T: Document, K> {
+    id: Option<T::Id>,
+    condition: Node,
+    sort: Vec<Sort<T>>,
+    of: PhantomData<fn() -> K>,
+}
+
+impl<T: Document> Target<T, ById> {
+    pub(super) fn by_id(id: T::Id) -> Self {
         Self {
             id: Some(id),
             condition: Node::All,
+            sort: Vec::new(),
+            of: PhantomData,
         }
     }
+}
 
-    pub(super) fn many(condition: Filter<T>) -> Self {
+impl<T: Document, K: Which> Target<T, K> {
+    /// For a kind without an id.
+    pub(super) fn by_condition(condition: Filter<T>) -> Self {
         Self {
             id: None,
             condition: condition.into_node(),
+            sort: Vec::new(),
+            of: PhantomData,
         }
     }
 
     /// Only those that meet this condition too.
-    pub(super) fn when<F: IntoFilter<T>>(&mut self, condition: impl FnOnce(T::Fields) -> F) {
-        if let Some(filter) = condition(T::fields()).into_filter() {
-            let before = std::mem::replace(&mut self.condition, Node::All);
-            self.condition = before.and(filter.into_node());
+    pub(super) fn when<F: IntoFilter<T>>(
+        self,
+        condition: impl FnOnce(T::Fields) -> F,
+    ) -> Target<T, K::When> {
+        let condition = condition(T::fields())
+            .into_filter()
+            .map_or(Node::All, Filter::into_node);
+        Target {
+            id: self.id,
+            condition: self.condition.and(condition),
+            sort: self.sort,
+            of: PhantomData,
         }
     }
 
-    pub(super) fn is_multi(&self) -> bool {
-        self.id.is_none()
+    /// Only those that meet this condition of the update itself too.
+    pub(super) fn and(mut self, condition: Node) -> Self {
+        self.condition = self.condition.and(condition);
+        self
+    }
+
+    pub(super) fn sort<O: IntoSort<T>>(&mut self, order: impl FnOnce(T::Fields) -> O) {
+        self.sort.extend(order(T::fields()).into_sorts());
+    }
+
+    pub(super) fn id(&self) -> Option<&T::Id> {
+        self.id.as_ref()
     }
 
     /// The id, where it is the whole of what was asked for.
@@ -48,12 +172,56 @@ impl<T: Document> Target<T> {
             .filter(|_| matches!(self.condition, Node::All))
     }
 
-    pub(super) fn node(&self) -> Result<Node> {
-        Ok(match &self.id {
-            None => self.condition.clone(),
-            Some(id) => {
-                Node::Test(Path::ROOT.then("_id"), "$eq", encode(id)?).and(self.condition.clone())
-            }
-        })
+    /// The condition beside the id.
+    pub(super) fn condition(&self) -> &Node {
+        &self.condition
     }
+
+    pub(super) fn by_id_alone(&self) -> Result<Node> {
+        match &self.id {
+            None => Ok(Node::All),
+            Some(id) => Ok(Node::Test(Path::ROOT.then("_id"), "$eq", encode(id)?)),
+        }
+    }
+
+    pub(super) fn node(&self) -> Result<Node> {
+        Ok(self.by_id_alone()?.and(self.condition.clone()))
+    }
+
+    pub(super) fn raw_sort(&self) -> Result<Option<RawDocumentBuf>> {
+        sort_to_raw(&self.sort)
+    }
+
+    /// The error where nothing was there, if that is one.
+    pub(super) fn missing(&self) -> Option<Error> {
+        self.only_id().map(error::not_found::<T>)
+    }
+
+    /// What was asked for of a document that was or was not there.
+    pub(super) fn returned<D>(&self, found: Option<D>) -> Result<K::Returned<D>>
+    where
+        K: One,
+    {
+        match self.missing() {
+            Some(error) if found.is_none() => Err(error),
+            _ => K::returned(found, || {
+                error::of_model::<T>(Error::new(ErrorKind::NotFound, "there is no such document"))
+            }),
+        }
+    }
+}
+
+/// The filter document of a condition.
+pub(super) fn to_raw<T: Document>(node: Node) -> Result<RawDocumentBuf> {
+    Filter::<T>::from_node(node)
+        .to_raw()
+        .map_err(error::of_model::<T>)
+}
+
+/// The `_id` of a document of which nothing else was read.
+pub(super) fn id_of<T: Document>(raw: &bson::RawDocument) -> Result<T::Id> {
+    let id = crate::decode::id(raw).map(RawBson::from);
+    let id = id.ok_or_else(|| Error::new(ErrorKind::Decode, "a stored document has no `_id`"));
+    id.and_then(|id| crate::decode::value(&id))
+        .map_err(|error| error::of_model::<T>(error).with_path("_id"))
 }

@@ -1,33 +1,43 @@
 //! Changing documents where they are, by MongoDB's update operators.
 
 mod changes;
+mod elements;
 mod place;
+mod push;
+mod rename;
 
 use std::{pin::Pin, sync::Arc};
 
 use bson::{RawBson, RawDocumentBuf};
 use changes::{Bound, Changes, Finished};
 pub use place::{Increment, List, Optional};
+pub use push::Push;
 
-use super::target::Target;
+use super::{
+    outcome::{Outcome, not_applied},
+    returning::ReturningUpdate,
+    target::{self, ById, Counted, First, One, Target, Which, WithId, id_of, to_raw},
+    upsert::Upsert,
+};
 use crate::{
-    Error, ErrorKind, Result,
+    Result,
     backend::{Executor, drain, operation},
-    document::{Document, Stored},
+    document::{Document, Insertable, Ref, Stored},
     error,
     field::{Bits, Date, Elem, FromPath, Keyed, Ordered, Path, Place, Settable, Writable, shape},
     maintain::Plan,
-    query::{Filter, IntoFilter, IntoValue, Node, document, pull_to_raw, values},
+    query::{Filter, IntoFilter, IntoSort, IntoValue, Node, document, pull_to_raw, values},
 };
 
-/// Changes documents; made by [`Session::update`](crate::Session::update) and
-/// [`Session::update_many`](crate::Session::update_many).
+/// Changes documents; made by [`Session::update`](crate::Session::update),
+/// [`Session::update_first`](crate::Session::update_first) and [`Session::update_many`](crate::Session::update_many).
 ///
 /// The changes of one update happen to a document together, atomically, and touch nothing else of it.
 ///
-/// An update by id fails with [`NotFound`](ErrorKind::NotFound) if there is no such document; one with a condition
-/// ([`when`](Self::when), or a field inside of an enum's variant) tells by [`Updated::applied`] whether it did anything. An array never grows beyond its `max`:
-/// the update fails with [`TooManyElements`](ErrorKind::TooManyElements) and changes nothing. To append several values to a
+/// An update by id fails with [`NotFound`](crate::ErrorKind::NotFound) if there is no such document; one with a condition
+/// ([`when`](Self::when), [`first_matching`](crate::field::Array::first_matching), a field inside of an enum's variant) tells by
+/// [`Updated::applied`] whether it did anything. An array never grows beyond its `max`: the update fails with
+/// [`TooManyElements`](crate::ErrorKind::TooManyElements) and changes nothing. To append several values to a
 /// set, there must be room for all of them, unless the set has them all.
 ///
 /// ```
@@ -53,9 +63,9 @@ use crate::{
 /// # }
 /// ```
 #[must_use = "an update happens when it is awaited"]
-pub struct Update<T: Document> {
-    executor: Arc<dyn Executor>,
-    target: Target<T>,
+pub struct Update<T: Document, K = ById> {
+    pub(super) executor: Arc<dyn Executor>,
+    pub(super) target: Target<T, K>,
     changes: Changes,
 }
 
@@ -79,40 +89,83 @@ impl Updated {
     ///
     /// # Errors
     ///
-    /// [`NotApplied`](ErrorKind::NotApplied).
+    /// [`NotApplied`](crate::ErrorKind::NotApplied).
     pub fn expect_applied(self) -> Result<Self> {
         if self.applied() {
             Ok(self)
         } else {
-            Err(Error::new(
-                ErrorKind::NotApplied,
-                "no document met the condition of the update",
-            ))
+            Err(not_applied())
         }
     }
 }
 
 impl<T: Document> Update<T> {
-    pub(crate) fn one(executor: Arc<dyn Executor>, id: T::Id) -> Self {
+    pub(crate) fn by_id(executor: Arc<dyn Executor>, id: T::Id) -> Self {
         Self {
             executor,
-            target: Target::one(id),
+            target: Target::by_id(id),
             changes: Changes::default(),
         }
     }
+}
 
-    pub(crate) fn many(executor: Arc<dyn Executor>, condition: Filter<T>) -> Self {
+impl<T: Document, K: Which> Update<T, K> {
+    /// For a kind without an id.
+    pub(crate) fn by_condition(executor: Arc<dyn Executor>, condition: Filter<T>) -> Self {
         Self {
             executor,
-            target: Target::many(condition),
+            target: Target::by_condition(condition),
             changes: Changes::default(),
         }
     }
 
     /// Only what meets the condition, looked at in the same atomic step.
-    pub fn when<F: IntoFilter<T>>(mut self, condition: impl FnOnce(T::Fields) -> F) -> Self {
-        self.target.when(condition);
+    pub fn when<F: IntoFilter<T>>(
+        self,
+        condition: impl FnOnce(T::Fields) -> F,
+    ) -> Update<T, K::When> {
+        Update {
+            executor: self.executor,
+            target: self.target.when(condition),
+            changes: self.changes,
+        }
+    }
+
+    /// Which of the documents that meet the condition is the first; a further call orders what this one leaves equal.
+    pub fn sort<O: IntoSort<T>>(mut self, order: impl FnOnce(T::Fields) -> O) -> Self
+    where
+        K: target::Ordered,
+    {
+        self.target.sort(order);
         self
+    }
+
+    /// Gives the document as it is after the update, read in the same atomic step.
+    ///
+    /// By an id alone that is the document, with a condition an [`Outcome`].
+    pub fn returning_after(self) -> ReturningUpdate<T, K>
+    where
+        K: One,
+    {
+        ReturningUpdate::new(self, true)
+    }
+
+    /// Gives the document as it was before the update, read in the same atomic step.
+    ///
+    /// By an id alone that is the document, with a condition an [`Outcome`].
+    pub fn returning_before(self) -> ReturningUpdate<T, K>
+    where
+        K: One,
+    {
+        ReturningUpdate::new(self, false)
+    }
+
+    /// Inserts this document, as it is, if there is none with the id; it has that id. See [`Upsert`].
+    pub fn or_insert<I: Insertable<Document = T>>(self, document: I) -> Upsert<T, K>
+    where
+        K: WithId,
+    {
+        Upsert::new(self, document.into_document())
     }
 
     /// Sets the field to the value: `$set`.
@@ -333,52 +386,116 @@ impl<T: Document> Update<T> {
         self
     }
 
+    /// Whether it changes something inside of an enum's variant.
+    pub(super) fn is_of_a_variant(&self) -> bool {
+        self.changes.is_of_a_variant()
+    }
+
     /// The room for what is pushed is part of the filter, so that two pushes at once cannot both take the last place.
-    async fn run(self) -> Result<Updated> {
-        let (executor, target) = (self.executor, self.target);
+    pub(super) fn prepare(self) -> Result<Prepared<T, K>> {
+        let asked = self.target.node().map_err(error::of_model::<T>)?;
+        let checked = self.changes.check(&asked);
+        checked.map_err(error::of_model::<T>)?;
         let Finished {
             update,
+            array_filters,
+            asked: own,
             rooms,
-            only_where,
         } = self.changes.finish().map_err(error::of_model::<T>)?;
-        let by_id_alone = target.only_id().filter(|_| matches!(only_where, Node::All));
-        let asked = target.node().map_err(error::of_model::<T>)?.and(only_where);
-
-        // Of many documents none is changed if one is full already. One that fills up between the look and the write is
-        // left out like one that does not meet the condition.
-        if target.is_multi() {
-            refuse_full::<T>(&*executor, &asked, &rooms).await?;
-        }
-        let with_room = rooms
-            .iter()
-            .fold(asked.clone(), |all, (room, _)| all.and(room.clone()));
-        let write = operation::Update {
-            collection: T::COLLECTION.into(),
-            filter: to_raw::<T>(with_room)?,
-            change: operation::Change::operators(update),
-            multi: target.is_multi(),
-            upsert: false,
-        };
-        let done = Plan::new(&T::MODEL, write)?
-            .run(Arc::clone(&executor))
-            .await?;
-        if !target.is_multi() && done.matched == 0 {
-            refuse_full::<T>(&*executor, &asked, &rooms).await?;
-        }
-        match by_id_alone {
-            Some(id) if done.matched == 0 => Err(error::not_found::<T>(id)),
-            _ => Ok(Updated {
-                matched: done.matched,
-                modified: done.modified,
-            }),
-        }
+        Ok(Prepared {
+            asked: asked.and(own.clone()),
+            executor: self.executor,
+            target: self.target.and(own),
+            change: operation::Change::Operators {
+                update,
+                array_filters,
+            },
+            rooms,
+        })
     }
 }
 
-fn to_raw<T: Document>(node: Node) -> Result<RawDocumentBuf> {
-    Filter::<T>::from_node(node)
-        .to_raw()
-        .map_err(error::of_model::<T>)
+/// An update whose changes and conditions have been put together.
+pub struct Prepared<T: Document, K> {
+    pub(super) executor: Arc<dyn Executor>,
+    pub(super) target: Target<T, K>,
+    pub(super) change: operation::Change,
+    /// What the caller asked for.
+    asked: Node,
+    /// What the arrays need.
+    rooms: Vec<(Node, Bound)>,
+}
+
+impl<T: Document, K: Which> Prepared<T, K> {
+    /// Whether an array that grows has a `max`.
+    pub(super) fn has_bounds(&self) -> bool {
+        !self.rooms.is_empty()
+    }
+
+    fn filter(&self) -> Result<RawDocumentBuf> {
+        let rooms = self.rooms.iter();
+        to_raw::<T>(rooms.fold(self.asked.clone(), |all, (room, _)| all.and(room.clone())))
+    }
+
+    pub(super) fn operation(&self, multi: bool) -> Result<operation::Update> {
+        Ok(operation::Update {
+            collection: T::COLLECTION.into(),
+            filter: self.filter()?,
+            change: self.change.clone(),
+            multi,
+            upsert: false,
+        })
+    }
+
+    /// An error if a document that was to be changed has no room for what was to be appended.
+    pub(super) async fn refuse_full(&self) -> Result<()> {
+        refuse_full::<T>(&*self.executor, &self.asked, &self.rooms).await
+    }
+
+    /// Changes what was asked for, and tells how much that was; without a document, that may be because of its arrays.
+    pub(super) async fn count(&self, multi: bool) -> Result<Updated> {
+        // Of many documents none is changed if one is full already. One that fills up between the look and the write is
+        // left out like one that does not meet the condition.
+        if multi {
+            self.refuse_full().await?;
+        }
+        let done = Plan::new(&T::MODEL, self.operation(multi)?)?
+            .run(Arc::clone(&self.executor))
+            .await?;
+        if !multi && done.matched == 0 {
+            self.refuse_full().await?;
+        }
+        Ok(Updated {
+            matched: done.matched,
+            modified: done.modified,
+        })
+    }
+
+    /// Changes the first document that was asked for, and gives it back in the same step.
+    pub(super) async fn find_and_modify(
+        &self,
+        projection: Option<RawDocumentBuf>,
+        return_new: bool,
+    ) -> Result<Option<RawDocumentBuf>> {
+        let write = operation::FindAndModify {
+            collection: T::COLLECTION.into(),
+            filter: self.filter()?,
+            sort: self.target.raw_sort().map_err(error::of_model::<T>)?,
+            projection,
+            modification: operation::Modification::Update {
+                change: self.change.clone(),
+                upsert: false,
+                return_new,
+            },
+        };
+        let found = Plan::new(&T::MODEL, write)?
+            .run(Arc::clone(&self.executor))
+            .await?;
+        if found.is_none() {
+            self.refuse_full().await?;
+        }
+        Ok(found)
+    }
 }
 
 /// An error if a document that was to be changed has no room for what was to be appended.
@@ -413,10 +530,34 @@ type Inside<P> = <<<P as Place>::Value as List>::Item as Stored>::Fields<
     shape::One,
 >;
 
-impl<T: Document> IntoFuture for Update<T> {
+impl<T: Document, K: Counted> IntoFuture for Update<T, K> {
     type Output = Result<Updated>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
+        Box::pin(async move {
+            let update = self.prepare()?;
+            let done = update.count(update.target.id().is_none()).await?;
+            match update.target.missing() {
+                Some(error) if !done.applied() => Err(error),
+                _ => Ok(done),
+            }
+        })
+    }
+}
+
+/// An update of the first tells which document that was.
+impl<T: Document> IntoFuture for Update<T, First> {
+    type Output = Result<Outcome<Ref<T>>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let update = self.prepare()?;
+            let found = update
+                .find_and_modify(Some(document("_id", 1)?), true)
+                .await?;
+            let id = found.as_deref().map(id_of::<T>).transpose();
+            let id = id.map_err(crate::Error::behind_a_write)?;
+            Ok(id.map(Ref::of_id).into())
+        })
     }
 }

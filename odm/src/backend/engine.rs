@@ -4,6 +4,7 @@
 //! work; only the read of one document by its id, which costs less than the way there, runs where it is asked for.
 //! Without a Tokio runtime everything does.
 
+mod bulk_write;
 mod convert;
 mod cursor;
 mod error;
@@ -18,8 +19,8 @@ use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use odm_engine::{Database, Session};
 
 use super::operation::{
-    Aggregate, Collection, Count, Delete, Deleted, Distinct, Find, FindAndModify, FindEach, Index,
-    Insert, Update, Updated, Watch,
+    Aggregate, BulkWrite, BulkWritten, Collection, Count, Delete, Deleted, Distinct, Explain, Find,
+    FindAndModify, FindEach, Index, Insert, Update, Updated, Watch,
 };
 use super::{Backend, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Transaction};
 use crate::{Error, ErrorKind, Result};
@@ -118,6 +119,14 @@ impl<T: Target> Executor for Engine<T> {
         })
     }
 
+    fn explain(&self, find: Find) -> BoxFuture<'_, Result<Explain>> {
+        self.on(find.collection.clone(), move |target, collection| {
+            let limit = find.limit;
+            let explained = target.explain(collection, &convert::find(find))?;
+            Ok(convert::explained(explained, limit))
+        })
+    }
+
     fn aggregate(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
         let found = self.on(aggregate.collection.clone(), move |target, collection| {
             let found = target.aggregate(collection, &convert::aggregate(aggregate))?;
@@ -188,6 +197,14 @@ impl<T: Target> Executor for Engine<T> {
             Ok(modified.await?.document)
         })
     }
+
+    /// All in one commit: either all that were carried out are durable, or none.
+    fn bulk_write(&self, bulk: BulkWrite) -> BoxFuture<'_, Result<BulkWritten>> {
+        let target = Arc::clone(&self.target);
+        Box::pin(work::blocking(move || {
+            bulk_write::bulk_write(&target, bulk)
+        }))
+    }
 }
 
 impl Backend for Engine {
@@ -221,7 +238,7 @@ impl Backend for Engine {
         self.on(collection.to_owned().into(), |database, collection| {
             let listed = database.list_indexes(collection)?.into_iter();
             let listed = listed.filter(|index| index.name != "_id_");
-            Ok(listed.map(convert::index_from_engine).collect())
+            Ok(listed.filter_map(convert::index_from_engine).collect())
         })
     }
 

@@ -5,12 +5,14 @@
 //! on to its end whatever happens to the future that waits for it.
 
 mod aggregate;
+mod bulk_write;
 mod collection;
 mod connect;
 mod cursor;
 mod delete;
 mod distinct;
 mod error;
+mod explain;
 mod find;
 mod find_and_modify;
 mod find_each;
@@ -20,6 +22,7 @@ mod task;
 mod transaction;
 mod update;
 mod watch;
+mod write_command;
 
 use std::{fmt, sync::Arc};
 
@@ -27,8 +30,8 @@ use ::mongodb::{Client, ClientSession, Database, bson::Document};
 use bson::{RawBson, RawDocument, RawDocumentBuf};
 
 use super::operation::{
-    Aggregate, Count, Delete, Deleted, Distinct, Find, FindAndModify, FindEach, Index, Insert,
-    Update, Updated, Watch,
+    Aggregate, BulkWrite, BulkWritten, Count, Delete, Deleted, Distinct, Explain, Find,
+    FindAndModify, FindEach, Index, Insert, Update, Updated, Watch,
 };
 use super::{Backend, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Transaction};
 use crate::{Error, ErrorKind, Result};
@@ -88,6 +91,13 @@ impl Executor for MongoDb {
             let opened = task::finish(async move { find::find(&database, find, None).await });
             Ok(opened.await?.outside_transaction())
         })
+    }
+
+    fn explain(&self, find: Find) -> BoxFuture<'_, Result<Explain>> {
+        let database = self.database.clone();
+        Box::pin(task::finish(async move {
+            explain::explain(&database, find).await
+        }))
     }
 
     fn aggregate(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
@@ -150,6 +160,18 @@ impl Executor for MongoDb {
         let database = self.database.clone();
         Box::pin(task::finish(async move {
             find_and_modify::find_and_modify(&database, modify, None).await
+        }))
+    }
+
+    /// Writes of one kind to one collection that stand together go as one command of up to 100,000 writes and 16 MiB, and
+    /// in a bulk without order those that stand apart too. Such a command is not tried again by the driver.
+    ///
+    /// A command says of several deletes only how many documents they deleted together. So a delete whose result depends on
+    /// that goes by itself, and in a transaction, which a refused write would end, an update does so too.
+    fn bulk_write(&self, bulk: BulkWrite) -> BoxFuture<'_, Result<BulkWritten>> {
+        let database = self.database.clone();
+        Box::pin(task::finish(async move {
+            Ok(bulk_write::bulk_write(&database, bulk, None).await)
         }))
     }
 }

@@ -3,6 +3,12 @@
 //! Documents, filters and values are raw BSON: the typed language has encoded them already, and a backend need not
 //! know what they mean to the application.
 
+mod bulk_write;
+
+#[cfg(any(feature = "engine", feature = "mongodb"))]
+pub(super) use bulk_write::refuse_upsert;
+pub use bulk_write::{BulkItem, BulkWrite, BulkWritten, Unmatched, Write, Written};
+
 use std::{borrow::Cow, time::Duration};
 
 use bson::{RawBson, RawDocumentBuf, Timestamp};
@@ -347,12 +353,35 @@ impl Direction {
     }
 }
 
+/// How a database finds the documents of a [`Find`], and what that takes: the answer to
+/// [`Executor::explain`](super::Executor::explain), which carries the query out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Explain {
+    /// The names of the indexes that are used, each once; `_id_` is the one on `_id`. None if there is no such collection,
+    /// too.
+    pub indexes: Vec<String>,
+    /// Whether all documents of the collection are read.
+    pub is_scan: bool,
+    /// Whether what was found is sorted afterwards, because no index gives the order: all that matches is read for that,
+    /// whatever the limit.
+    pub is_sorted_afterwards: bool,
+    /// How many entries of indexes are read.
+    pub keys_examined: u64,
+    /// How many documents are read; none if the indexes hold all that is asked for.
+    pub documents_examined: u64,
+    /// How many documents are given back.
+    pub returned: u64,
+}
+
 /// Any operation, as a [`Recorder`](super::Recorder) keeps it.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Operation {
     /// A read.
     Find(Find),
+    /// A look at how a read finds its documents.
+    Explain(Find),
     /// A read through a pipeline.
     Aggregate(Aggregate),
     /// A read by several keys.
@@ -369,6 +398,8 @@ pub enum Operation {
     Delete(Delete),
     /// A change that returns the document.
     FindAndModify(FindAndModify),
+    /// Several writes.
+    BulkWrite(BulkWrite),
     /// A look at the names of all collections.
     ListCollections,
     /// The creation of a collection.
@@ -398,6 +429,7 @@ impl Operation {
         matches!(
             self,
             Self::Find(_)
+                | Self::Explain(_)
                 | Self::Aggregate(_)
                 | Self::FindEach(_)
                 | Self::Count(_)
@@ -414,6 +446,7 @@ impl Operation {
                 | Self::Update(_)
                 | Self::Delete(_)
                 | Self::FindAndModify(_)
+                | Self::BulkWrite(_)
                 | Self::DropCollection(_)
         )
     }

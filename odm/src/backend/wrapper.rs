@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc};
 use bson::{RawBson, RawDocumentBuf};
 
 use super::operation::{
-    Aggregate, Count, Delete, Deleted, Distinct, Find, FindAndModify, FindEach, Index, Insert,
-    Operation, Update, Updated, Watch,
+    Aggregate, BulkWrite, BulkWritten, Count, Delete, Deleted, Distinct, Explain, Find,
+    FindAndModify, FindEach, Index, Insert, Operation, Update, Updated, Watch,
 };
 use super::{Backend, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Transaction};
 use crate::Result;
@@ -36,6 +36,11 @@ impl<W: Wrapper> Executor for W {
     fn find(&self, find: Find) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
         let operation = Operation::Find(find.clone());
         self.perform(operation, self.inner().find(find))
+    }
+
+    fn explain(&self, find: Find) -> BoxFuture<'_, Result<Explain>> {
+        let operation = Operation::Explain(find.clone());
+        self.perform(operation, self.inner().explain(find))
     }
 
     fn aggregate(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
@@ -79,6 +84,11 @@ impl<W: Wrapper> Executor for W {
     ) -> BoxFuture<'_, Result<Option<RawDocumentBuf>>> {
         let operation = Operation::FindAndModify(modify.clone());
         self.perform(operation, self.inner().find_and_modify(modify))
+    }
+
+    fn bulk_write(&self, bulk: BulkWrite) -> BoxFuture<'_, Result<BulkWritten>> {
+        let operation = Operation::BulkWrite(bulk.clone());
+        self.perform(operation, self.inner().bulk_write(bulk))
     }
 }
 

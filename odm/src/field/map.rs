@@ -15,6 +15,9 @@ use crate::{
 };
 
 /// A place that holds a map from text to `T`, which `V` is: a `BTreeMap` or a `HashMap`.
+///
+/// Its values are asked for by their keys. MongoDB cannot ask for a value under any key, and no index could serve that: what
+/// is to be found by its value is an element of an array.
 pub struct Map<M, T, V, R, S = shape::One> {
     path: Path,
     of: Marker<(M, T, V, R, S)>,
@@ -65,6 +68,14 @@ impl<M: 'static, T: Stored, V: Stored, R: 'static, S: 'static> Map<M, T, V, R, S
         test(&self.path, "$eq", value.into_value())
     }
 
+    /// Not equal to the value, in the order of keys too, or missing.
+    pub fn ne(&self, value: impl IntoValue<V>) -> Filter<M>
+    where
+        S: Queryable,
+    {
+        test(&self.path, "$ne", value.into_value())
+    }
+
     /// The document has the map, if only an empty one: `$exists`.
     pub fn exists(&self) -> Filter<M>
     where
@@ -83,7 +94,7 @@ impl<M: 'static, T: Stored, V: Stored, R: 'static, S: 'static> Map<M, T, V, R, S
 pub trait Keyed: Stored {}
 
 impl<T: Stored> Stored for BTreeMap<String, T> {
-    type Kind = kind::Map;
+    type Kind = <T::Kind as kind::Element>::Mapped;
     type Fields<M: 'static, R: 'static, S: 'static> = Map<M, T, Self, R, S>;
     const REWRITES: bool = T::REWRITES;
 
@@ -101,10 +112,13 @@ impl<T: Stored> Stored for BTreeMap<String, T> {
 #[diagnostic::do_not_recommend]
 impl<T: Stored> Keyed for BTreeMap<String, T> {}
 
+#[diagnostic::do_not_recommend]
+impl<K: Keyed> Keyed for Option<K> {}
+
 impl<S: Schema, T: Closed<S>> Closed<S> for BTreeMap<String, T> {}
 
 impl<T: Stored, H: BuildHasher + Default + Send + Sync + 'static> Stored for HashMap<String, T, H> {
-    type Kind = kind::Map;
+    type Kind = <T::Kind as kind::Element>::Mapped;
     type Fields<M: 'static, R: 'static, S: 'static> = Map<M, T, Self, R, S>;
     const REWRITES: bool = T::REWRITES;
 

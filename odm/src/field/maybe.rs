@@ -2,10 +2,12 @@
 
 use std::{marker::PhantomData, ops::Deref};
 
+use serde::{Deserialize, Deserializer, Serializer};
+
 use super::{FromPath, Path, Place, Queryable, Variants, shape};
 use crate::{
-    Result,
     document::Stored,
+    native,
     query::{Filter, IntoValue, test},
     schema::{Closed, Schema},
 };
@@ -85,8 +87,21 @@ impl<T: Stored> Stored for Option<T> {
     type Kind = T::Kind;
     type Fields<M: 'static, R: 'static, S: 'static> = Maybe<M, T, R, S>;
     const REWRITES: bool = T::REWRITES;
+    const ROUNDS: bool = T::ROUNDS;
 
-    fn validate(&self, path: &Path) -> Result<()> {
+    fn serialize_stored<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Some(value) => serializer.serialize_some(&native::Stored(value)),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    fn deserialize_stored<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Option::<native::Owned<T>>::deserialize(deserializer)?;
+        Ok(value.map(|value| value.0))
+    }
+
+    fn validate(&self, path: &Path) -> crate::Result<()> {
         self.as_ref().map_or(Ok(()), |value| value.validate(path))
     }
 

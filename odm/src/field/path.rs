@@ -1,6 +1,6 @@
 //! The way from a document to a place in it.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use crate::{Error, ErrorKind, Result, query::Node};
 
@@ -15,7 +15,42 @@ pub struct Path {
     only_where: Option<Box<Node>>,
     /// The place has fields of one value and the tag of an enum side by side, and holds neither alone.
     beside_tag: bool,
+    /// What in the path is no name, by where it begins in the text.
+    steps: Vec<(usize, Step)>,
+    array: InArray,
 }
+
+/// A part of a path that is no name.
+#[derive(Debug, Clone)]
+pub(crate) enum Step {
+    /// One element of an array, by its index.
+    At(usize),
+    /// Any element of an array, where what follows is seen from there: it has no text.
+    Inside,
+    /// Every element: `$[]`.
+    Every,
+    /// The elements that meet a condition: `$[name]`, and an array filter of that name.
+    Matching(Arc<Node>),
+    /// The first element that meets a condition: `$`, and the condition in the filter.
+    First(Arc<Node>),
+}
+
+/// Where a path is in an array, if it is in one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum InArray {
+    No,
+    /// An array that queries look through, or a field somewhere below one.
+    Yes,
+    /// An array that they do not look through, because it is an element.
+    Inner,
+    /// Any element of an array that they look through.
+    Any,
+    /// One element, or any of an inner array.
+    Element,
+}
+
+/// The text of elements that have no name before the update is put together.
+const UNNAMED: &str = "$[]";
 
 impl Path {
     /// The document itself.
@@ -25,6 +60,8 @@ impl Path {
         refused: None,
         only_where: None,
         beside_tag: false,
+        steps: Vec::new(),
+        array: InArray::No,
     };
 
     /// The path to a field of what this one leads to.
@@ -37,6 +74,8 @@ impl Path {
                 refused: self.refused.clone(),
                 only_where: self.only_where.clone(),
                 beside_tag: false,
+                steps: self.steps.clone(),
+                array: self.array.below(),
             }
         } else {
             self.append(name)
@@ -63,7 +102,7 @@ impl Path {
         path
     }
 
-    /// The path to an element, or to all of them.
+    /// The path to a field, whatever its name.
     pub(crate) fn append(&self, name: &str) -> Self {
         let dotted = if self.dotted.is_empty() {
             name.to_owned()
@@ -76,6 +115,8 @@ impl Path {
             refused: self.refused.clone(),
             only_where: self.only_where.clone(),
             beside_tag: false,
+            steps: self.steps.clone(),
+            array: self.array.below(),
         }
     }
 
@@ -96,12 +137,122 @@ impl Path {
         self.only_where.as_deref()
     }
 
+    /// An error for a place inside of a variant: what is there in other documents is not known.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid).
+    pub(crate) fn refuse_variant(&self) -> Result<()> {
+        match &self.only_where {
+            None => Ok(()),
+            Some(_) => Err(Error::new(
+                ErrorKind::Invalid,
+                "nothing is calculated or compared with a field inside of an enum's variant, as documents of other variants \
+                 may have anything there: compare it with values, or use a `pipeline`",
+            )
+            .with_path(self.dotted.clone())),
+        }
+    }
+
     /// The same place as one of fields that are beside an enum's tag.
     pub(crate) fn beside_tag(self) -> Self {
         Self {
             beside_tag: true,
             ..self
         }
+    }
+
+    /// The path as an expression reads it: `$author.name`.
+    ///
+    /// # Errors
+    ///
+    /// As [`dotted`](Self::dotted), and [`Invalid`](ErrorKind::Invalid) for one element of an array, where an expression
+    /// looks for a field, and for a place inside of a variant, which in other documents may be one of another variant.
+    pub(crate) fn expression(&self) -> Result<String> {
+        let dotted = self.dotted()?;
+        if !self.steps.is_empty() {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                "an aggregate is of a field, not of one element of an array: use a `pipeline`",
+            )
+            .with_path(dotted));
+        }
+        self.refuse_variant()?;
+        Ok(format!("${dotted}"))
+    }
+
+    /// The same place, known to hold an array.
+    ///
+    /// Queries look through an array on their way, but not through one that is an element of it: that has a step of its
+    /// own.
+    pub(crate) fn array(mut self) -> Self {
+        self.array = match self.array {
+            InArray::Any => {
+                self.steps.push((self.dotted.len(), Step::Inside));
+                InArray::Inner
+            }
+            InArray::Element | InArray::Inner => InArray::Inner,
+            // The element that a condition speaks about.
+            InArray::No if self.is_root() => InArray::Inner,
+            InArray::No | InArray::Yes => InArray::Yes,
+        };
+        self
+    }
+
+    /// Any element of the array at this place.
+    pub(super) fn each(&self) -> Self {
+        let mut path = Self {
+            max: None,
+            array: InArray::Any,
+            ..self.clone()
+        };
+        if self.array == InArray::Inner {
+            path.steps.push((self.dotted.len(), Step::Inside));
+            path.array = InArray::Element;
+        }
+        path
+    }
+
+    /// The element of the array at this place with this index.
+    pub(super) fn at(&self, index: usize) -> Self {
+        self.element(&index.to_string(), Step::At(index))
+    }
+
+    /// Every element of the array at this place.
+    pub(super) fn every(&self) -> Self {
+        self.element(UNNAMED, Step::Every)
+    }
+
+    /// The elements of the array at this place that meet the condition.
+    pub(super) fn matching(&self, condition: Node) -> Self {
+        self.element(UNNAMED, Step::Matching(Arc::new(condition)))
+    }
+
+    /// The first element of the array at this place that meets the condition.
+    pub(super) fn first(&self, condition: Node) -> Self {
+        self.element("$", Step::First(Arc::new(condition)))
+    }
+
+    fn element(&self, text: &str, step: Step) -> Self {
+        let mut path = self.append(text);
+        let at = path.dotted.len() - text.len();
+        path.steps.push((at, step));
+        path.array = InArray::Element;
+        path
+    }
+
+    /// The same place, seen from outside: what this path speaks about is at `name`.
+    pub(crate) fn inside(&self, name: &str) -> Self {
+        let shift = name.len() + usize::from(!self.dotted.is_empty());
+        let mut path = self.clone();
+        path.dotted = Cow::Owned(match self.dotted.is_empty() {
+            true => name.to_owned(),
+            false => format!("{name}.{}", self.dotted),
+        });
+        for (at, _) in &mut path.steps {
+            *at += shift;
+        }
+        path
     }
 
     /// The path as MongoDB writes it: stored names, with dots between them.
@@ -131,6 +282,74 @@ impl Path {
 
     pub(crate) fn is_root(&self) -> bool {
         self.dotted.is_empty() && !self.beside_tag
+    }
+
+    /// Whether the path leads to an array or into one.
+    pub(crate) fn meets_array(&self) -> bool {
+        self.array != InArray::No
+    }
+
+    /// The parts of the path between the steps that are no names: each part, with the step behind it. The last part has
+    /// none.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (&str, Option<&Step>)> {
+        let mut from = 0;
+        let ends = self.steps.iter().map(|(at, step)| (*at, Some(step)));
+        ends.chain([(self.dotted.len(), None)])
+            .map(move |(end, step)| {
+                let part = self.dotted.get(from..end).unwrap_or_default();
+                from = end + step.map_or(0, Step::len);
+                (part.trim_matches('.'), step)
+            })
+    }
+
+    /// The place in an array inside an array, taken apart: the outer array, and the place seen from its element.
+    pub(crate) fn inner(&self) -> Option<(Self, Self)> {
+        let inside = |(_, (_, step)): &(usize, &(usize, Step))| matches!(step, Step::Inside);
+        let (nth, (at, _)) = self.steps.iter().enumerate().find(inside)?;
+        let steps = |steps: &[(usize, Step)], shift: usize| {
+            let moved = steps
+                .iter()
+                .map(|(at, step)| (at.saturating_sub(shift), step.clone()));
+            moved.collect::<Vec<_>>()
+        };
+        let outer = Self {
+            dotted: Cow::Owned(self.dotted.get(..*at).unwrap_or_default().to_owned()),
+            max: None,
+            refused: self.refused.clone(),
+            only_where: self.only_where.clone(),
+            beside_tag: false,
+            steps: steps(&self.steps[..nth], 0),
+            array: InArray::Yes,
+        };
+        let rest = self.dotted.get(*at..).unwrap_or_default();
+        let dot = usize::from(rest.starts_with('.'));
+        let inner = Self {
+            dotted: Cow::Owned(rest[dot..].to_owned()),
+            steps: steps(&self.steps[nth + 1..], at + dot),
+            ..self.clone()
+        };
+        Some((outer, inner))
+    }
+}
+
+impl InArray {
+    fn below(self) -> Self {
+        match self {
+            Self::No => Self::No,
+            Self::Yes | Self::Inner | Self::Any | Self::Element => Self::Yes,
+        }
+    }
+}
+
+impl Step {
+    /// The length of its text in a path.
+    fn len(&self) -> usize {
+        match self {
+            Self::At(index) => index.to_string().len(),
+            Self::Inside => 0,
+            Self::Every | Self::Matching(_) => UNNAMED.len(),
+            Self::First(_) => 1,
+        }
     }
 }
 

@@ -5,6 +5,8 @@ use bson::{Binary, Bson, DateTime, Decimal128, Document, Timestamp, Uuid, oid::O
 use super::Field;
 use crate::{
     document::{Stored, kind},
+    projection::{Projection, Reads},
+    query::Brackets,
     schema::{Closed, Schema},
 };
 
@@ -14,6 +16,8 @@ use crate::{
     label = "use `eq`, `ne`, `is_in` or `exists`"
 )]
 pub trait Ordered {}
+#[diagnostic::do_not_recommend]
+impl<T: Ordered> Ordered for Option<T> {}
 
 /// What can be asked for prefixes and patterns.
 #[diagnostic::on_unimplemented(
@@ -49,13 +53,19 @@ impl Date for DateTime {}
 impl Date for Option<DateTime> {}
 
 macro_rules! scalars {
-    ($($t:ty: $($is:ident)*;)*) => {$(
+    ($($t:ty $([$($bracket:ident)*])?: $($is:ident)*;)*) => {$(
         #[diagnostic::do_not_recommend]
         impl Stored for $t {
             type Kind = kind::Value;
             type Fields<M: 'static, R: 'static, S: 'static> = Field<M, $t, R, S>;
+            $(const BRACKETS: Brackets = Brackets::NONE$(.or(Brackets::$bracket))*;)?
         }
         impl<S: Schema> Closed<S> for $t {}
+        #[diagnostic::do_not_recommend]
+        impl Projection for $t {
+            type Of = Self;
+            const READS: Reads = Reads::Whole;
+        }
         $(
             #[diagnostic::do_not_recommend]
             impl $is for $t {}
@@ -65,24 +75,24 @@ macro_rules! scalars {
 
 // Integers of more than 63 bits have no place in BSON: a `u64` is stored as an int64, or refused when it is too large.
 scalars! {
-    bool:;
-    i8: Ordered Numeric Bits;
-    i16: Ordered Numeric Bits;
-    i32: Ordered Numeric Bits;
-    i64: Ordered Numeric Bits;
-    u8: Ordered Numeric Bits;
-    u16: Ordered Numeric Bits;
-    u32: Ordered Numeric Bits;
-    u64: Ordered Numeric Bits;
-    f32: Ordered Numeric;
-    f64: Ordered Numeric;
-    Decimal128: Ordered Numeric;
-    String: Ordered;
-    ObjectId: Ordered;
-    DateTime: Ordered;
-    Timestamp: Ordered;
-    Uuid: Ordered;
-    Binary:;
+    bool [BOOL]:;
+    i8 [NUMBER]: Ordered Numeric Bits;
+    i16 [NUMBER]: Ordered Numeric Bits;
+    i32 [NUMBER]: Ordered Numeric Bits;
+    i64 [NUMBER]: Ordered Numeric Bits;
+    u8 [NUMBER]: Ordered Numeric Bits;
+    u16 [NUMBER]: Ordered Numeric Bits;
+    u32 [NUMBER]: Ordered Numeric Bits;
+    u64 [NUMBER]: Ordered Numeric Bits;
+    f32 [NAN NUMBER]: Ordered Numeric;
+    f64 [NAN NUMBER]: Ordered Numeric;
+    Decimal128 [NAN NUMBER]: Ordered Numeric;
+    String [STRING]: Ordered;
+    ObjectId [OBJECT_ID]: Ordered;
+    DateTime [DATE]: Ordered;
+    Timestamp [TIMESTAMP]: Ordered;
+    Uuid [BINARY]: Ordered;
+    Binary [BINARY]:;
     Bson:;
-    Document:;
+    Document [OBJECT]:;
 }

@@ -158,9 +158,9 @@ impl<F> Deref for Beside<F> {
     label = "leads into an array",
     note = "in a filter, ask for one element: `p.payments().any(|payment| payment.card(|c| …))`; in an update, name it: `p.payments().at(i).card(|c| c.number())`"
 )]
-pub trait Single {}
+pub trait OneValue {}
 #[diagnostic::do_not_recommend]
-impl Single for super::shape::One {}
+impl OneValue for super::shape::One {}
 
 /// What a document holds of enums: where one is, and how it says of which variant it is.
 ///

@@ -2,9 +2,9 @@
 
 use std::{marker::PhantomData, ops};
 
-use bson::{RawBson, RawDocumentBuf};
+use bson::{RawArrayBuf, RawBson, RawDocumentBuf};
 
-use super::{render, variant::without_variants};
+use super::render;
 use crate::{
     Error, Result, error,
     field::{Path, Tag},
@@ -43,6 +43,8 @@ pub(crate) enum Node {
     Variant(Path, Tag),
     /// One element of the array at a path meets the condition.
     Element(Path, Box<Node>),
+    /// An expression that is true of the document: `$expr`.
+    Expression(RawBson),
     And(Vec<Node>),
     Or(Vec<Node>),
     Not(Box<Node>),
@@ -74,7 +76,7 @@ impl<M> Filter<M> {
     /// [`Encode`](crate::ErrorKind::Encode) or [`Invalid`](crate::ErrorKind::Invalid) for a value, a pattern or a map's
     /// key that cannot be asked for.
     pub fn to_raw(&self) -> Result<RawDocumentBuf> {
-        render::filter(&without_variants(&self.node))
+        render::filter(&self.node)
     }
 }
 
@@ -173,7 +175,76 @@ impl<M> IntoFilter<M> for Option<Filter<M>> {
 /// The condition that an operator holds at a path.
 pub(crate) fn test<M>(path: &Path, operator: &'static str, value: Result<RawBson>) -> Filter<M> {
     Filter::from_node(match value {
-        Ok(value) => Node::Test(path.clone(), operator, value),
+        Ok(value) => inside(path, operator, value),
         Err(error) => Node::Refused(error.with_path(path.to_string())),
     })
+}
+
+/// No path leads through an array inside an array: such a place is one of an element of the outer one.
+pub(super) fn inside(path: &Path, operator: &'static str, value: RawBson) -> Node {
+    let Some((outer, inner)) = path.inner() else {
+        return plain(path, operator, value);
+    };
+    let any = |operator, value| element(&outer, inside(&inner, operator, value));
+    match (operator, value) {
+        // What no element is, is not what any element is not.
+        ("$ne", value) => Node::Not(Box::new(any("$eq", value))),
+        ("$nin", value) => Node::Not(Box::new(any("$in", value))),
+        // Each value may be another element.
+        ("$all", RawBson::Array(values)) => {
+            let values = values.into_iter().flatten().map(RawBson::from);
+            let each = values.map(|value| any("$eq", value));
+            match each.reduce(Node::and) {
+                Some(all) => all,
+                None => any("$in", RawArrayBuf::new().into()),
+            }
+        }
+        (operator, value) => any(operator, value),
+    }
+}
+
+/// A test that takes its value for a value. MongoDB reads a regular expression in a list as a pattern, and refuses documents
+/// that look like an operator there; behind `$eq` both are values.
+fn plain(path: &Path, operator: &'static str, value: RawBson) -> Node {
+    let equal = |value: RawBson| Node::Test(path.clone(), "$eq", value);
+    match (operator, value) {
+        ("$ne", value) if is_special(&value) => Node::Not(Box::new(equal(value))),
+        ("$in" | "$nin" | "$all", RawBson::Array(values))
+            if (&values)
+                .into_iter()
+                .flatten()
+                .any(|value| is_special(&value.into())) =>
+        {
+            let values = values.into_iter().flatten().map(RawBson::from);
+            if operator == "$all" {
+                return Node::And(values.map(equal).collect());
+            }
+            let any = Node::Or(values.map(equal).collect());
+            match operator {
+                "$in" => any,
+                _ => Node::Not(Box::new(any)),
+            }
+        }
+        (operator, value) => Node::Test(path.clone(), operator, value),
+    }
+}
+
+/// Whether MongoDB reads it as something else than a value where it can: a pattern, or an operator.
+pub(super) fn is_special(value: &RawBson) -> bool {
+    match value {
+        RawBson::RegularExpression(_) => true,
+        RawBson::Document(document) => document
+            .iter_elements()
+            .next()
+            .is_some_and(|first| first.is_ok_and(|first| first.key().as_str().starts_with('$'))),
+        _ => false,
+    }
+}
+
+/// One element of the array at a path meets the condition.
+pub(crate) fn element(path: &Path, condition: Node) -> Node {
+    match path.inner() {
+        None => Node::Element(path.clone(), Box::new(condition)),
+        Some((outer, inner)) => element(&outer, element(&inner, condition)),
+    }
 }

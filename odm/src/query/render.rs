@@ -2,25 +2,33 @@
 //!
 //! Every value stands behind an operator (`{author: {$eq: …}}`), so no value can be read as one.
 
+use std::borrow::Cow;
+
 use bson::{RawArrayBuf, RawBson, RawDocumentBuf, raw::CStr};
 
 use super::{
-    filter::Node,
+    filter::{Node, is_special},
     variant::{of_elements, without_variants},
 };
 use crate::{Error, ErrorKind, Result};
 
 /// The filter document of a tree.
-pub(super) fn filter(node: &Node) -> Result<RawDocumentBuf> {
+pub(crate) fn filter(node: &Node) -> Result<RawDocumentBuf> {
+    plain(&without_variants(node))
+}
+
+/// The filter document of a tree without [`Node::Variant`].
+fn plain(node: &Node) -> Result<RawDocumentBuf> {
     match node {
         Node::All => Ok(RawDocumentBuf::new()),
         Node::Refused(error) => Err(error.clone()),
-        Node::Variant(..) => filter(&without_variants(node)),
+        Node::Variant(..) => filter(node),
         Node::Test(path, _, _) if path.is_root() => Err(inexpressible()),
         Node::Test(path, operator, value) => {
             document(path.dotted()?, document(operator, value.clone())?)
         }
         Node::Element(path, condition) => element(path.dotted()?, condition),
+        Node::Expression(expression) => document("$expr", expression.clone()),
         Node::And(nodes) => conjunction(nodes),
         Node::Or(nodes) => list("$or", nodes),
         Node::Not(node) => list("$nor", std::slice::from_ref(node)),
@@ -60,33 +68,36 @@ fn conjunction(nodes: &[Node]) -> Result<RawDocumentBuf> {
 fn list(operator: &str, nodes: &[Node]) -> Result<RawDocumentBuf> {
     let mut list = RawArrayBuf::new();
     for node in nodes {
-        list.push(filter(node)?);
+        list.push(plain(node)?);
     }
     document(operator, list)
 }
 
 /// `$elemMatch` has two languages: one for elements that are documents, one for elements that are values.
 fn element(path: &str, condition: &Node) -> Result<RawDocumentBuf> {
-    if !speaks_of_itself(condition) {
-        return document(path, document("$elemMatch", filter(condition)?)?);
+    let mut ways = Vec::new();
+    for way in ways_of_an_element(condition)? {
+        ways.push(document(path, document("$elemMatch", way)?)?);
     }
-    // The language for values has no `$or`: one `$elemMatch` for each way to meet the condition.
-    let mut ways = RawArrayBuf::new();
-    let mut last = None;
-    for way in alternatives(condition, false)? {
-        let way = document(path, document("$elemMatch", literals(&way)?)?)?;
-        if let Some(way) = last.replace(way) {
-            ways.push(way);
-        }
-    }
-    match last {
-        Some(only) if ways.is_empty() => Ok(only),
-        Some(way) => {
-            ways.push(way);
+    match ways.len() {
+        1 => ways.pop().ok_or_else(inexpressible),
+        _ => {
+            let ways: RawArrayBuf = ways.into_iter().collect();
             document("$or", ways)
         }
-        None => Err(inexpressible()),
     }
+}
+
+/// What `$elemMatch` takes. The language for values has no `$or`: one for each way to meet the condition.
+fn ways_of_an_element(condition: &Node) -> Result<Vec<RawDocumentBuf>> {
+    if !speaks_of_itself(condition) {
+        return Ok(vec![plain(condition)?]);
+    }
+    let ways = alternatives(condition, false)?;
+    if ways.is_empty() {
+        return Err(inexpressible());
+    }
+    ways.iter().map(|way| literals(way)).collect()
 }
 
 /// The condition of a `$pull`, on the elements themselves or on their fields.
@@ -96,7 +107,7 @@ pub(crate) fn pull(condition: &Node) -> Result<RawDocumentBuf> {
     };
     let condition = &*condition;
     if !speaks_of_itself(condition) {
-        return filter(condition);
+        return plain(condition);
     }
     match alternatives(condition, false)?.as_slice() {
         [way] => literals(way),
@@ -104,28 +115,101 @@ pub(crate) fn pull(condition: &Node) -> Result<RawDocumentBuf> {
     }
 }
 
+/// An array filter: the condition on the elements that an update calls `name`.
+pub(crate) fn array_filter(condition: &Node, name: &str) -> Result<RawDocumentBuf> {
+    if !has_a_test(condition) {
+        return Err(Error::new(
+            ErrorKind::Invalid,
+            "the condition says nothing of the elements to update: `all()` names every element",
+        ));
+    }
+    filter(&inside(condition, name))
+}
+
+/// The condition with its paths seen from outside, where what it speaks about is at `name`.
+fn inside(node: &Node, name: &str) -> Node {
+    let each = |nodes: &[Node]| nodes.iter().map(|node| inside(node, name)).collect();
+    match node {
+        Node::Test(path, operator, value) => Node::Test(path.inside(name), operator, value.clone()),
+        Node::Variant(path, tag) => Node::Variant(path.inside(name), *tag),
+        Node::Element(path, condition) => Node::Element(path.inside(name), condition.clone()),
+        Node::And(nodes) => Node::And(each(nodes)),
+        Node::Or(nodes) => Node::Or(each(nodes)),
+        Node::Not(node) => Node::Not(Box::new(inside(node, name))),
+        Node::All | Node::Expression(_) | Node::Refused(_) => node.clone(),
+    }
+}
+
+fn has_a_test(node: &Node) -> bool {
+    match node {
+        Node::Test(..) | Node::Variant(..) | Node::Element(..) | Node::Refused(_) => true,
+        Node::And(nodes) | Node::Or(nodes) => nodes.iter().any(has_a_test),
+        Node::Not(node) => has_a_test(node),
+        Node::All | Node::Expression(_) => false,
+    }
+}
+
+/// Whether MongoDB may take an element that meets this condition for the one that `$` names in an update.
+///
+/// It never does for what stands under a negation. What stands in an `$or` counts: MongoDB may make one `$in` of it.
+pub(crate) fn records_a_position(node: &Node) -> bool {
+    fn records(node: &Node, negated: bool) -> bool {
+        match node {
+            Node::Test(path, operator, value) => {
+                let is_negation = matches!(*operator, "$ne" | "$nin")
+                    || (*operator == "$exists" && value.as_bool() == Some(false));
+                path.meets_array() && is_negation == negated
+            }
+            Node::Element(..) => !negated,
+            Node::And(nodes) | Node::Or(nodes) => nodes.iter().any(|node| records(node, negated)),
+            Node::Not(node) => records(node, !negated),
+            Node::All | Node::Expression(_) | Node::Refused(_) | Node::Variant(..) => false,
+        }
+    }
+    records(&without_variants(node), false)
+}
+
 /// The tests of one way, each operator once: MongoDB takes a second one of the same name for the first.
 fn literals(way: &[Literal<'_>]) -> Result<RawDocumentBuf> {
     let mut tests: Vec<(&str, RawBson)> = Vec::new();
     let mut excluded = RawArrayBuf::new();
-    for literal in way {
-        match (literal.operator, literal.negated, literal.value) {
-            ("$eq", true, value) | ("$ne", false, value) => excluded.push(value.clone()),
+    let mut elements = Vec::new();
+    for Literal {
+        negated,
+        operator,
+        value,
+    } in way
+    {
+        let value = value.clone().into_owned();
+        match (*operator, *negated, value) {
+            ("$eq", true, value) | ("$ne", false, value) if !is_special(&value) => {
+                excluded.push(value);
+            }
             ("$in", true, RawBson::Array(values)) | ("$nin", false, RawBson::Array(values)) => {
                 for value in values.into_iter().flatten() {
                     excluded.push(value);
                 }
             }
-            ("$ne", true, value) => tests.push(("$eq", value.clone())),
-            ("$nin", true, value) => tests.push(("$in", value.clone())),
-            (operator, true, value) => {
-                tests.push(("$not", document(operator, value.clone())?.into()));
-            }
-            (operator, false, value) => tests.push((operator, value.clone())),
+            ("$ne", true, value) => tests.push(("$eq", value)),
+            ("$nin", true, value) => tests.push(("$in", value)),
+            ("$elemMatch", false, value) => elements.push(value),
+            (operator, true, value) => tests.push(("$not", document(operator, value)?.into())),
+            (operator, false, value) => tests.push((operator, value)),
         }
     }
     if !excluded.is_empty() {
         tests.push(("$nin", excluded.into()));
+    }
+    match elements.len() {
+        0 => {}
+        1 => tests.extend(elements.pop().map(|only| ("$elemMatch", only))),
+        _ => {
+            let each = elements
+                .into_iter()
+                .map(|element| document("$elemMatch", element));
+            let all = each.collect::<Result<Vec<_>>>()?;
+            tests.push(("$all", all.into_iter().collect::<RawArrayBuf>().into()));
+        }
     }
     let mut all = RawDocumentBuf::new();
     for (at, (operator, value)) in tests.iter().enumerate() {
@@ -148,15 +232,15 @@ fn speaks_of_itself(node: &Node) -> bool {
         Node::Element(path, _) => path.is_root(),
         Node::And(nodes) | Node::Or(nodes) => nodes.iter().any(speaks_of_itself),
         Node::Not(node) => speaks_of_itself(node),
-        Node::All | Node::Refused(_) | Node::Variant(..) => false,
+        Node::All | Node::Expression(_) | Node::Refused(_) | Node::Variant(..) => false,
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Literal<'a> {
     negated: bool,
     operator: &'a str,
-    value: &'a RawBson,
+    value: Cow<'a, RawBson>,
 }
 
 /// How many ways to meet a condition on one element are tried before it is refused.
@@ -168,8 +252,20 @@ fn alternatives(node: &Node, negated: bool) -> Result<Vec<Vec<Literal<'_>>>> {
         (Node::Test(path, operator, value), _) if path.is_root() => Ok(vec![vec![Literal {
             negated,
             operator,
-            value,
+            value: Cow::Borrowed(value),
         }]]),
+        (Node::Element(path, condition), _) if path.is_root() => {
+            let ways = ways_of_an_element(condition)?.into_iter();
+            let ways = ways.map(|way| Literal {
+                negated,
+                operator: "$elemMatch",
+                value: Cow::Owned(way.into()),
+            });
+            Ok(match negated {
+                false => ways.map(|way| vec![way]).collect(),
+                true => vec![ways.collect()],
+            })
+        }
         (Node::Not(node), _) => alternatives(node, !negated),
         (Node::And(nodes), false) | (Node::Or(nodes), true) => {
             let mut ways = vec![Vec::new()];
@@ -177,7 +273,7 @@ fn alternatives(node: &Node, negated: bool) -> Result<Vec<Vec<Literal<'_>>>> {
                 let mut next = Vec::new();
                 for way in alternatives(node, negated)? {
                     for before in &ways {
-                        next.push(before.iter().chain(&way).copied().collect());
+                        next.push(before.iter().chain(&way).cloned().collect());
                     }
                 }
                 if next.len() > MAX_ALTERNATIVES {
@@ -196,9 +292,14 @@ fn alternatives(node: &Node, negated: bool) -> Result<Vec<Vec<Literal<'_>>>> {
             }),
         (Node::Refused(error), _) => Err(error.clone()),
         (Node::All, false) => Ok(vec![Vec::new()]),
-        (Node::Test(..) | Node::Element(..) | Node::Variant(..) | Node::All, _) => {
-            Err(inexpressible())
-        }
+        (
+            Node::Test(..)
+            | Node::Element(..)
+            | Node::Variant(..)
+            | Node::Expression(_)
+            | Node::All,
+            _,
+        ) => Err(inexpressible()),
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::marker::PhantomData;
 
-use bson::RawDocumentBuf;
+use bson::{RawBson, RawDocumentBuf};
 
-use super::render::append;
+use super::{Brackets, render::append};
 use crate::{Error, ErrorKind, Result, backend::operation::Direction, field::Path};
 
 /// An order of the documents of the model `M` by one field: `p.name().asc()`.
@@ -12,22 +12,51 @@ use crate::{Error, ErrorKind, Result, backend::operation::Direction, field::Path
 pub struct Sort<M> {
     path: Path,
     direction: Direction,
+    /// Among which values those at the path are sorted.
+    brackets: Brackets,
     of: PhantomData<fn() -> M>,
 }
 
 impl<M> Sort<M> {
-    pub(crate) fn new(path: Path, direction: Direction) -> Self {
+    pub(crate) fn new(path: Path, direction: Direction, brackets: Brackets) -> Self {
         Self {
             path,
             direction,
+            brackets,
             of: PhantomData,
         }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn brackets(&self) -> Brackets {
+        self.brackets
+    }
+
+    pub(crate) fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// The same, the other way round.
+    pub(crate) fn reversed(&self) -> Self {
+        let direction = match self.direction {
+            Direction::Ascending => Direction::Descending,
+            Direction::Descending => Direction::Ascending,
+        };
+        Self::new(self.path.clone(), direction, self.brackets)
+    }
+
+    /// Whether it orders by this path.
+    pub(crate) fn is_by(&self, path: &str) -> bool {
+        self.path.dotted().is_ok_and(|own| own == path)
     }
 }
 
 impl<M> Clone for Sort<M> {
     fn clone(&self) -> Self {
-        Self::new(self.path.clone(), self.direction)
+        Self::new(self.path.clone(), self.direction, self.brackets)
     }
 }
 
@@ -66,6 +95,14 @@ tuples!(A B);
 tuples!(A B C);
 tuples!(A B C D);
 
+/// What `$push` sorts by: fields of the elements, or only a direction for the elements themselves; none without orders.
+pub(crate) fn push_sort<M>(sorts: &[Sort<M>]) -> Result<Option<RawBson>> {
+    match sorts {
+        [whole] if whole.path.is_root() => Ok(Some(whole.direction.sign().into())),
+        _ => Ok(to_raw(sorts)?.map(RawBson::from)),
+    }
+}
+
 /// The sort document; none without orders.
 pub(crate) fn to_raw<M>(sorts: &[Sort<M>]) -> Result<Option<RawDocumentBuf>> {
     let mut raw = RawDocumentBuf::new();
@@ -75,7 +112,7 @@ pub(crate) fn to_raw<M>(sorts: &[Sort<M>]) -> Result<Option<RawDocumentBuf>> {
         if path.is_empty() || paths.contains(&path) {
             return Err(Error::new(
                 ErrorKind::Invalid,
-                "a sort names each field once, and no whole element",
+                "a sort names each field once, and a whole element alone",
             )
             .with_path(path));
         }

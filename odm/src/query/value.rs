@@ -10,6 +10,7 @@ use crate::{
     document::{Document, Ref, Stored},
     error,
     field::Path,
+    native,
 };
 
 /// What may be written where a `T` is stored: a `T`, a reference to one, and what obviously means one, such as a `&str`
@@ -17,7 +18,7 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no value for a field of type `{T}`",
     label = "expected a `{T}`",
-    note = "give a `{T}` or a reference to one; a text may be a `&str`, a `Ref` the document that it refers to, or `Ref::new(id)`"
+    note = "give a `{T}` or a reference to one; a text may be a `&str`, a `Ref` the document that it refers to, or `Ref::new(id)`; another field is compared with by `value()`: `p.votes().value().gt(p.likes())`"
 )]
 pub trait IntoValue<T> {
     /// The value as it is stored.
@@ -187,10 +188,11 @@ keys! {
 /// filter by that would never match.
 pub(crate) fn encode<T: Stored>(value: &T) -> Result<RawBson> {
     #[derive(Serialize)]
-    struct Inside<'a, T> {
-        value: &'a T,
+    struct Inside<'a, T: Stored> {
+        value: native::Stored<'a, T>,
     }
     value.validate(&Path::ROOT)?;
+    let value = native::Stored(value);
     let bytes = bson::serialize_to_vec(&Inside { value }).map_err(error::encode)?;
     let document = RawDocumentBuf::from_bytes(bytes).map_err(error::encode)?;
     match document.get("value").map_err(error::encode)? {

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::filter::Node;
+use super::filter::{Node, inside};
 use crate::field::{Path, Tag};
 
 /// The node without [`Node::Variant`].
@@ -54,17 +54,13 @@ fn said(node: &Node) -> Node {
 /// The operators that ask for the variant.
 fn test(path: &Path, tag: Tag) -> Node {
     match tag {
-        Tag::Text(text) => Node::Test(path.clone(), "$eq", text.into()),
-        Tag::Key(name) => Node::Test(path.then(name), "$exists", true.into()),
-        Tag::Field(name, text) => Node::Test(path.then(name), "$eq", text.into()),
+        Tag::Text(text) => inside(path, "$eq", text.into()),
+        Tag::Key(name) => inside(&path.then(name), "$exists", true.into()),
+        Tag::Field(name, text) => inside(&path.then(name), "$eq", text.into()),
         Tag::Other(name, known) => {
             let tag = path.then(name);
             let known: bson::RawArrayBuf = known.iter().copied().collect();
-            Node::Test(tag.clone(), "$exists", true.into()).and(Node::Test(
-                tag,
-                "$nin",
-                known.into(),
-            ))
+            inside(&tag, "$exists", true.into()).and(inside(&tag, "$nin", known.into()))
         }
     }
 }
@@ -89,11 +85,16 @@ fn element(path: &Path, condition: &Node) -> Node {
 /// Whether the condition is about elements that are values of an externally tagged enum.
 fn is_text_or_document(node: &Node) -> bool {
     match node {
-        Node::Variant(path, Tag::Text(_) | Tag::Key(_)) => path.is_root(),
+        Node::Variant(path, Tag::Text(_) | Tag::Key(_)) => is_itself(path),
         Node::And(nodes) | Node::Or(nodes) => nodes.iter().any(is_text_or_document),
         Node::Not(node) => is_text_or_document(node),
         _ => false,
     }
+}
+
+/// Whether the path leads to the element, and not to those of an array that it is.
+fn is_itself(path: &Path) -> bool {
+    path.is_root() && path.inner().is_none()
 }
 
 /// The condition on elements that are documents and the one on those that are not, where they can be met.
@@ -130,7 +131,7 @@ enum Known {
 
 fn side(node: &Node, of: Side) -> Known {
     match (node, of) {
-        (Node::Variant(path, tag), _) if path.is_root() => match (tag, of) {
+        (Node::Variant(path, tag), _) if is_itself(path) => match (tag, of) {
             (Tag::Text(_), Side::Text) | (Tag::Key(_), Side::Document) => {
                 Known::Where(test(path, *tag))
             }

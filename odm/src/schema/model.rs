@@ -12,6 +12,8 @@ pub struct Model {
     /// Whether a stored document may lack a reference that the value read from it has, or hold it under another name:
     /// serde's `default` and `alias`.
     pub rewrites: bool,
+    /// Whether a value may be stored less exactly than it is: dates of other crates.
+    pub rounds: bool,
     /// The stored names of the fields that the framework writes.
     pub filled: &'static [&'static str],
     /// The stored name of the field in which the framework counts the writes.
@@ -28,23 +30,11 @@ impl Model {
         collection: "",
         fields: &[],
         rewrites: false,
+        rounds: false,
         filled: &[],
         version: None,
         updated: None,
     };
-
-    /// Whether a field is stored under this name; true for a field that does not exist, which is another error.
-    #[must_use]
-    pub const fn stores_as(&self, field: &str, stored: &str) -> bool {
-        let mut i = 0;
-        while i < self.fields.len() {
-            if same(self.fields[i].0, field) {
-                return same(self.fields[i].1, stored);
-            }
-            i += 1;
-        }
-        true
-    }
 }
 
 pub(crate) const fn same(a: &str, b: &str) -> bool {

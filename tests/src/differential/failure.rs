@@ -23,8 +23,10 @@ pub(super) fn is_open(
     engine: &Document,
 ) -> bool {
     let error = |answer: &Document| answer.get_document("error").ok().cloned();
+    let either = error(mongodb).xor(error(engine));
     match (error(mongodb), error(engine)) {
         _ if is_mistaken(mongodb) => true,
+        _ if either.is_some_and(|error| is_of_sort(&error)) => sorts_on_the_way(step),
         (None, None) => false,
         (Some(mongodb), Some(_)) => {
             computes(step) && (is_of_execution(step, &mongodb) || is_of_optimizer(&mongodb))
@@ -41,21 +43,29 @@ pub(super) fn is_open(
 
 /// Whether this is a mistake of MongoDB 6.0 in what groups: it fails with the number of a fault of its own on an `$cond` that
 /// reads a field twice, and puts the least and the greatest key into a document under no name. A filter that it moves in front
-/// of that can get an operator that it does not know itself.
+/// of a stage can get an operator that it does not know itself, or has not at that place.
 fn is_mistaken(mongodb: &Document) -> bool {
     const DUPLICATE_FIELD: i32 = 4_822_806;
     if let Ok(error) = mongodb.get_document("error") {
         let message = error.get_str("errmsg").unwrap_or_default();
         return error.get("code") == Some(&Bson::Int32(DUPLICATE_FIELD))
-            || message.ends_with("unknown operator: $alwaysFalse");
+            || message.ends_with("unknown operator: $alwaysFalse")
+            || message.contains("Failed to optimize pipeline")
+                && message.contains("unknown top level operator: $eq");
     }
-    let documents = mongodb.get_array("docs").map_or(&[][..], Vec::as_slice);
-    let is_wrapped = |group: &Document| {
-        let id = group.get_document("_id");
-        id.is_ok_and(|id| matches!(id.get(""), Some(Bson::MinKey | Bson::MaxKey)))
-    };
-    let mut documents = documents.iter().filter_map(Bson::as_document);
-    documents.any(is_wrapped)
+    mongodb.get("docs").is_some_and(has_wrapped_key)
+}
+
+/// Whether there is a least or a greatest key in a document under no name.
+fn has_wrapped_key(value: &Bson) -> bool {
+    match value {
+        Bson::Array(values) => values.iter().any(has_wrapped_key),
+        Bson::Document(document) => {
+            matches!(document.get(""), Some(Bson::MinKey | Bson::MaxKey))
+                || document.values().any(has_wrapped_key)
+        }
+        _ => false,
+    }
 }
 
 /// Whether MongoDB has failed while it read documents. Only of queries it says so; of the others the number tells.
@@ -81,25 +91,50 @@ fn is_of_optimizer(error: &Document) -> bool {
     message.starts_with("Failed to optimize")
 }
 
+/// Whether a document could not be sorted.
+fn is_of_sort(error: &Document) -> bool {
+    let message = ["errmsg", "message"].map(|name| error.get_str(name).unwrap_or_default());
+    message
+        .iter()
+        .any(|text| text.contains("with keys that are parallel arrays"))
+}
+
+/// Whether there are stages beside a sort: MongoDB may move them before it or behind it, or leave it out for a later one.
+fn sorts_on_the_way(step: &Step) -> bool {
+    let stages = step.args.get_array("pipeline");
+    let stages = stages.map_or(&[][..], Vec::as_slice);
+    let mut documents = stages.iter().filter_map(Bson::as_document);
+    stages.len() > 1 && documents.any(|stage| stage.contains_key("$sort"))
+}
+
 /// Whether there are expressions in it, or a positional projection, which fails for documents as well.
 pub(super) fn computes(step: &Step) -> bool {
     let is_pipeline = matches!(step.args.get("update"), Some(Bson::Array(_)));
-    let projects = |projection: &Document| {
+    step.name == "aggregate"
+        || is_pipeline
+        || mentions_expr(&step.args)
+        || computes_projection(step)
+}
+
+fn computes_projection(step: &Step) -> bool {
+    let computes = |projection: &Document| {
         projection.iter().any(|(name, value)| {
             name.ends_with(".$") || !matches!(value, Bson::Int32(_) | Bson::Boolean(_))
         })
     };
-    step.name == "aggregate"
-        || is_pipeline
-        || mentions_expr(&step.args)
-        || step.document("projection").is_some_and(projects)
+    step.document("projection").is_some_and(computes)
 }
 
-fn depends_on_plan(step: &Step, is_indexed: bool) -> bool {
+/// Whether it depends on the plan for which documents an expression is computed.
+pub(super) fn depends_on_plan(step: &Step, is_indexed: bool) -> bool {
     let is_mixed = |filter: &Document| {
         let is_alone = filter.len() == 1 && filter.contains_key("$expr") && !is_indexed;
         mentions_expr(filter) && !is_alone
     };
+    // MongoDB may project before it sorts, and so before it skips.
+    if step.name == "find" && step.args.contains_key("sort") && computes_projection(step) {
+        return true;
+    }
     if step.name != "aggregate" {
         return step.document("filter").is_some_and(is_mixed);
     }
@@ -170,6 +205,24 @@ mod tests {
         let mixed = || doc! { "a": 1, "$expr": "$b" };
         assert!(!is_open_for(mixed(), &refused, &failed));
         assert!(!is_open_for(mixed(), &doc! { "docs": [] }, &refused));
+    }
+
+    #[test]
+    fn what_stands_beside_a_sort_may_come_first() {
+        let found = doc! { "docs": [] };
+        let message = "cannot sort with keys that are parallel arrays: 'a' and 'b'";
+        let failed = doc! { "error": { "code": 2, "message": message } };
+        let (sort, unwind) = (
+            doc! { "$sort": { "a": 1, "b": 1 } },
+            doc! { "$unwind": "$c" },
+        );
+        let is_open_of = |stages: &[Document]| {
+            let step = Step::new("c", "aggregate", doc! { "pipeline": stages });
+            is_open(&step, false, &found, &failed)
+        };
+        assert!(is_open_of(&[sort.clone(), unwind.clone()]));
+        assert!(is_open_of(&[unwind, sort.clone()]));
+        assert!(!is_open_of(&[sort]));
     }
 
     #[test]

@@ -66,8 +66,26 @@ async fn every_future_can_be_spawned() {
         spawned! { db: db.find::<User>().with_children(User::by(|u| u.friends()).limit(3)).all(); };
     let _ = spawned! { db: db.find::<User>().with(|u| u.friends()).stream().collect::<Vec<_>>(); };
     let _ = spawned! { db: async move { db.find::<User>().stream().next().await.map(|user| user.map(|u| u.id)) }; };
+    let _ = spawned! { db: db.find::<User>().explain(); };
+    let page = spawned! { db: db.find::<User>().with(|u| u.friends()).page(2); }.unwrap();
+    let _ = spawned! { db: db.find::<User>().with(|u| u.friends()).page(2).after(page.next); };
+    let _ = spawned! { db: db.find::<User>().select::<Name>().page(2).explain(); };
+    let _ = spawned! { db: db.find::<User>().sum(|u| u.karma()); };
+    let _ = spawned! { db: db.find::<User>().distinct(|u| u.friends()); };
+    let _ = spawned! { db: db.find::<User>().group_by(|u| u.name()).select(|g| g.count()).all(); };
+    let _ = spawned! { db: db.find::<User>().pipeline([]).all_as::<User>(); };
+    let _ =
+        spawned! { db: db.find::<User>().pipeline([]).stream_as::<User>().collect::<Vec<_>>(); };
     let _ = spawned! { db: db.update::<User>(1).inc(|u| u.karma(), 1); };
     let _ = spawned! { db: db.update_many::<User>(|u| u.karma().gt(0)).set(|u| u.karma(), 0); };
+    let _ = spawned! { db: db.update::<User>(1).inc(|u| u.karma(), 0).returning_after(); };
+    let _ = spawned! { db: db.update::<User>(1).inc(|u| u.karma(), 0).returning_before().select::<Name>(); };
+    let _ = spawned! { db: db.update_first::<User>(|u| u.karma().gt(9)).sort(|u| u.name().asc()).inc(|u| u.karma(), 0); };
+    let _ = spawned! { db: db.update::<User>(1).inc(|u| u.karma(), 0).or_insert(user(1)); };
+    let _ = spawned! { db: db.update::<User>(1).when(|u| u.karma().gt(9)).inc(|u| u.karma(), 0).or_insert(user(1)).returning_after(); };
+    let _ = spawned! { db: db.delete::<User>(9).returning(); };
+    let _ = spawned! { db: db.delete_first::<User>(|u| u.karma().gt(9)); };
+    let _ = spawned! { db: db.bulk().add(db.update::<User>(2).inc(|u| u.karma(), 0)).add(db.delete::<User>(9)); };
     let _ = spawned! { db: async move { both(&db).await }; };
     let _ =
         spawned! { db: async move { db.transaction(|tx| async move { both(&tx).await }).await }; };

@@ -6,7 +6,7 @@ use models::*;
 use odm::prelude::*;
 
 #[derive(Deserialize, Projection)]
-#[projection(of = Name)]
+#[projection(of = ObjectId)]
 struct Card {
     first: String,
 }

@@ -2,6 +2,10 @@
 
 use bson::{RawArrayBuf, RawBson, RawDocumentBuf};
 
+use super::{
+    elements::{Elements, Levels},
+    push::Modifiers,
+};
 use crate::{
     Error, ErrorKind, Result,
     error::too_many,
@@ -20,27 +24,34 @@ pub(super) struct Bound {
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     operators: Vec<(&'static str, Vec<(String, RawBson)>)>,
+    /// How `$push` puts its values in, for paths that have something to say about it.
+    modifiers: Vec<(String, RawDocumentBuf)>,
+    elements: Elements,
     room: Vec<(Node, Bound)>,
     /// The places that are inside of an enum's variant: that the value is of it.
     only_where: Vec<Node>,
     error: Option<Error>,
 }
 
-/// What an update does and relies on.
+/// An update as a backend takes it, with what it asks of the documents.
+#[derive(Debug)]
 pub(super) struct Finished {
     pub(super) update: RawDocumentBuf,
-    /// For each array that grows, the condition that it has room.
+    /// The conditions behind `$[name]` in the paths.
+    pub(super) array_filters: Vec<RawDocumentBuf>,
+    /// What the paths ask of the document: the condition behind `$`, and that what is changed inside of an enum's variant is
+    /// of that variant.
+    pub(super) asked: Node,
+    /// For each array that grows the condition that it has room.
     pub(super) rooms: Vec<(Node, Bound)>,
-    /// The condition that what is changed inside of an enum's variant is of that variant.
-    pub(super) only_where: Node,
 }
 
 impl Changes {
     /// One operator on one path.
     pub(super) fn add(&mut self, operator: &'static str, path: &Path, value: Result<RawBson>) {
-        let added = path.dotted().and_then(|path| {
+        let added = self.elements.place(path).and_then(|path| {
             let value = value?;
-            self.fields(operator).push((path.to_owned(), value));
+            self.fields(operator).push((path, value));
             Ok(())
         });
         self.rely(path);
@@ -71,10 +82,13 @@ impl Changes {
         path: &Path,
         of: Result<RawBson>,
     ) -> Result<()> {
-        let dotted = path.dotted()?.to_owned();
+        let dotted = self.elements.place(path)?;
         let RawBson::Array(of) = of? else {
             return Ok(());
         };
+        if operator == "$push" && self.modifiers.iter().any(|(other, _)| *other == dotted) {
+            return Err(pushed_twice());
+        }
         let fields = self.fields(operator);
         let all = match fields.iter_mut().find(|(other, _)| *other == dotted) {
             Some((_, RawBson::Array(before))) => {
@@ -91,19 +105,66 @@ impl Changes {
         if operator != "$pullAll"
             && let Some(max) = path.max()
         {
-            let room = room(operator, path, &all, max)?;
-            self.room.push((
-                room,
-                Bound {
-                    path: path.to_string(),
-                    max,
-                },
-            ));
+            self.need_room(operator, path, &all, max)?;
         }
         Ok(())
     }
 
-    /// The update document, and its conditions.
+    /// `$push` with modifiers.
+    pub(super) fn push_with(
+        &mut self,
+        path: &Path,
+        of: Result<RawBson>,
+        modifiers: Result<Modifiers>,
+    ) {
+        let added = self.try_push_with(path, of, modifiers);
+        self.rely(path);
+        self.keep(added, path);
+    }
+
+    fn try_push_with(
+        &mut self,
+        path: &Path,
+        of: Result<RawBson>,
+        modifiers: Result<Modifiers>,
+    ) -> Result<()> {
+        let dotted = self.elements.place(path)?;
+        let Modifiers { raw, keeps } = modifiers?;
+        let of = of?;
+        let fields = self.fields("$push");
+        if fields.iter().any(|(other, _)| *other == dotted) {
+            return Err(pushed_twice());
+        }
+        fields.push((dotted.clone(), of.clone()));
+        self.modifiers.push((dotted, raw));
+        // A slice within the bound leaves no more than that, however much there was.
+        if let (RawBson::Array(of), Some(max)) = (of, path.max())
+            && keeps.is_none_or(|keeps| keeps > max)
+        {
+            self.need_room("$push", path, &of, max)?;
+        }
+        Ok(())
+    }
+
+    fn need_room(
+        &mut self,
+        operator: &str,
+        path: &Path,
+        elements: &RawArrayBuf,
+        max: usize,
+    ) -> Result<()> {
+        let path_of_error = path.to_string();
+        self.room.push((
+            room(operator, path, elements, max)?,
+            Bound {
+                path: path_of_error,
+                max,
+            },
+        ));
+        Ok(())
+    }
+
+    /// The update, and what it asks for.
     pub(super) fn finish(self) -> Result<Finished> {
         if let Some(error) = self.error {
             return Err(error);
@@ -119,23 +180,52 @@ impl Changes {
             let mut changes = RawDocumentBuf::new();
             for (path, value) in fields {
                 let value = match operator {
-                    "$push" | "$addToSet" => document("$each", value)?.into(),
+                    "$push" | "$addToSet" => {
+                        let mut push = document("$each", value)?;
+                        let modifiers = self.modifiers.iter().find(|(other, _)| *other == path);
+                        if let (Some((_, modifiers)), "$push") = (modifiers, operator) {
+                            for modifier in modifiers.iter() {
+                                let (name, value) = modifier.map_err(crate::error::encode)?;
+                                append(&mut push, name.as_str(), RawBson::from(value))?;
+                            }
+                        }
+                        push.into()
+                    }
                     _ => value,
                 };
                 append(&mut changes, &path, value)?;
             }
             append(&mut update, operator, changes)?;
         }
+        let only_where = self.only_where.into_iter().fold(Node::All, Node::and);
+        self.elements.check(&only_where)?;
+        for (room, _) in &self.room {
+            // The ways of an `$or` of different conditions name no element.
+            if !matches!(room, Node::Or(ways) if ways.len() > 1) {
+                self.elements.check(room)?;
+            }
+        }
         Ok(Finished {
             update,
+            array_filters: self.elements.array_filters()?,
+            asked: self.elements.condition().and(only_where),
             rooms: self.room,
-            only_where: self.only_where.into_iter().fold(Node::All, Node::and),
         })
     }
 
+    /// Whether something is changed inside of an enum's variant, which needs a value of that variant.
+    pub(super) fn is_of_a_variant(&self) -> bool {
+        !self.only_where.is_empty()
+    }
+
     /// Of another variant, the place would be made in the midst of it.
-    fn rely(&mut self, path: &Path) {
+    pub(super) fn rely(&mut self, path: &Path) {
         self.only_where.extend(path.condition().cloned());
+    }
+
+    /// Refuses a condition on the documents that an update with these changes cannot have.
+    pub(super) fn check(&self, condition: &Node) -> Result<()> {
+        self.elements.check(condition)
     }
 
     fn fields(&mut self, operator: &'static str) -> &mut Vec<(String, RawBson)> {
@@ -164,11 +254,25 @@ impl Changes {
     }
 }
 
-/// The condition that the array at `path` can take the elements and stay within `max`.
+/// The condition that the array at `path` can take the elements and stay within `max`. Where the path leads through arrays, it
+/// is that no element that is changed has too little room.
 fn room(operator: &str, path: &Path, elements: &RawArrayBuf, max: usize) -> Result<Node> {
-    // `$[]` is no path of a filter: without it, the filter speaks about every element.
-    let every = path.dotted()?.replace(".$[]", "");
-    let place = |name: &str| Path::ROOT.append(&every).append(name);
+    let Levels { arrays, rest } = Levels::of(path);
+    let room = room_at(operator, &rest, elements, max)?;
+    if arrays.is_empty() || matches!(room, Node::All) {
+        return Ok(room);
+    }
+    let full = arrays
+        .into_iter()
+        .rev()
+        .fold(Node::Not(Box::new(room)), |full, (array, condition)| {
+            Node::Element(array, Box::new(condition.and(full)))
+        });
+    Ok(Node::Not(Box::new(full)))
+}
+
+fn room_at(operator: &str, path: &Path, elements: &RawArrayBuf, max: usize) -> Result<Node> {
+    let place = |name: &str| path.append(name);
     let at_most = |len: usize| Node::Test(place(&len.to_string()), "$exists", false.into());
     let count = len(elements);
     if operator == "$push" {
@@ -178,7 +282,8 @@ fn room(operator: &str, path: &Path, elements: &RawArrayBuf, max: usize) -> Resu
         return Ok(at_most(left));
     }
     // Of a set, only what it does not have takes room: how much that is depends on which are there.
-    let present = |value: RawBson| Node::Test(Path::ROOT.append(&every), "$eq", value);
+    let array = path.clone().array();
+    let present = |value: RawBson| Node::Test(array.clone(), "$eq", value);
     let elements: Vec<RawBson> = elements.into_iter().flatten().map(RawBson::from).collect();
     match elements.as_slice() {
         [] => Ok(Node::All),
@@ -194,6 +299,13 @@ fn room(operator: &str, path: &Path, elements: &RawArrayBuf, max: usize) -> Resu
             }
         }
     }
+}
+
+fn pushed_twice() -> Error {
+    Error::new(
+        ErrorKind::Invalid,
+        "the update pushes to this array twice, once with `push_with`: give it all values at once",
+    )
 }
 
 fn len(array: &RawArrayBuf) -> usize {

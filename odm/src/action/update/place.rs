@@ -71,6 +71,11 @@ impl<T: Stored> List for Vec<T> {
     type Item = T;
 }
 
+#[diagnostic::do_not_recommend]
+impl<L: List> List for Option<L> {
+    type Item = L::Item;
+}
+
 /// Values that may be missing.
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` field cannot be removed",

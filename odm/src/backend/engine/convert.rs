@@ -6,8 +6,8 @@ use odm_engine as engine;
 use crate::{
     Result,
     backend::operation::{
-        Aggregate, Change, Count, Delete, Deleted, Direction, Find, FindAndModify, FindEach,
-        FullDocument, Index, Modification, Update, Updated, Watch, WatchFrom,
+        Aggregate, Change, Count, Delete, Deleted, Direction, Explain, Find, FindAndModify,
+        FindEach, FullDocument, Index, Modification, Update, Updated, Watch, WatchFrom,
     },
 };
 
@@ -18,6 +18,23 @@ pub(super) fn find(find: Find) -> engine::Find {
         sort: find.sort,
         limit: find.limit,
         ..engine::Find::default()
+    }
+}
+
+pub(super) fn explained(explain: engine::Explain, limit: Option<u64>) -> Explain {
+    let mut indexes = Vec::new();
+    for index in explain.indexes {
+        if !indexes.contains(&index) {
+            indexes.push(index);
+        }
+    }
+    Explain {
+        indexes,
+        is_scan: explain.stage == engine::Stage::CollectionScan,
+        is_sorted_afterwards: explain.stage != engine::Stage::Nothing && !explain.sorted_by_index,
+        keys_examined: explain.keys_examined,
+        documents_examined: explain.documents_examined,
+        returned: limit.map_or(explain.returned, |limit| explain.returned.min(limit)),
     }
 }
 
@@ -174,7 +191,11 @@ pub(super) fn index_to_engine(index: Index) -> Result<engine::Index> {
     Ok(converted)
 }
 
-pub(super) fn index_from_engine(index: engine::Index) -> Index {
+/// None for one that [`Index`] cannot describe.
+pub(super) fn index_from_engine(index: engine::Index) -> Option<Index> {
+    if index.hashed.is_some() || index.is_wildcard() {
+        return None;
+    }
     let keys = index.keys.into_iter().map(|(path, direction)| {
         let direction = match direction {
             engine::Direction::Ascending => Direction::Ascending,
@@ -182,12 +203,12 @@ pub(super) fn index_from_engine(index: engine::Index) -> Index {
         };
         (path, direction)
     });
-    Index {
+    Some(Index {
         name: index.name,
         keys: keys.collect(),
         unique: index.unique,
         sparse: index.sparse,
         partial: index.partial,
         expire_after: index.expire_after,
-    }
+    })
 }

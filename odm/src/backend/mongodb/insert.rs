@@ -2,26 +2,16 @@
 
 use ::mongodb::{Database, bson::Document, error::ErrorKind as DriverErrorKind};
 use bson::{
-    RawArrayBuf, RawDocumentBuf,
+    RawDocumentBuf,
     raw::{RawBsonRef, cstr},
-    rawdoc,
 };
 
 use super::{
     Session,
     error::{self, Refused},
+    write_command::{self, ELEMENT_BYTES, MAX_BYTES, MAX_STATEMENTS},
 };
 use crate::{Error, ErrorKind, Result, backend::operation::Insert};
-
-/// The largest document that MongoDB stores. A batch is no larger either: the command for it is one document where the
-/// driver does not split it, and a command may be hardly larger.
-const MAX_BYTES: usize = 16 * 1024 * 1024;
-
-/// The most documents that MongoDB takes at once.
-const MAX_DOCUMENTS: usize = 100_000;
-
-/// What each document costs in an array, with its position as the name.
-const ELEMENT_BYTES: usize = 8;
 
 /// See [`Executor::insert`](crate::backend::Executor::insert).
 pub(super) async fn insert(
@@ -102,7 +92,7 @@ async fn all_that_can_be(
 fn next_batch(documents: &[RawDocumentBuf], stored: usize) -> Option<&[RawDocumentBuf]> {
     let rest = documents.get(stored..)?;
     let mut bytes = 0;
-    let fit = rest.iter().take(MAX_DOCUMENTS).take_while(|document| {
+    let fit = rest.iter().take(MAX_STATEMENTS).take_while(|document| {
         bytes += document.as_bytes().len() + ELEMENT_BYTES;
         bytes <= MAX_BYTES
     });
@@ -178,24 +168,9 @@ async fn command(
     ordered: bool,
     session: Session<'_>,
 ) -> Result<Document, Failure> {
-    let mut documents = RawArrayBuf::new();
-    for document in batch {
-        documents.push(document.as_ref());
-    }
-    let mut command = rawdoc! { "insert": collection };
-    command.append(cstr!("documents"), documents);
-    command.append(cstr!("ordered"), ordered);
-    // In a transaction the commit has the write concern.
-    if let (None, Some(concern)) = (&session, database.write_concern()) {
-        let concern = bson::serialize_to_raw_document_buf(concern).map_err(crate::error::encode);
-        command.append(cstr!("writeConcern"), concern.map_err(Failure::of_all)?);
-    }
-    let action = database.run_raw_command(command);
-    let answer = match session {
-        None => action.await,
-        Some(session) => action.session(session).await,
-    };
-    answer.map_err(|failure| Failure::of_all(error::from_driver(failure)))
+    let names = (cstr!("insert"), cstr!("documents"));
+    let sent = write_command::send(database, names, collection, batch, ordered, session).await;
+    sent.map_err(Failure::of_all)
 }
 
 /// A batch that was not stored whole.
@@ -251,7 +226,7 @@ impl Failure {
     }
 }
 
-fn with_id(error: Error, document: Option<&RawDocumentBuf>) -> Error {
+pub(super) fn with_id(error: Error, document: Option<&RawDocumentBuf>) -> Error {
     let id = document.and_then(|document| document.get("_id").ok().flatten());
     match id.map(RawBsonRef::try_into) {
         Some(Ok::<bson::Bson, _>(id)) => error.with_id(id),

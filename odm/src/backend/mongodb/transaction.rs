@@ -15,15 +15,16 @@ use bson::{RawBson, RawDocumentBuf};
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::{
-    aggregate, delete, distinct, error, find, find_and_modify, find_each, insert, task, update,
+    aggregate, bulk_write, delete, distinct, error, find, find_and_modify, find_each, insert, task,
+    update,
 };
 use crate::{
     Error, ErrorKind, Result,
     backend::{
         BoxFuture, Cursor, Executor, Transaction,
         operation::{
-            Aggregate, Count, Delete, Deleted, Distinct, Find, FindAndModify, FindEach, Insert,
-            Update, Updated,
+            Aggregate, BulkWrite, BulkWritten, Count, Delete, Deleted, Distinct, Explain, Find,
+            FindAndModify, FindEach, Insert, Update, Updated, Written,
         },
     },
 };
@@ -160,6 +161,18 @@ impl Executor for MongoTransaction {
         })
     }
 
+    fn explain(&self, _: Find) -> BoxFuture<'_, Result<Explain>> {
+        let (_, slot) = self.parts();
+        Box::pin(task::finish(async move {
+            let turn = slot.turn().await?;
+            let refused = Error::new(
+                ErrorKind::Unsupported,
+                "MongoDB explains no query in a transaction: ask outside of it",
+            );
+            turn.settle(Err(refused)).await
+        }))
+    }
+
     fn aggregate(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
         let (database, slot) = self.parts();
         Box::pin(async move {
@@ -239,6 +252,18 @@ impl Executor for MongoTransaction {
             let session = Some(turn.session());
             let found = find_and_modify::find_and_modify(&database, modify, session).await;
             turn.settle(found).await
+        }))
+    }
+
+    fn bulk_write(&self, bulk: BulkWrite) -> BoxFuture<'_, Result<BulkWritten>> {
+        let (database, slot) = self.parts();
+        Box::pin(task::finish(async move {
+            let mut turn = slot.turn().await?;
+            let done = bulk_write::bulk_write(&database, bulk, Some(turn.session())).await;
+            if done.results.iter().any(Written::is_failed) {
+                turn.abort().await;
+            }
+            Ok(done)
         }))
     }
 }

@@ -40,11 +40,25 @@ impl World {
             key.insert(path, self.direction());
         }
         self.last_index += 1;
-        let mut index = doc! { "key": key, "name": format!("i{}", self.last_index) };
-        if self.dice.chance(20) {
+        let name = format!("i{}", self.last_index);
+        let kind = self.dice.below(100);
+        let mut index = match kind {
+            0..14 => self.wildcard(name),
+            14..20 => {
+                let paths: Vec<_> = key.keys().cloned().collect();
+                if let Some(path) = self.dice.choose(&paths) {
+                    key.insert(path, "hashed");
+                }
+                doc! { "key": key, "name": name }
+            }
+            _ => doc! { "key": key, "name": name },
+        };
+        // These are never unique, nor are wildcard indexes sparse, and both sides say so.
+        if self.dice.chance(if kind < 20 { 3 } else { 20 }) {
             index.insert("unique", true);
         }
         match self.dice.below(10) {
+            0 if kind < 14 => {}
             0 => drop(index.insert("sparse", true)),
             1 | 2 => {
                 let filter = self.partial_filter(documents);
@@ -53,6 +67,27 @@ impl World {
             _ => {}
         }
         Step::new(collection, "createIndexes", doc! { "indexes": [index] })
+    }
+
+    /// An index of every path, or of those that begin with one, or of all but some.
+    fn wildcard(&mut self, name: String) -> Document {
+        if self.dice.chance(30) {
+            let path = format!("{}.$**", self.any_path());
+            return doc! { "key": { path: 1 }, "name": name };
+        }
+        let mut index = doc! { "key": { "$**": 1 }, "name": name };
+        if self.dice.chance(50) {
+            let includes = i32::from(self.dice.chance(50));
+            let mut projection = Document::new();
+            for _ in 0..self.dice.between(1, 2) {
+                projection.insert(self.any_path(), includes);
+            }
+            if self.dice.chance(30) {
+                projection.insert("_id", i32::from(self.dice.chance(50)));
+            }
+            index.insert("wildcardProjection", projection);
+        }
+        index
     }
 
     /// A filter of the few forms that an index can have.

@@ -6,7 +6,7 @@ use odm::{
 
 use crate::{
     Fixture,
-    models::{Address, Db, Person, Post, Product},
+    models::{Address, Db, Person, Product},
 };
 
 async fn put(db: &Db, collection: &'static str, documents: Vec<RawDocumentBuf>) {
@@ -196,35 +196,5 @@ pub async fn the_layout_is_plain(fixture: Fixture) {
             .await
             .unwrap();
         assert_eq!(raws, [expected]);
-    }
-}
-
-/// A map's key that would be a path or an operator is refused, and nothing is written.
-pub async fn map_keys_are_checked(fixture: Fixture) {
-    let db = Db::with_backend(fixture.backend());
-    for key in ["a.b", "$set", "", "a\0b"] {
-        let mut post = Post::new(1, "alex", &[]);
-        post.scores.insert(key.into(), 1);
-        let error = db.insert(post.clone()).await.unwrap_err();
-        assert_eq!(
-            (error.kind(), error.path()),
-            (odm::ErrorKind::Invalid, Some("scores")),
-            "{key:?}"
-        );
-        db.insert(Post::new(1, "alex", &[])).await.unwrap();
-        let update = db
-            .update::<Post>(1)
-            .set(|p| p.scores(), post.scores)
-            .await
-            .unwrap_err();
-        assert_eq!(update.kind(), odm::ErrorKind::Invalid, "{key:?}");
-        let update = db
-            .update::<Post>(1)
-            .inc(|p| p.scores().key(key), 1)
-            .await
-            .unwrap_err();
-        assert_eq!(update.kind(), odm::ErrorKind::Invalid, "{key:?}");
-        assert_eq!(db.get::<Post>(1).await.unwrap(), Post::new(1, "alex", &[]));
-        db.delete::<Post>(1).await.unwrap();
     }
 }

@@ -143,13 +143,14 @@ pub async fn an_array_stays_within_its_max(fixture: Fixture) {
             .push_each(|p| p.addresses(), [&home, &home, &home, &home]),
         db.update::<Person>(&jane)
             .set(|p| p.addresses(), vec![home.clone(); 4]),
-        db.update_many::<Person>(|p| p.ssn().eq("1"))
-            .push(|p| p.addresses(), &home),
     ] {
         let error = update.await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TooManyElements);
         assert_eq!(error.path(), Some("addresses"));
     }
+    let many = db.update_many::<Person>(|p| p.ssn().eq("1"));
+    let error = many.push(|p| p.addresses(), &home).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooManyElements);
     let stored = db.get::<Person>(&jane).await.unwrap();
     assert_eq!((stored.addresses.len(), stored.name.as_str()), (3, "jane"));
     // What is there already takes no room in a set.

@@ -1,0 +1,479 @@
+//! Several writes in as few round trips as the backend has for them.
+
+use std::{fmt, pin::Pin, sync::Arc};
+
+use super::{
+    delete::Delete,
+    insert::InsertOne,
+    target::{ById, ByIdWhen, Counted, Many},
+    update::Update,
+};
+use crate::{
+    Error, ErrorKind, Result,
+    backend::{
+        BoxFuture, Executor,
+        operation::{BulkItem, BulkWritten, Unmatched, Write, Written},
+    },
+    document::Document,
+    error,
+    maintain::{Planned, run_bulk},
+    query::encode_document,
+};
+
+/// Several writes, to documents of one model or of several; made by [`Session::bulk`](crate::Session::bulk).
+///
+/// They are the same as when awaited by themselves, each atomic for itself; the bulk as a whole is not, unless it runs in a
+/// transaction. They go in order, and the first that fails ends them: an update by id of a document that is not there fails, one
+/// with a condition is merely [`NotApplied`](BulkResult::NotApplied). [`unordered`](Self::unordered) carries out all that can
+/// be, in any order. In a transaction the first failure ends the transaction.
+///
+/// The embedded engine writes them in one commit. On MongoDB, writes of one kind to one collection are one command where they
+/// stand together, or anywhere in an unordered bulk; such a command is not tried again when the connection is lost. Deletes
+/// with a condition go one by one, and in a transaction updates by id do too. A push to an array with a `max` costs a further
+/// query if it did not apply, and with `update_many` always.
+///
+/// ```
+/// # use odm::prelude::*;
+/// # #[derive(Clone, Serialize, Deserialize, Document)]
+/// # #[document(collection = "posts")]
+/// # struct Post { #[serde(rename = "_id")] id: i64, title: String, votes: i64 }
+/// # #[derive(Serialize, Deserialize, Document)]
+/// # #[document(collection = "users")]
+/// # struct User { #[serde(rename = "_id")] id: i64, karma: i64 }
+/// # #[derive(Schema)] #[schema(models(Post, User))] struct Blog;
+/// # async fn example(db: odm::Database<Blog>, post: Post, more: Vec<Post>) -> odm::Result<()> {
+/// let report = db
+///     .bulk()
+///     .add(db.insert(post))
+///     .add(db.update::<Post>(7).inc(|p| p.votes(), 1))
+///     .add(db.update_many::<User>(|u| u.karma().lt(0)).set(|u| u.karma(), 0))
+///     .add(db.delete::<User>(3).when(|u| u.karma().eq(0)))
+///     .add_all(more.into_iter().map(|post| db.insert(post)))
+///     .await?
+///     .into_result()?;
+/// println!("{} new posts", report.inserted);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a bulk of writes happens when it is awaited"]
+pub struct Bulk {
+    executor: Arc<dyn Executor>,
+    entries: Vec<BulkEntry>,
+    ordered: bool,
+}
+
+impl Bulk {
+    pub(crate) fn new(executor: Arc<dyn Executor>) -> Self {
+        Self {
+            executor,
+            entries: Vec::new(),
+            ordered: true,
+        }
+    }
+
+    /// One write more.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "as the builder that it is, not as a number"
+    )]
+    pub fn add(mut self, write: impl IntoBulk) -> Self {
+        self.entries.push(write.into_bulk());
+        self
+    }
+
+    /// Several writes more, of one kind.
+    pub fn add_all(mut self, writes: impl IntoIterator<Item: IntoBulk>) -> Self {
+        let entries = writes.into_iter().map(IntoBulk::into_bulk);
+        self.entries.extend(entries);
+        self
+    }
+
+    /// In any order, and all that can be carried out whichever of them fail.
+    pub fn unordered(mut self) -> Self {
+        self.ordered = false;
+        self
+    }
+
+    async fn run(self) -> Result<BulkReport> {
+        let mut run = Run {
+            executor: self.executor,
+            ordered: self.ordered,
+            report: BulkReport::of(self.entries.len()),
+            ready: Vec::new(),
+        };
+        for (position, entry) in self.entries.into_iter().enumerate() {
+            if !run.take(position, entry).await? {
+                return Ok(run.report);
+            }
+        }
+        run.flush().await?;
+        Ok(run.report)
+    }
+}
+
+impl IntoFuture for Bulk {
+    type Output = Result<BulkReport>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}
+
+impl fmt::Debug for Bulk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bulk")
+            .field("writes", &self.entries.len())
+            .field("ordered", &self.ordered)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the writes of a [`Bulk`] did: of each, and together.
+#[must_use = "some of the writes may have failed: `into_result` makes that an error"]
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct BulkReport {
+    /// What became of each write, in the order in which they were added.
+    pub results: Vec<BulkResult>,
+    /// How many documents were inserted.
+    pub inserted: u64,
+    /// How many documents updates were about.
+    pub matched: u64,
+    /// How many of them are different now.
+    pub modified: u64,
+    /// How many documents were deleted.
+    pub deleted: u64,
+}
+
+/// What became of one write of a [`Bulk`].
+#[derive(Debug, Clone)]
+pub enum BulkResult {
+    /// It was carried out. That is also so if no document was there for an `update_many` or a `delete_many`, or for a
+    /// `delete` by an id alone.
+    Applied,
+    /// No document met the condition of an update or a delete, and nothing was written.
+    NotApplied,
+    /// It failed, with the error that it has by itself.
+    Failed(Error),
+    /// It was not attempted, because a write before it failed.
+    NotAttempted,
+}
+
+impl BulkResult {
+    /// The error, if it failed.
+    #[must_use]
+    pub fn error(&self) -> Option<&Error> {
+        match self {
+            Self::Failed(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Whether it was carried out.
+    #[must_use]
+    pub fn is_applied(&self) -> bool {
+        matches!(self, Self::Applied)
+    }
+}
+
+impl BulkReport {
+    fn of(writes: usize) -> Self {
+        Self {
+            results: vec![BulkResult::NotAttempted; writes],
+            ..Self::default()
+        }
+    }
+
+    /// Whether no write failed. One with a condition that was not met has not failed.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.failures().next().is_none()
+    }
+
+    /// The writes that failed: the position of each, from 0, and why.
+    pub fn failures(&self) -> impl Iterator<Item = (usize, &Error)> {
+        let results = self.results.iter().enumerate();
+        results.filter_map(|(position, result)| Some((position, result.error()?)))
+    }
+
+    /// The report, if no write failed.
+    ///
+    /// # Errors
+    ///
+    /// The first failure; [`Error::failures`] has each with its position.
+    pub fn into_result(self) -> Result<Self> {
+        let failures = self.failures().map(|(at, error)| (at, error.clone()));
+        let failures: Vec<_> = failures.collect();
+        match failures.first() {
+            None => Ok(self),
+            Some((_, first)) => Err(first.clone().with_failures(failures)),
+        }
+    }
+}
+
+/// What can be part of a [`Bulk`]: an insert, an update or a delete that only tells what it did.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be part of a bulk",
+    label = "not a write that only tells what it did",
+    note = "a bulk takes what `insert`, `update`, `update_many`, `delete` and `delete_many` make; what gives a document back (`returning_after`, `update_first`) or may insert one (`or_insert`) is awaited by itself"
+)]
+pub trait IntoBulk {
+    #[doc(hidden)]
+    fn into_bulk(self) -> BulkEntry;
+}
+
+/// A write on its way into a bulk.
+#[doc(hidden)]
+pub struct BulkEntry {
+    executor: Arc<dyn Executor>,
+    planned: Result<Planned>,
+    /// What must be well before the write.
+    before: Option<Look>,
+    /// What else it may mean that no document matched.
+    unmatched: Option<Look>,
+}
+
+/// A look at the stored documents, which gives an error if a write cannot be, or could not have been, carried out.
+type Look = Box<dyn FnOnce() -> BoxFuture<'static, Result<()>> + Send>;
+
+#[diagnostic::do_not_recommend]
+impl<T: Document> IntoBulk for InsertOne<T> {
+    fn into_bulk(self) -> BulkEntry {
+        let (executor, document) = self.into_parts();
+        let document = encode_document(&document).map_err(error::of_model::<T>);
+        let planned = document.and_then(|document| {
+            let write = Write::Insert {
+                collection: T::COLLECTION.into(),
+                document,
+            };
+            plan::<T>(write, Unmatched::Fine)
+        });
+        BulkEntry {
+            executor,
+            planned,
+            before: None,
+            unmatched: None,
+        }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Document> IntoBulk for Update<T, ById> {
+    fn into_bulk(self) -> BulkEntry {
+        update_by_id(self)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Document> IntoBulk for Update<T, ByIdWhen> {
+    fn into_bulk(self) -> BulkEntry {
+        update_by_id(self)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Document> IntoBulk for Update<T, Many> {
+    fn into_bulk(self) -> BulkEntry {
+        let executor = Arc::clone(&self.executor);
+        let (planned, update) = match self.prepare() {
+            Err(error) => (Err(error), None),
+            Ok(update) => {
+                let write = update.operation(true).map(Write::Update);
+                let planned = write.and_then(|write| plan::<T>(write, Unmatched::Fine));
+                (planned, Some(update))
+            }
+        };
+        let before = update.filter(|update| update.has_bounds()).map(|update| {
+            let look: Look = Box::new(move || Box::pin(async move { update.refuse_full().await }));
+            look
+        });
+        BulkEntry {
+            executor,
+            planned,
+            before,
+            unmatched: None,
+        }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Document, K: Counted> IntoBulk for Delete<T, K> {
+    fn into_bulk(self) -> BulkEntry {
+        let is_told = self.target.id().is_some() && self.target.only_id().is_none();
+        let unmatched = match is_told {
+            true => Unmatched::Told,
+            false => Unmatched::Fine,
+        };
+        let write = self.operation().map(Write::Delete);
+        BulkEntry {
+            planned: write.and_then(|write| plan::<T>(write, unmatched)),
+            executor: self.executor,
+            before: None,
+            unmatched: None,
+        }
+    }
+}
+
+fn update_by_id<T: Document, K: Counted>(update: Update<T, K>) -> BulkEntry {
+    let executor = Arc::clone(&update.executor);
+    let update = match update.prepare() {
+        Ok(update) => update,
+        Err(error) => {
+            return BulkEntry {
+                executor,
+                planned: Err(error),
+                before: None,
+                unmatched: None,
+            };
+        }
+    };
+    // Where that may be a failure, nothing may follow before it is known.
+    let must_look = update.has_bounds() || update.target.only_id().is_some();
+    let unmatched = match must_look {
+        true => Unmatched::Stops,
+        false => Unmatched::Told,
+    };
+    let write = update.operation(false).map(Write::Update);
+    let planned = write.and_then(|write| plan::<T>(write, unmatched));
+    let look: Look = Box::new(move || {
+        Box::pin(async move {
+            update.refuse_full().await?;
+            update.target.missing().map_or(Ok(()), Err)
+        })
+    });
+    BulkEntry {
+        executor,
+        planned,
+        before: None,
+        unmatched: must_look.then_some(look),
+    }
+}
+
+fn plan<T: Document>(write: Write, unmatched: Unmatched) -> Result<Planned> {
+    Planned::new(&T::MODEL, BulkItem { write, unmatched })
+}
+
+/// A bulk that is being carried out.
+struct Run {
+    executor: Arc<dyn Executor>,
+    ordered: bool,
+    report: BulkReport,
+    /// What can be sent next.
+    ready: Vec<Ready>,
+}
+
+struct Ready {
+    position: usize,
+    planned: Planned,
+    unmatched: Option<Look>,
+}
+
+impl Run {
+    /// Takes the next write, and says whether there may be another one.
+    async fn take(&mut self, position: usize, entry: BulkEntry) -> Result<bool> {
+        if !std::ptr::addr_eq(Arc::as_ptr(&entry.executor), Arc::as_ptr(&self.executor)) {
+            let message = "a write of a bulk was made by another session: make it and the bulk by the same database or \
+                           transaction";
+            return self
+                .refuse(position, Error::new(ErrorKind::Invalid, message))
+                .await;
+        }
+        let planned = match entry.planned {
+            Ok(planned) => planned,
+            Err(error) => return self.refuse(position, error).await,
+        };
+        if let Some(look) = entry.before {
+            // It looks at what the writes before it have left.
+            if self.ordered && !self.flush().await? {
+                return Ok(false);
+            }
+            if let Err(error) = look().await {
+                return self.refuse(position, error).await;
+            }
+        }
+        self.ready.push(Ready {
+            position,
+            planned,
+            unmatched: entry.unmatched,
+        });
+        Ok(true)
+    }
+
+    /// Notes a failure that is known without asking the backend.
+    async fn refuse(&mut self, position: usize, error: Error) -> Result<bool> {
+        if self.ordered && !self.flush().await? {
+            return Ok(false);
+        }
+        self.note(position, BulkResult::Failed(error));
+        Ok(!self.ordered)
+    }
+
+    /// Sends what is ready, and says whether something may follow.
+    async fn flush(&mut self) -> Result<bool> {
+        while !self.ready.is_empty() {
+            let ready = std::mem::take(&mut self.ready);
+            let planned = ready.iter().map(|ready| ready.planned.clone()).collect();
+            let sent = run_bulk(Arc::clone(&self.executor), planned, self.ordered).await;
+            let done = match sent {
+                Ok(done) => done,
+                // What became of these is unknown, of others it may be known.
+                Err(error) if self.is_fresh() => return Err(error),
+                Err(error) => {
+                    for ready in ready {
+                        self.note(ready.position, BulkResult::Failed(error.clone()));
+                    }
+                    return Ok(false);
+                }
+            };
+            if !self.settle(ready, done).await {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Notes what became of what was sent. What was not attempted because of a document that did not match, which has
+    /// turned out to be no failure, is ready again.
+    async fn settle(&mut self, sent: Vec<Ready>, done: BulkWritten) -> bool {
+        self.report.inserted += done.inserted;
+        self.report.matched += done.matched;
+        self.report.modified += done.modified;
+        self.report.deleted += done.deleted;
+        let mut failed = false;
+        let mut rest = Vec::new();
+        for (mut ready, written) in sent.into_iter().zip(done.results) {
+            let result = match written {
+                Written::Applied => BulkResult::Applied,
+                Written::Failed(error) => BulkResult::Failed(error),
+                Written::NotApplied => match ready.unmatched.take() {
+                    None => BulkResult::NotApplied,
+                    Some(look) => match look().await {
+                        Ok(()) => BulkResult::NotApplied,
+                        Err(error) => BulkResult::Failed(error),
+                    },
+                },
+                Written::NotAttempted => {
+                    rest.push(ready);
+                    continue;
+                }
+            };
+            failed |= result.error().is_some();
+            self.note(ready.position, result);
+        }
+        if !failed {
+            self.ready = rest;
+        }
+        !(failed && self.ordered)
+    }
+
+    fn is_fresh(&self) -> bool {
+        let mut results = self.report.results.iter();
+        results.all(|result| matches!(result, BulkResult::NotAttempted))
+    }
+
+    fn note(&mut self, position: usize, result: BulkResult) {
+        if let Some(noted) = self.report.results.get_mut(position) {
+            *noted = result;
+        }
+    }
+}

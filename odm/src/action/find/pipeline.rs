@@ -1,0 +1,177 @@
+//! Pipelines of the caller's own stages behind a typed query.
+
+use std::sync::Arc;
+
+use bson::{Document as Stage, RawArrayBuf, RawDocumentBuf};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use serde::de::DeserializeOwned;
+
+use super::{Find, Rows};
+use crate::{
+    Error, ErrorKind, Result,
+    backend::{Executor, drain, operation::Aggregate},
+    decode,
+    document::Document,
+    error,
+    query::{document, sort_to_raw},
+    schema::Schema,
+};
+
+impl<S: Schema, T: Document> Find<S, T> {
+    /// Runs the documents that match, in their order and up to their limit, through stages that are written out; the rows
+    /// are read as a type of the caller's.
+    ///
+    /// It is the way to what the typed language does not have. The filter, the sort and the limit of the query come
+    /// first, checked as ever; the stages are the caller's own, and nothing checks their names. What comes from a
+    /// user belongs into the typed filter, or into a stage as a value behind `$literal` or `$eq`: never as a field's name,
+    /// and never as a document where an operator could stand.
+    ///
+    /// A stage that writes (`$out`, `$merge`) is refused: no write goes around the framework. So is `$changeStream`, which
+    /// never ends.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "posts")]
+    /// # struct Post { #[serde(rename = "_id")] id: i64, author: String, #[embed(max = 9)] tags: Vec<String> }
+    /// # #[derive(Schema)] #[schema(models(Post))] struct Blog;
+    /// use odm::bson::doc;
+    ///
+    /// #[derive(Deserialize)]
+    /// struct Tag { #[serde(rename = "_id")] name: String, posts: i64 }
+    ///
+    /// # async fn example(db: odm::Database<Blog>, author: &str) -> odm::Result<()> {
+    /// let tags = db
+    ///     .find::<Post>()
+    ///     .filter(|p| p.author().eq(author))
+    ///     .pipeline([
+    ///         doc! { "$unwind": "$tags" },
+    ///         doc! { "$group": { "_id": "$tags", "posts": { "$sum": 1 } } },
+    ///     ])
+    ///     .all_as::<Tag>()
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn pipeline(self, stages: impl IntoIterator<Item = Stage>) -> Pipeline {
+        let aggregate = (|| {
+            let mut pipeline = matching(&self)?;
+            if let Some(sort) = sort_to_raw(&self.sort)? {
+                pipeline.push(document("$sort", sort)?);
+            }
+            pipeline.extend(limited(self.limit)?);
+            for stage in stages {
+                refuse(&stage)?;
+                pipeline.push(RawDocumentBuf::try_from(&stage).map_err(error::encode)?);
+            }
+            Ok(of::<T>(pipeline))
+        })();
+        Pipeline {
+            executor: self.executor,
+            aggregate: aggregate.map_err(error::of_model::<T>),
+            name: error::of_model::<T>,
+        }
+    }
+}
+
+/// A query with stages behind it; made by [`Find::pipeline`].
+#[must_use = "a pipeline runs when `all_as` or `stream_as` is called"]
+pub struct Pipeline {
+    executor: Arc<dyn Executor>,
+    aggregate: Result<Aggregate>,
+    /// Names the model in an error.
+    name: fn(Error) -> Error,
+}
+
+impl Pipeline {
+    /// All rows.
+    ///
+    /// # Errors
+    ///
+    /// Those of the backend; [`Decode`](ErrorKind::Decode) for the first row that is no `R`;
+    /// [`Unsupported`](ErrorKind::Unsupported) for a stage that writes.
+    pub async fn all_as<R: DeserializeOwned>(self) -> Result<Vec<R>> {
+        let cursor = self.executor.aggregate(self.aggregate?).await;
+        let rows = drain(cursor.map_err(self.name)?).await.map_err(self.name)?;
+        let rows = rows.iter().map(|row| decode::row(row).map_err(self.name));
+        rows.collect()
+    }
+
+    /// The rows, one after the other, read in batches. A row that is no `R` is an error in its place.
+    pub fn stream_as<R: DeserializeOwned + Send + 'static>(self) -> Rows<R> {
+        let name = self.name;
+        let open = async move { self.executor.aggregate(self.aggregate?).await };
+        let batches = stream::once(open).and_then(async |cursor| {
+            let batches = stream::try_unfold(cursor, |mut cursor| async move {
+                let batch = cursor.next_batch().await?;
+                Ok::<_, Error>((!batch.is_empty()).then_some((batch, cursor)))
+            });
+            Ok(batches)
+        });
+        let rows = batches.try_flatten().flat_map(|batch| {
+            let rows = match batch {
+                Ok(batch) => batch.iter().map(|row| decode::row(row)).collect(),
+                Err(error) => vec![Err(error)],
+            };
+            stream::iter(rows)
+        });
+        Rows(Box::pin(rows.map(move |row| row.map_err(name)).fuse()))
+    }
+}
+
+/// The operation on the collection of `T`.
+pub(super) fn of<T: Document>(pipeline: Vec<RawDocumentBuf>) -> Aggregate {
+    Aggregate {
+        collection: T::COLLECTION.into(),
+        pipeline,
+        variables: RawDocumentBuf::new(),
+    }
+}
+
+/// The stages that give the documents of a query; their order only where it decides which ones these are.
+pub(super) fn chosen<S: Schema, T: Document>(find: &Find<S, T>) -> Result<Vec<RawDocumentBuf>> {
+    let mut stages = matching(find)?;
+    if find.limit.is_some()
+        && let Some(sort) = sort_to_raw(&find.sort)?
+    {
+        stages.push(document("$sort", sort)?);
+    }
+    stages.extend(limited(find.limit)?);
+    Ok(stages)
+}
+
+fn matching<S: Schema, T: Document>(find: &Find<S, T>) -> Result<Vec<RawDocumentBuf>> {
+    let filter = find.raw_filter()?;
+    // Some stages have to be the first.
+    if filter.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(vec![document("$match", filter)?])
+}
+
+/// The stage of a limit. There is none of 0, so nothing matches then.
+pub(super) fn limited(limit: Option<u64>) -> Result<Option<RawDocumentBuf>> {
+    let Some(limit) = limit else {
+        return Ok(None);
+    };
+    if limit == 0 {
+        let none = document("_id", document("$in", RawArrayBuf::new())?)?;
+        return document("$match", none).map(Some);
+    }
+    document("$limit", i64::try_from(limit).unwrap_or(i64::MAX)).map(Some)
+}
+
+fn refuse(stage: &Stage) -> Result<()> {
+    match stage
+        .keys()
+        .find(|name| matches!(name.as_str(), "$out" | "$merge" | "$changeStream"))
+    {
+        Some(name) => Err(Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "the stage {name} has no place in a query, which reads what is there and writes nothing"
+            ),
+        )),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,386 @@
+//! Several writes in few round trips.
+
+use std::sync::Arc;
+
+use odm::{
+    ErrorKind, Filter,
+    action::{BulkReport, BulkResult},
+    backend::Recorder,
+    bson::doc,
+};
+
+use crate::{
+    Fixture,
+    models::{Db, Maker, NewTask, Post, Product, Shop, Task},
+};
+
+fn maker(id: &str) -> Maker {
+    Maker {
+        id: id.into(),
+        country: "de".into(),
+    }
+}
+
+fn product(id: i64, catalog_number: i64) -> Product {
+    Product {
+        id,
+        name: "wheel".into(),
+        catalog_number,
+        parts: Vec::new(),
+        main_part: None,
+        spares: Vec::new(),
+    }
+}
+
+/// `+` applied, `-` not applied, `!` failed, `.` not attempted.
+fn results(report: &BulkReport) -> String {
+    let sign = |result: &BulkResult| match result {
+        BulkResult::Applied => '+',
+        BulkResult::NotApplied => '-',
+        BulkResult::Failed(_) => '!',
+        BulkResult::NotAttempted => '.',
+    };
+    report.results.iter().map(sign).collect()
+}
+
+async fn blog(fixture: &Fixture) -> (Db, Arc<Recorder>) {
+    let recorder = Arc::new(Recorder::new(fixture.backend()));
+    let db = Db::with_backend(recorder.clone());
+    db.sync_indexes().await.unwrap();
+    let posts = (1..=5).map(|id| Post {
+        votes: id,
+        ..Post::new(id, "alex", &[])
+    });
+    db.insert_many(posts).await.unwrap();
+    recorder.clear();
+    (db, recorder)
+}
+
+pub async fn mixed_writes_in_order(fixture: Fixture) {
+    let (db, recorder) = blog(&fixture).await;
+    let report = db
+        .bulk()
+        .add(db.insert(Post::new(6, "kim", &[])))
+        .add(db.insert(maker("acme")))
+        .add(db.update::<Post>(6).inc(|p| p.votes(), 1))
+        .add(db.update::<Post>(6).inc(|p| p.votes(), 2))
+        .add(
+            db.update_many::<Post>(|p| p.author().eq("alex"))
+                .set(|p| p.title(), "x"),
+        )
+        .add(
+            db.update_many::<Post>(|p| p.author().eq("nobody"))
+                .set(|p| p.title(), "y"),
+        )
+        .add(db.delete::<Post>(1))
+        .add(db.delete::<Post>(99))
+        .add(db.delete_many::<Post>(|p| p.votes().gte(4)))
+        .add(db.update::<Maker>("acme").set(|m| m.country(), "fr"))
+        .await
+        .unwrap()
+        .into_result()
+        .unwrap();
+    assert_eq!(results(&report), "++++++++++");
+    assert_eq!((report.inserted, report.matched, report.deleted), (2, 8, 3));
+    assert_eq!(report.modified, 8);
+    assert_eq!(recorder.operations().len(), 1);
+    let votes = db
+        .find::<Post>()
+        .sort(|p| p.id().asc())
+        .all()
+        .await
+        .unwrap();
+    let votes: Vec<_> = votes.iter().map(|p| (p.id, p.votes, &*p.title)).collect();
+    assert_eq!(votes, [(2, 2, "x"), (3, 3, "x"), (6, 3, "post 6")]);
+    assert_eq!(db.get::<Maker>("acme").await.unwrap().country, "fr");
+
+    let none = db.bulk().await.unwrap();
+    assert!(none.is_ok() && none.results.is_empty());
+}
+
+/// 150 writes are one operation, and on MongoDB three commands: a unit test of its adapter counts those.
+pub async fn many_writes_are_one_operation(fixture: Fixture) {
+    let (db, recorder) = blog(&fixture).await;
+    let posts = (100..150).map(|id| db.insert(Post::new(id, "kim", &[])));
+    let makers = (0..50).map(|n| db.insert(maker(&format!("maker {n}"))));
+    let votes = (0..50).map(|n| db.update::<Post>(n % 5 + 1).inc(|p| p.votes(), 1));
+    let report = db.bulk().add_all(posts).add_all(makers).add_all(votes);
+    let report = report.await.unwrap().into_result().unwrap();
+    assert_eq!(
+        (report.inserted, report.matched, report.modified),
+        (100, 50, 50)
+    );
+    assert_eq!((recorder.writes(), recorder.operations().len()), (1, 1));
+    for id in 1..=5 {
+        assert_eq!(db.get::<Post>(id).await.unwrap().votes, id + 10);
+    }
+}
+
+pub async fn a_failure_ends_what_is_in_order(fixture: Fixture) {
+    let (db, _) = blog(&fixture).await;
+    let report = db
+        .bulk()
+        .add(db.insert(product(1, 1)))
+        .add(db.insert(product(2, 2)))
+        .add(db.insert(product(3, 1)))
+        .add(db.insert(product(4, 4)))
+        .add(db.update::<Post>(1).inc(|p| p.votes(), 1))
+        .await
+        .unwrap();
+    assert_eq!(results(&report), "++!..");
+    assert_eq!((report.inserted, report.matched), (2, 0));
+    let error = report.into_result().unwrap_err();
+    assert!(error.is_duplicate_key());
+    assert_eq!(
+        (error.model(), error.index(), error.value()),
+        (
+            Some("Product"),
+            Some("catalogNumber_1"),
+            Some(&doc! { "catalogNumber": 1_i64 }.into())
+        )
+    );
+    assert_eq!(error.failures().map(|(at, _)| at).collect::<Vec<_>>(), [2]);
+    assert_eq!(db.find::<Product>().count().await.unwrap(), 2);
+
+    // An update by id of what is not there is a failure too, with conditions and without.
+    let up = |id: i64| db.update::<Post>(id).inc(|p| p.votes(), 1);
+    let report = db
+        .bulk()
+        .add_all([up(1), up(2), up(77), up(3)])
+        .await
+        .unwrap();
+    assert_eq!(results(&report), "++!.");
+    let error = report.into_result().unwrap_err();
+    assert!(error.is_not_found(), "{error:?}");
+    assert_eq!(
+        (error.id(), error.model()),
+        (Some(&77_i64.into()), Some("Post"))
+    );
+    assert_eq!(db.get::<Post>(3).await.unwrap().votes, 3);
+}
+
+pub async fn unordered_does_all_that_can_be(fixture: Fixture) {
+    let (db, _) = blog(&fixture).await;
+    let report = db
+        .bulk()
+        .add(db.insert(product(1, 1)))
+        .add(db.update::<Post>(77).inc(|p| p.votes(), 1))
+        .add(db.insert(product(3, 1)))
+        .add(db.insert(maker("acme")))
+        .add(db.update::<Post>(1).inc(|p| p.votes(), 1))
+        .add(db.insert(product(4, 4)))
+        .add(db.update::<Post>(2).set(|p| p.scores().key("a.b"), 1))
+        .add(
+            db.update::<Post>(3)
+                .when(|p| p.votes().gt(100))
+                .inc(|p| p.votes(), 1),
+        )
+        .add(db.insert(product(1, 9)))
+        .unordered()
+        .await
+        .unwrap();
+    assert_eq!(results(&report), "+!!+++!-!");
+    assert_eq!(
+        (report.inserted, report.matched, report.modified),
+        (3, 1, 1)
+    );
+    let kinds: Vec<_> = report
+        .failures()
+        .map(|(at, error)| (at, error.kind()))
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            (1, ErrorKind::NotFound),
+            (2, ErrorKind::DuplicateKey),
+            (6, ErrorKind::Invalid),
+            (8, ErrorKind::DuplicateKey),
+        ]
+    );
+    let error = report.results[8].error().unwrap();
+    assert_eq!(
+        (error.index(), error.id()),
+        (Some("_id_"), Some(&1_i64.into()))
+    );
+}
+
+/// A condition that is not met is no failure: what stands behind it follows.
+pub async fn conditions_are_told_one_by_one(fixture: Fixture) {
+    let (db, _) = blog(&fixture).await;
+    let spend = |id: i64| {
+        let update = db.update::<Post>(id).when(|p| p.votes().gte(3));
+        update.inc(|p| p.votes(), -3)
+    };
+    let report = db
+        .bulk()
+        .add_all([1, 5, 2, 3, 99, 4, 4].map(spend))
+        .await
+        .unwrap();
+    assert!(report.is_ok());
+    assert_eq!(results(&report), "-+-+-+-");
+    assert_eq!((report.matched, report.modified), (3, 3));
+    let posts = db
+        .find::<Post>()
+        .sort(|p| p.id().asc())
+        .all()
+        .await
+        .unwrap();
+    assert_eq!(
+        posts.iter().map(|p| p.votes).collect::<Vec<_>>(),
+        [1, 2, 0, 1, 2]
+    );
+
+    let gone = |id: i64| db.delete::<Post>(id).when(|p| p.votes().lt(2));
+    let report = db
+        .bulk()
+        .add_all([1, 2, 3, 99].map(gone))
+        .unordered()
+        .await
+        .unwrap();
+    assert_eq!(results(&report), "+-+-");
+    assert_eq!(
+        (report.deleted, db.find::<Post>().count().await.unwrap()),
+        (2, 3)
+    );
+}
+
+pub async fn an_array_without_room_fails_alone(fixture: Fixture) {
+    let (db, _) = blog(&fixture).await;
+    let vote = |id: i64, who: &'static str| {
+        let update = db.update::<Post>(id).when(|p| p.voters().excludes(who));
+        update.push(|p| p.voters(), who)
+    };
+    let votes = || [(1, "a"), (1, "a"), (1, "b"), (1, "c"), (1, "d"), (2, "d")];
+    let report = db.bulk().add_all(votes().map(|(id, who)| vote(id, who)));
+    let report = report.await.unwrap();
+    assert_eq!(results(&report), "+-++!.");
+    let (at, error) = report.failures().next().unwrap();
+    assert_eq!(
+        (at, error.kind(), error.path(), error.id()),
+        (
+            4,
+            ErrorKind::TooManyElements,
+            Some("voters"),
+            Some(&1_i64.into())
+        )
+    );
+    let report = db.bulk().add_all(votes().map(|(id, who)| vote(id, who)));
+    let report = report.unordered().await.unwrap();
+    assert_eq!(results(&report), "----!+");
+    // Of many, none is changed if one is full, and what stands before it is done first.
+    let report = db
+        .bulk()
+        .add(db.update::<Post>(1).pop_last(|p| p.voters()))
+        .add(
+            db.update_many::<Post>(|_| Filter::all())
+                .push(|p| p.voters(), "x"),
+        )
+        .add(
+            db.update_many::<Post>(|_| Filter::all())
+                .push(|p| p.voters(), "y"),
+        )
+        .await
+        .unwrap();
+    assert_eq!(results(&report), "++!");
+    assert_eq!(db.get::<Post>(5).await.unwrap().voters, ["x"]);
+}
+
+pub async fn what_the_framework_fills_is_filled(fixture: Fixture) {
+    let (db, _) = blog(&fixture).await;
+    let new = |id| NewTask {
+        id,
+        description: "paint".into(),
+        done: false,
+    };
+    let report = db
+        .bulk()
+        .add(db.insert(new(1)))
+        .add(db.insert(new(2)))
+        .add(db.update::<Task>(1).set(|t| t.done(), true))
+        .add(
+            db.update_many::<Task>(|_| Filter::all())
+                .set(|t| t.description(), "x"),
+        )
+        .await
+        .unwrap();
+    assert!(report.is_ok());
+    let tasks = db
+        .find::<Task>()
+        .sort(|t| t.id().asc())
+        .all()
+        .await
+        .unwrap();
+    let revisions: Vec<_> = tasks.iter().map(|task| task.revision).collect();
+    assert_eq!(revisions, [3, 2]);
+    assert!(tasks[0].updated_at >= tasks[0].created_at);
+}
+
+pub async fn in_a_transaction_all_or_nothing(fixture: Fixture) {
+    let (db, _) = blog(&fixture).await;
+    if !fixture.backend().capabilities().transactions {
+        return;
+    }
+    let work = |tx: odm::Transaction<Shop>| async move {
+        let up = |id: i64| tx.update::<Post>(id).inc(|p| p.votes(), 1);
+        let report = tx
+            .bulk()
+            .add(tx.insert(product(1, 1)))
+            .add_all([up(1), up(2)])
+            .add(up(3).when(|p| p.votes().gt(100)))
+            .add(tx.delete::<Post>(5))
+            .await?
+            .into_result()?;
+        assert_eq!(results(&report), "+++-+");
+        Ok(())
+    };
+    db.transaction(work).await.unwrap();
+    assert_eq!(db.get::<Post>(1).await.unwrap().votes, 2);
+    assert_eq!(db.find::<Post>().count().await.unwrap(), 4);
+
+    let work = |tx: odm::Transaction<Shop>| async move {
+        let report = tx
+            .bulk()
+            .add(tx.update::<Post>(1).inc(|p| p.votes(), 1))
+            .add(tx.insert(product(2, 2)))
+            .add(tx.insert(product(3, 1)))
+            .add(tx.insert(product(4, 4)))
+            .unordered();
+        let report = report.await?;
+        // The first failure ended the transaction.
+        assert!(tx.get::<Post>(1).await.is_err());
+        assert!(matches!(report.results[3], BulkResult::NotAttempted));
+        report.into_result().map(drop)
+    };
+    let error = db.transaction(work).await.unwrap_err();
+    assert!(error.is_duplicate_key(), "{error:?}");
+    assert_eq!(error.failures().map(|(at, _)| at).collect::<Vec<_>>(), [2]);
+    assert_eq!(db.get::<Post>(1).await.unwrap().votes, 2);
+    assert_eq!(db.find::<Product>().count().await.unwrap(), 1);
+}
+
+pub async fn what_cannot_be_sent_fails_in_its_place(fixture: Fixture) {
+    let (db, _) = blog(&fixture).await;
+    let long = Post {
+        voters: ["a", "b", "c", "d"].map(Into::into).into(),
+        ..Post::new(8, "kim", &[])
+    };
+    let report = db
+        .bulk()
+        .add(db.insert(Post::new(7, "kim", &[])))
+        .add(db.insert(long))
+        .add(db.insert(Post::new(9, "kim", &[])))
+        .await
+        .unwrap();
+    assert_eq!(results(&report), "+!.");
+    let error = report.into_result().unwrap_err();
+    assert_eq!(
+        (error.kind(), error.path()),
+        (ErrorKind::TooManyElements, Some("voters"))
+    );
+
+    let elsewhere = Db::open("memory:").await.unwrap();
+    let report = db.bulk().add(elsewhere.delete::<Post>(7)).await.unwrap();
+    let error = report.into_result().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(db.find_by_id::<Post>(7).await.unwrap().is_some());
+}

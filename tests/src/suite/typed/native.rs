@@ -1,0 +1,208 @@
+use chrono::{DateTime, TimeZone, Utc};
+use odm::{
+    bson::{RawBson, RawDocumentBuf, rawdoc},
+    prelude::*,
+};
+use rust_decimal::{Decimal, dec};
+
+use crate::Fixture;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "stays", timestamps(created = noted), index(-from))]
+struct Stay {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[serde(with = "odm::native")]
+    from: DateTime<Utc>,
+    #[serde(default, with = "odm::native")]
+    until: Option<DateTime<Utc>>,
+    #[serde(with = "odm::native")]
+    #[embed(max = 3)]
+    calls: Vec<jiff::Timestamp>,
+    #[serde(with = "odm::native")]
+    paid: time::OffsetDateTime,
+    #[serde(rename = "costs", with = "odm::native")]
+    price: Decimal,
+    #[serde(with = "odm::native")]
+    noted: DateTime<Utc>,
+    #[embed]
+    room: Room,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+struct Room {
+    number: i32,
+    #[serde(default, with = "odm::native")]
+    cleaned: Option<time::OffsetDateTime>,
+}
+
+#[derive(Schema)]
+#[schema(models(Stay))]
+struct Hotel;
+type Db = odm::Database<Hotel>;
+
+/// The second of January 2026, at a time that BSON's dates cannot hold.
+fn arrival() -> DateTime<Utc> {
+    Utc.timestamp_nanos(1_767_312_000_123_456_789)
+}
+
+/// The same, to the millisecond.
+const MILLIS: i64 = 1_767_312_000_123;
+
+fn stay(id: i64) -> NewStay {
+    NewStay {
+        id,
+        from: arrival(),
+        until: None,
+        calls: vec![jiff::Timestamp::from_nanosecond(-1).unwrap()],
+        paid: time::OffsetDateTime::UNIX_EPOCH
+            .to_offset(time::UtcOffset::from_hms(2, 0, 0).unwrap()),
+        price: dec!(120.50),
+        room: Room {
+            number: 7,
+            cleaned: Some(time::OffsetDateTime::UNIX_EPOCH),
+        },
+    }
+}
+
+async fn stored(db: &Db) -> RawDocumentBuf {
+    let find = odm::backend::operation::Find {
+        collection: "stays".into(),
+        filter: RawDocumentBuf::new(),
+        projection: None,
+        sort: None,
+        limit: None,
+    };
+    let cursor = db.backend().find(find).await.unwrap();
+    odm::backend::drain(cursor).await.unwrap().remove(0)
+}
+
+pub async fn they_are_stored_as_bsons_own(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let inserted = db.insert(stay(1)).await.unwrap();
+    let raw = stored(&db).await;
+    let date = |millis| RawBson::DateTime(bson::DateTime::from_millis(millis));
+    let of = |name: &str| RawBson::from(raw.get(name).unwrap().unwrap());
+    assert_eq!(of("from"), date(MILLIS));
+    assert_eq!(of("until"), RawBson::Null);
+    // A nanosecond before 1970 is in the last millisecond before it.
+    assert_eq!(of("calls"), bson::rawbson!([date(-1)]));
+    assert_eq!(of("paid"), date(0));
+    assert_eq!(of("costs"), RawBson::Decimal128("120.50".parse().unwrap()));
+    assert_eq!(
+        of("room"),
+        bson::rawbson!({ "number": 7, "cleaned": date(0) })
+    );
+    assert!(matches!(of("noted"), RawBson::DateTime(_)));
+    // What an insert gives back is what is stored.
+    assert_eq!(
+        inserted.from.timestamp_nanos_opt(),
+        Some(MILLIS * 1_000_000)
+    );
+    assert_eq!(db.get::<Stay>(1).await.unwrap(), inserted);
+}
+
+pub async fn filters_and_updates_speak_of_what_is_stored(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    db.insert_many([stay(1), stay(2)]).await.unwrap();
+    let (later, epoch) = (
+        arrival() + chrono::Duration::days(1),
+        time::OffsetDateTime::UNIX_EPOCH,
+    );
+    let calls = [jiff::Timestamp::UNIX_EPOCH];
+    let done = db
+        .update::<Stay>(1)
+        .when(|s| s.from().eq(arrival()) & s.until().is_none() & s.room().cleaned().eq(epoch))
+        .set(|s| s.until(), later)
+        .push_each(|s| s.calls(), calls)
+        .inc(|s| s.price(), dec!(0.25))
+        .await
+        .unwrap();
+    assert!(done.applied());
+    let left = db
+        .find::<Stay>()
+        .filter(|s| s.until().lte(later))
+        .one()
+        .await
+        .unwrap();
+    assert_eq!((left.id, left.price), (1, dec!(120.75)));
+    assert_eq!(left.calls.len(), 2);
+    let dear = db
+        .find::<Stay>()
+        .filter(|s| s.price().gt(dec!(120.5)))
+        .count()
+        .await;
+    assert_eq!(dear.unwrap(), 1);
+    let called = db
+        .find::<Stay>()
+        .filter(|s| s.calls().contains(calls[0]))
+        .count()
+        .await;
+    assert_eq!(called.unwrap(), 1);
+    db.update::<Stay>(1)
+        .set(|s| s.until(), None)
+        .current_date(|s| s.paid())
+        .await
+        .unwrap();
+    let now = db.get::<Stay>(1).await.unwrap();
+    assert!(now.until.is_none() && now.paid > epoch);
+}
+
+pub async fn a_save_sees_no_change_where_there_is_none(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    db.insert(stay(1)).await.unwrap();
+    let before = stored(&db).await;
+    let mut edited = db.edit::<Stay>(1).await.unwrap();
+    edited.from += chrono::Duration::nanoseconds(5);
+    db.save(&mut edited).await.unwrap();
+    assert_eq!(stored(&db).await, before);
+    edited.price += dec!(1);
+    db.save(&mut edited).await.unwrap();
+    assert_eq!(db.get::<Stay>(1).await.unwrap().price, dec!(121.50));
+}
+
+pub async fn what_a_type_cannot_hold_is_an_error(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let date = |millis| RawBson::DateTime(bson::DateTime::from_millis(millis));
+    let good = || {
+        rawdoc! {
+            "from": date(0), "calls": [], "paid": date(0), "costs": RawBson::Decimal128("1E+3".parse().unwrap()),
+            "noted": date(0), "room": { "number": 1 }
+        }
+    };
+    let bad: [(&str, RawBson); 4] = [
+        ("paid", date(i64::MAX)),
+        ("from", "2026-01-02T00:00:00Z".into()),
+        ("costs", RawBson::Decimal128("1E-40".parse().unwrap())),
+        ("costs", RawBson::Decimal128("NaN".parse().unwrap())),
+    ];
+    let mut documents = vec![good()];
+    for (name, value) in &bad {
+        let mut document = RawDocumentBuf::new();
+        for field in &good() {
+            let (key, other) = field.unwrap();
+            let kept = if key == *name {
+                value.clone()
+            } else {
+                other.into()
+            };
+            document.append(key.to_owned(), kept);
+        }
+        documents.push(document);
+    }
+    for (id, document) in (0_i64..).zip(&mut documents) {
+        document.append(bson::raw::cstr!("_id"), id);
+    }
+    let insert = odm::backend::operation::Insert {
+        collection: "stays".into(),
+        documents,
+        ordered: true,
+    };
+    db.backend().insert(insert).await.unwrap();
+    assert_eq!(db.get::<Stay>(0).await.unwrap().price, dec!(1000));
+    for (id, (path, _)) in (1_i64..).zip(&bad) {
+        let error = db.get::<Stay>(id).await.unwrap_err();
+        assert!(error.is_decode(), "{error}");
+        assert_eq!(error.path(), Some(*path), "{error}");
+    }
+}

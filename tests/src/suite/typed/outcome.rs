@@ -1,0 +1,343 @@
+//! Writes on a condition that give the document back, in the same step.
+
+use std::sync::Arc;
+
+use odm::{
+    ErrorKind, Filter,
+    backend::{Recorder, operation::Insert},
+    bson::rawdoc,
+    prelude::*,
+};
+
+use crate::{
+    Fixture,
+    models::{Db, NewTask, Post, Task},
+};
+
+#[derive(Debug, PartialEq, Deserialize, Projection)]
+#[projection(of = Post)]
+struct Votes {
+    votes: i64,
+}
+
+async fn blog(fixture: &Fixture) -> Db {
+    let db = Db::with_backend(fixture.backend());
+    let posts = (1..=3).map(|id| Post {
+        votes: id,
+        ..Post::new(id, "alex", &[])
+    });
+    db.insert_many(posts).await.unwrap();
+    db
+}
+
+pub async fn the_document_before_or_after(fixture: Fixture) {
+    let recorder = Arc::new(Recorder::new(fixture.backend()));
+    blog(&fixture).await;
+    let db = Db::with_backend(recorder.clone());
+    let inc = |id: i64| db.update::<Post>(id).inc(|p| p.votes(), 10);
+
+    let after: Post = inc(1).returning_after().await.unwrap();
+    assert_eq!(after.votes, 11);
+    let before: Post = inc(1).returning_before().await.unwrap();
+    assert_eq!(before.votes, 11);
+    assert_eq!(db.get::<Post>(1).await.unwrap().votes, 21);
+    let part = inc(2).returning_after().select::<Votes>().await.unwrap();
+    assert_eq!(part, Votes { votes: 12 });
+    let missing = inc(9).returning_after().await.unwrap_err();
+    assert_eq!(
+        (missing.kind(), missing.id(), missing.model()),
+        (ErrorKind::NotFound, Some(&9_i64.into()), Some("Post"))
+    );
+    // One operation each, beside the read.
+    assert_eq!((recorder.writes(), recorder.queries()), (4, 1));
+}
+
+pub async fn a_condition_gives_an_outcome(fixture: Fixture) {
+    let db = blog(&fixture).await;
+    let spend = |id: i64| {
+        let update = db.update::<Post>(id).when(|p| p.votes().gte(3));
+        update.inc(|p| p.votes(), -3).returning_after()
+    };
+    let Applied(post) = spend(3).await.unwrap() else {
+        panic!("there were three");
+    };
+    assert_eq!(post.votes, 0);
+    assert_eq!(spend(3).await.unwrap(), NotApplied);
+    // One that is not there does not meet the condition either.
+    assert_eq!(spend(9).await.unwrap().applied(), None);
+    let refused = spend(3).await.unwrap().expect_applied().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::NotApplied);
+    let votes = db
+        .update::<Post>(2)
+        .when(|p| p.votes().eq(2))
+        .set(|p| p.votes(), 7)
+        .returning_before()
+        .select::<Votes>()
+        .await
+        .unwrap();
+    assert_eq!(votes.map(|post| post.votes), Applied(2));
+}
+
+pub async fn an_array_without_room_is_an_error(fixture: Fixture) {
+    let db = blog(&fixture).await;
+    let push = |id: i64| db.update::<Post>(id).push(|p| p.voters(), "x");
+    for _ in 0..3 {
+        let _ = push(1).returning_after().await.unwrap();
+    }
+    let full = push(1).returning_after().await.unwrap_err();
+    assert_eq!(
+        (full.kind(), full.path()),
+        (ErrorKind::TooManyElements, Some("voters"))
+    );
+    let full = push(1).when(|p| p.votes().eq(1)).returning_after().await;
+    assert_eq!(full.unwrap_err().kind(), ErrorKind::TooManyElements);
+    // It is passed over where another one will do.
+    let first = || {
+        db.update_first::<Post>(|p| p.id().lte(2))
+            .sort(|p| p.id().asc())
+            .push(|p| p.voters(), "y")
+    };
+    for _ in 0..3 {
+        assert_eq!(first().await.unwrap(), Applied(Ref::new(2_i64)));
+    }
+    assert_eq!(
+        first().await.unwrap_err().kind(),
+        ErrorKind::TooManyElements
+    );
+}
+
+pub async fn the_first_in_order(fixture: Fixture) {
+    let db = blog(&fixture).await;
+    let first = db
+        .update_first::<Post>(|p| p.votes().lt(3))
+        .sort(|p| p.votes().desc())
+        .set(|p| p.title(), "taken")
+        .await
+        .unwrap();
+    assert_eq!(first, Applied(Ref::new(2_i64)));
+    let next = db
+        .update_first::<Post>(|p| p.votes().lt(3))
+        .when(|p| p.title().ne("taken"))
+        .sort(|p| p.votes().desc())
+        .inc(|p| p.votes(), 100)
+        .returning_after()
+        .await
+        .unwrap();
+    assert_eq!(next.applied().map(|p| (p.id, p.votes)), Some((1, 101)));
+    let none = db
+        .update_first::<Post>(|p| p.votes().gt(1_000))
+        .set(|p| p.votes(), 0);
+    assert_eq!(none.await.unwrap(), NotApplied);
+
+    let last = db
+        .delete_first::<Post>(|_| Filter::all())
+        .sort(|p| p.id().desc());
+    assert_eq!(last.await.unwrap().applied(), Some(Ref::new(3_i64)));
+    let next = db
+        .delete_first::<Post>(|_| Filter::all())
+        .sort(|p| p.id().desc())
+        .returning()
+        .await
+        .unwrap();
+    assert_eq!(next.applied().map(|post| post.title), Some("taken".into()));
+    assert_eq!(db.find::<Post>().count().await.unwrap(), 1);
+}
+
+/// A queue: each job is taken once, and the most urgent ones first.
+pub async fn nobody_takes_the_same_job(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let jobs = (0..60).map(|id| Post {
+        votes: id % 3,
+        ..Post::new(id, "ready", &[])
+    });
+    db.insert_many(jobs).await.unwrap();
+    let worker = |db: Db| async move {
+        let mut taken = Vec::new();
+        loop {
+            let next = db
+                .update_first::<Post>(|j| j.author().eq("ready"))
+                .sort(|j| j.votes().desc())
+                .set(|j| j.author(), "running")
+                .returning_after();
+            let Applied(job) = next.await.unwrap() else {
+                return taken;
+            };
+            taken.push(job);
+        }
+    };
+    let workers: Vec<_> = (0..8).map(|_| tokio::spawn(worker(db.clone()))).collect();
+    let mut all = Vec::new();
+    for worker in workers {
+        let taken = worker.await.unwrap();
+        assert!(taken.iter().rev().map(|job| job.votes).is_sorted());
+        all.extend(taken.into_iter().map(|job| job.id));
+    }
+    all.sort_unstable();
+    assert_eq!(all, (0..60).collect::<Vec<_>>());
+}
+
+pub async fn a_deleted_document_is_given_back(fixture: Fixture) {
+    let db = blog(&fixture).await;
+    let refused = db.delete::<Post>(1).when(|p| p.votes().gt(5));
+    assert_eq!(refused.returning().await.unwrap(), NotApplied);
+    let refused = db
+        .delete::<Post>(1)
+        .when(|p| p.votes().gt(5))
+        .await
+        .unwrap();
+    assert!(!refused.applied());
+    let refused = refused.expect_applied().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::NotApplied);
+    let gone = db.delete::<Post>(1).when(|p| p.votes().eq(1)).returning();
+    assert_eq!(gone.await.unwrap().applied().map(|p| p.id), Some(1));
+    let gone = db.delete::<Post>(2).returning().select::<Votes>().await;
+    assert_eq!(gone.unwrap(), Applied(Votes { votes: 2 }));
+    assert!(!db.delete::<Post>(2).returning().await.unwrap().is_applied());
+    assert!(db.delete::<Post>(3).await.unwrap().applied());
+}
+
+pub async fn what_the_framework_fills_is_filled(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let task = NewTask {
+        id: 1,
+        description: "paint".into(),
+        done: false,
+    };
+    let inserted = db.insert(task).await.unwrap();
+    let after = db
+        .update::<Task>(1)
+        .set(|t| t.done(), true)
+        .returning_after()
+        .await
+        .unwrap();
+    assert_eq!((after.revision, after.done), (2, true));
+    assert!(after.updated_at >= inserted.updated_at);
+    let _ = db
+        .update_first::<Task>(|t| t.done().eq(true))
+        .set(|t| t.done(), false)
+        .await
+        .unwrap();
+    assert_eq!(db.get::<Task>(1).await.unwrap().revision, 3);
+}
+
+/// The write cannot be taken back then, so the error says that it happened.
+pub async fn what_cannot_be_read_was_written(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let insert = Insert {
+        collection: "makers".into(),
+        documents: vec![rawdoc! { "_id": "acme", "country": 7 }],
+        ordered: true,
+    };
+    fixture.backend().insert(insert).await.unwrap();
+    let error = db
+        .delete::<crate::models::Maker>("acme")
+        .returning()
+        .await
+        .unwrap_err();
+    assert!(error.is_decode());
+    assert_eq!(error.path(), Some("country"));
+    let text = error.to_string();
+    assert!(text.starts_with("the write was carried out"), "{text}");
+    let left = db.find::<crate::models::Maker>().count().await.unwrap();
+    assert_eq!(left, 0);
+}
+
+pub async fn a_transaction_takes_the_same(fixture: Fixture) {
+    let db = blog(&fixture).await;
+    if !fixture.backend().capabilities().transactions {
+        return;
+    }
+    let work = |tx: odm::Transaction<crate::models::Shop>| async move {
+        let first = tx
+            .update_first::<Post>(|p| p.votes().gt(1))
+            .sort(|p| p.votes().asc())
+            .inc(|p| p.votes(), 5)
+            .returning_after();
+        let post = first.await?.expect_applied()?;
+        tx.delete::<Post>(3).returning().await?.expect_applied()?;
+        tx.update::<Post>(1)
+            .when(|p| p.votes().gt(9))
+            .set(|p| p.votes(), post.votes)
+            .returning_after()
+            .await?
+            .expect_applied()
+    };
+    let error = db.transaction(work).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotApplied);
+    let posts = db.find::<Post>().sort(|p| p.id().asc()).all();
+    let votes: Vec<_> = posts.await.unwrap().iter().map(|p| p.votes).collect();
+    assert_eq!(votes, [1, 2, 3]);
+}
+
+/// S12: many spend from one account at the same time, and nobody what is not there.
+pub async fn concurrent_spenders(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let account = Post {
+        votes: 100,
+        flags: 0,
+        ..Post::new(1, "jane", &[])
+    };
+    db.insert(account).await.unwrap();
+    let spender = |db: Db| async move {
+        let mut spent = 0;
+        for _ in 0..5 {
+            let spend = db
+                .update::<Post>(1)
+                .when(|a| a.votes().gte(7))
+                .inc(|a| a.votes(), -7)
+                .inc(|a| a.flags(), 7);
+            spent += 7 * i64::from(spend.await.unwrap().applied());
+        }
+        spent
+    };
+    let spenders: Vec<_> = (0..16).map(|_| tokio::spawn(spender(db.clone()))).collect();
+    let mut spent = 0;
+    for spender in spenders {
+        spent += spender.await.unwrap();
+    }
+    let account = db.get::<Post>(1).await.unwrap();
+    assert_eq!((spent, account.votes, account.flags), (98, 2, 98));
+}
+
+/// S14: each voter is counted once, whatever the number of voters and of attempts.
+pub async fn concurrent_voters(fixture: Fixture) {
+    #[derive(Debug, Clone, Serialize, Deserialize, Document)]
+    #[document(collection = "ballots")]
+    struct Ballot {
+        #[serde(rename = "_id")]
+        id: i64,
+        votes: i64,
+        #[embed(max = 1_000)]
+        voters: Vec<String>,
+    }
+    #[derive(Schema)]
+    #[schema(models(Ballot))]
+    struct Election;
+
+    let db = odm::Database::<Election>::with_backend(fixture.backend());
+    let ballot = Ballot {
+        id: 1,
+        votes: 0,
+        voters: Vec::new(),
+    };
+    db.insert(ballot).await.unwrap();
+    let vote = |db: odm::Database<Election>, voter: String| async move {
+        db.update::<Ballot>(1)
+            .when(|b| b.voters().excludes(&voter))
+            .push(|b| b.voters(), &voter)
+            .inc(|b| b.votes(), 1)
+            .await
+            .unwrap()
+            .applied()
+    };
+    let votes = (0..90).map(|n| tokio::spawn(vote(db.clone(), format!("voter {}", n % 30))));
+    let mut counted = 0;
+    for vote in votes.collect::<Vec<_>>() {
+        counted += i64::from(vote.await.unwrap());
+    }
+    let mut ballot = db.get::<Ballot>(1).await.unwrap();
+    assert_eq!((counted, ballot.votes, ballot.voters.len()), (30, 30, 30));
+    ballot.voters.sort();
+    ballot.voters.dedup();
+    assert_eq!(ballot.voters.len(), 30);
+}

@@ -1,0 +1,20 @@
+#[path = "../models.rs"]
+mod models;
+
+#[allow(unused_imports)]
+use models::*;
+use odm::prelude::*;
+
+#[derive(Deserialize, Projection)]
+#[projection(of = User)]
+struct Card {
+    name: Last,
+}
+
+#[derive(Deserialize, Projection)]
+#[projection(of = Name)]
+struct Last {
+    middle: String,
+}
+
+fn main() {}

@@ -1,0 +1,11 @@
+#[path = "../models.rs"]
+mod models;
+
+use models::*;
+use odm::prelude::*;
+
+fn wrong(db: &Db, id: ObjectId) {
+    let _ = db.update::<Post>(id).sort(|p| p.votes().desc());
+}
+
+fn main() {}
