@@ -2,7 +2,7 @@
 
 use bson::RawDocumentBuf;
 
-use super::{Inside, List, Update};
+use super::{Inside, List, Update, Which};
 use crate::{
     Result,
     document::{Document, Stored},
@@ -87,7 +87,7 @@ impl<M, F> Push<M, F> {
     }
 }
 
-impl<T: Document> Update<T> {
+impl<T: Document, K: Which> Update<T, K> {
     /// Puts values into the array at a position, sorts it, or keeps only a part of it: `$push` with `$position`, `$sort`
     /// and `$slice`.
     ///

@@ -1,13 +1,13 @@
 //! `$rename`: a value that goes to another place.
 
-use super::{Optional, Update};
+use super::{Optional, Update, Which};
 use crate::{
     Error, ErrorKind, Result,
     document::Document,
     field::{Keyed, Path, Place, Settable, Single},
 };
 
-impl<T: Document> Update<T> {
+impl<T: Document, K: Which> Update<T, K> {
     /// Moves the value of a field to another of the same type, which loses its own: `$rename`. The first one then reads as
     /// `None`.
     ///

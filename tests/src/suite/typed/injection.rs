@@ -492,7 +492,7 @@ pub async fn texts_in_updates(fixture: Fixture) {
         db.insert_many((0..WRITES.len()).map(victim)).await.unwrap();
         for (at, (what, write, _)) in WRITES.iter().enumerate() {
             let update = db.update::<Entry>(victim(at).id);
-            let done = write(update.when(|_| None::<odm::Filter<Entry>>), &text).await;
+            let done = write(update.when(|_| None::<Filter<Entry>>), &text).await;
             assert!(
                 done.as_ref().is_ok_and(|done| done.applied()),
                 "{what}: {short:?}: {done:?}"
