@@ -334,6 +334,13 @@ macro_rules! for_every_test {
                     what_cannot_be_is_refused,
                     what_the_framework_fills_is_filled,
                 ]
+                variants: [
+                    elements_of_a_variant_are_updated,
+                    every_write_inside_of_a_variant_is_conditional,
+                    values_of_other_crates_stand_in_variants,
+                    variants_are_read_in_rows_and_pages,
+                    what_a_variant_cannot_say_is_an_error,
+                ]
                 write: [
                     a_condition_decides_in_the_same_step,
                     a_dropped_write_is_finished,

@@ -21,4 +21,5 @@ pub mod schema;
 pub mod storm;
 pub mod transaction;
 pub mod upsert;
+pub mod variants;
 pub mod write;
