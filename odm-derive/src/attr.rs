@@ -10,7 +10,7 @@ pub(crate) use index::{
     Direction, IndexAttr, Key, OPTIONS_BEHIND_A_SEMICOLON, Options, parse_compound, parse_field,
 };
 pub(crate) use layout::Layout;
-pub(crate) use serde::{SerdeContainer, SerdeField};
+pub(crate) use serde::{SerdeContainer, SerdeField, SerdeVariant};
 
 use proc_macro2::TokenTree;
 use quote::ToTokens;

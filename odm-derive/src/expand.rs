@@ -4,6 +4,7 @@
 
 pub(crate) mod document;
 pub(crate) mod embedded;
+mod enumeration;
 mod fields;
 mod insertable;
 pub(crate) mod projection;

@@ -10,6 +10,7 @@ mod fallback;
 mod model;
 mod rename;
 mod self_type;
+mod variant;
 
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
@@ -74,9 +75,36 @@ pub fn document(input: TokenStream) -> TokenStream {
 /// Makes a type one that can stand in a document.
 ///
 /// A struct with named fields is embedded: its fields can be asked for and updated one by one. They may have `#[embed]`
-/// and `#[reference]`, as for `Document`; indexes are declared by the document. An enum, a newtype, and a struct that
-/// serde stores as something else (`transparent`, `from`, `into`) is one value, asked for and set as a whole; a newtype
-/// can be an `_id`, and compared by order if what is inside can.
+/// and `#[reference]`, as for `Document`; indexes are declared by the document. A newtype, and a struct that serde stores
+/// as something else (`transparent`, `from`, `into`) is one value, asked for and set as a whole; a newtype can be an
+/// `_id`, and compared by order if what is inside can.
+///
+/// # Enums
+///
+/// An enum with data is embedded too, so that a field which holds it has `#[embed]`. Each variant has a method that asks
+/// for it, and one that takes a closure about what is in it:
+///
+/// | variant | asked for by | and what is in it |
+/// |---|---|---|
+/// | `Card { number: String }` | `p.payment().is_card()` | `p.payment().card(\|c\| c.number().eq("1"))` |
+/// | `Invoice(InvoiceData)` | `p.payment().is_invoice()` | `p.payment().invoice(\|i\| i.due().lt(now))` |
+/// | `Transfer(String, i64)` | `p.payment().is_transfer()` | `p.payment().transfer(\|from, amount\| amount.gt(5))` |
+/// | `Cash` | `p.payment().is_cash()` | |
+///
+/// The trait of the same name has an example. The condition holds for values that *are* of the variant, and in an array
+/// for one element: `p.payments().any(|x| x.card(|c| …))`. In an update the closure names a field, which is written only
+/// where the value is of the variant. A whole value is compared and set as of any type.
+///
+/// Each of serde's tagged representations is understood: none said (`{"Card": {…}}`), `tag`, and `tag` with `content`; so
+/// are `rename`, `rename_all`, `rename_all_fields`, `skip`, `alias` (when reading; filters ask for the name) and `other`
+/// (any variant that has no name here). In an internally tagged enum a newtype variant holds an embedded struct. The
+/// fields of variants have `#[embed]` and `#[reference]` as those of structs; in a tuple, a struct or a map needs none, an
+/// array or a `Ref` does: `Tags(#[embed(max = 20)] Vec<String>)`.
+///
+/// An enum of unit variants alone is one value, and its field has no attribute: `p.state().eq(State::Open)`. It sorts by
+/// its stored names. So is an enum that is `untagged`: nothing in a document tells its variants apart.
+///
+/// # Both
 ///
 /// A struct may hold itself (`replies: Vec<Comment>`); two structs that hold each other are not supported yet.
 ///

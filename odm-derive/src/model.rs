@@ -85,12 +85,21 @@ impl<'a> Model<'a> {
 
     /// The name of the generated field tree.
     pub(crate) fn fields_ident(&self) -> Ident {
-        format_ident!("{}Fields", self.input.ident.unraw())
+        fields_ident(self.input)
     }
 }
 
+/// The name of the field tree that is generated for a type.
+pub(crate) fn fields_ident(input: &DeriveInput) -> Ident {
+    format_ident!("{}Fields", input.ident.unraw())
+}
+
 impl<'a> Field<'a> {
-    fn parse(ctxt: &mut Ctxt, field: &'a syn::Field, container: &SerdeContainer) -> Option<Self> {
+    pub(crate) fn parse(
+        ctxt: &mut Ctxt,
+        field: &'a syn::Field,
+        container: &SerdeContainer,
+    ) -> Option<Self> {
         let ident = field.ident.as_ref()?;
         let serde = SerdeField::parse(ctxt, &field.attrs);
         if serde.skip {
@@ -158,7 +167,7 @@ pub(crate) fn named_fields<'a>(
         ),
         Data::Union(data) => ctxt.error(
             data.union_token,
-            format!("`{what}` is for structs: serde cannot store a union"),
+            format!("`{what}` is not for unions: serde cannot store one"),
         ),
     }
     None
@@ -181,7 +190,7 @@ pub(crate) fn stored_name(ident: &Ident, field: &SerdeField, container: &SerdeCo
 }
 
 /// Two fields of one name would be written over each other.
-fn refuse_same_names(ctxt: &mut Ctxt, fields: &[Field<'_>]) {
+pub(crate) fn refuse_same_names(ctxt: &mut Ctxt, fields: &[Field<'_>]) {
     for (i, field) in fields.iter().enumerate() {
         if fields[..i]
             .iter()
@@ -195,7 +204,7 @@ fn refuse_same_names(ctxt: &mut Ctxt, fields: &[Field<'_>]) {
     }
 }
 
-fn refuse_name(stored: &str) -> Option<String> {
+pub(crate) fn refuse_name(stored: &str) -> Option<String> {
     let reason = if stored.is_empty() {
         "a stored field has a name"
     } else if stored.contains('.') {

@@ -1,6 +1,6 @@
 //! serde's `rename_all`.
 
-/// A rule of `rename_all`, for the names of fields.
+/// A rule of `rename_all`, for the names of fields and variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
     Lower,
@@ -43,6 +43,48 @@ impl Rule {
             Self::ScreamingKebab => name.to_ascii_uppercase().replace('_', "-"),
         }
     }
+
+    /// The stored name of a variant; like serde, it takes the Rust name for Pascal case.
+    pub(crate) fn variant(self, name: &str) -> String {
+        match self {
+            Self::Pascal => name.to_owned(),
+            Self::Lower => name.to_ascii_lowercase(),
+            Self::Upper => name.to_ascii_uppercase(),
+            Self::Camel => with_first(name, |c| c.to_ascii_lowercase()),
+            Self::Snake => {
+                let mut snake = String::new();
+                for (i, c) in name.char_indices() {
+                    if i > 0 && c.is_uppercase() {
+                        snake.push('_');
+                    }
+                    snake.push(c.to_ascii_lowercase());
+                }
+                snake
+            }
+            Self::ScreamingSnake => Self::Snake.variant(name).to_ascii_uppercase(),
+            Self::Kebab => Self::Snake.variant(name).replace('_', "-"),
+            Self::ScreamingKebab => Self::ScreamingSnake.variant(name).replace('_', "-"),
+        }
+    }
+}
+
+/// The name of a variant as that of a method: words apart, capitals in a row as one word.
+pub(crate) fn method(variant: &str) -> String {
+    let chars: Vec<_> = variant.chars().collect();
+    let mut method = String::new();
+    for (i, &c) in chars.iter().enumerate() {
+        let before = i.checked_sub(1).and_then(|i| chars.get(i));
+        let starts = c.is_uppercase()
+            && before.is_some_and(|&before| {
+                let next = chars.get(i + 1);
+                before != '_' && (!before.is_uppercase() || next.is_some_and(|c| c.is_lowercase()))
+            });
+        if starts {
+            method.push('_');
+        }
+        method.extend(c.to_lowercase());
+    }
+    method
 }
 
 fn with_first(word: &str, change: impl Fn(char) -> char) -> String {
@@ -52,7 +94,23 @@ fn with_first(word: &str, change: impl Fn(char) -> char) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::Rule;
+    use super::{Rule, method};
+
+    #[test]
+    fn methods_read_like_words() {
+        for (variant, name) in [
+            ("Card", "card"),
+            ("BankTransfer", "bank_transfer"),
+            ("HTTPServer", "http_server"),
+            ("V2", "v2"),
+            ("Iso8601Date", "iso8601_date"),
+            ("A_b", "a_b"),
+            ("A_B", "a_b"),
+            ("lower", "lower"),
+        ] {
+            assert_eq!(method(variant), name, "{variant}");
+        }
+    }
 
     #[test]
     fn fields_are_named_as_serde_names_them() {

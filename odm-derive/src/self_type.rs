@@ -8,13 +8,19 @@ use syn::{Data, DeriveInput, Ident};
 pub(crate) fn write_out(mut input: DeriveInput) -> DeriveInput {
     let (_, own, _) = input.generics.split_for_impl();
     let own = own.to_token_stream();
-    if let Data::Struct(data) = &mut input.data {
-        for field in &mut data.fields {
-            let replaced = replace(field.ty.to_token_stream(), &input.ident, &own);
-            // A type stays one when a type takes the place of `Self`.
-            if let Ok(ty) = syn::parse2(replaced) {
-                field.ty = ty;
-            }
+    let fields: Vec<_> = match &mut input.data {
+        Data::Struct(data) => data.fields.iter_mut().collect(),
+        Data::Enum(data) => {
+            let variants = data.variants.iter_mut();
+            variants.flat_map(|variant| &mut variant.fields).collect()
+        }
+        Data::Union(_) => Vec::new(),
+    };
+    for field in fields {
+        let replaced = replace(field.ty.to_token_stream(), &input.ident, &own);
+        // A type stays one when a type takes the place of `Self`.
+        if let Ok(ty) = syn::parse2(replaced) {
+            field.ty = ty;
         }
     }
     input

@@ -13,8 +13,12 @@ pub use crate::{
     Result,
     backend::operation::{Direction, Index},
     document::{Document, Embedded, Insertable, Stored, Whole, kind},
-    field::{Field, FromPath, Ordered, Path, Place, role, shape},
+    field::{
+        Beside, Field, FromPath, OfVariant, OneValue, Ordered, Path, Place, Queryable, Tag,
+        Variants, role, shape,
+    },
     projection::{Projected, Projection, ProjectionOf, Reads},
+    query::Filter,
     query::IntoKey,
     schema::{Closed, Contains, Model, Schema, is_first_on_its_collection},
 };
@@ -40,24 +44,24 @@ layouts! {
     #[diagnostic::on_unimplemented(
         message = "how is a `{T}` stored? Its field needs an attribute that says so",
         label = "more than one value, or a reference",
-        note = "`#[embed]` for an embedded struct or a map, `#[embed(max = N)]` or `#[embed(unbounded)]` for an array, `#[reference]` for a `Ref` or an array of them",
+        note = "`#[embed]` for an embedded struct, an enum with data or a map, `#[embed(max = N)]` or `#[embed(unbounded)]` for an array, `#[reference]` for a `Ref` or an array of them",
         note = "a date or a decimal of another crate is stored as BSON's own by `#[serde(with = \"odm::native\")]`"
     )]
     Plain: Value;
 
     /// A field with `#[embed]`.
     #[diagnostic::on_unimplemented(
-        message = "`#[embed]` is for an embedded struct or a map, not for a `{T}`",
-        label = "neither an embedded struct nor a map",
+        message = "`#[embed]` is for an embedded struct, an enum with data or a map, not for a `{T}`",
+        label = "nothing with fields of its own",
         note = "an array says how long it can get: `#[embed(max = N)]`, or `#[embed(unbounded)]`; a `Ref` is a `#[reference]`; a single value needs no attribute"
     )]
-    Embeds: Struct Map;
+    Embeds: Struct Enum Map;
 
     /// A field with `#[embed(max = N)]` or `#[embed(unbounded)]`.
     #[diagnostic::on_unimplemented(
         message = "`max` and `unbounded` are for an array of embedded values, not for a `{T}`",
         label = "no array of embedded values",
-        note = "an embedded struct or a map has `#[embed]` alone; an array of `Ref` is a `#[reference]`; a single value needs no attribute",
+        note = "an embedded struct, an enum with data or a map has `#[embed]` alone; an array of `Ref` is a `#[reference]`; a single value needs no attribute",
         note = "dates and decimals of another crate are stored as BSON's own by `#[serde(with = \"odm::native\")]` beside it"
     )]
     EmbedsMany: Array;
@@ -68,7 +72,7 @@ layouts! {
         label = "serde would look for a text",
         note = "write `#[serde(with = \"odm::native\")]` as in the model"
     )]
-    ReadPlainly: Value Struct Array Map Reference References;
+    ReadPlainly: Value Struct Enum Array Map Reference References;
 
     /// A field of a projection with `with = "odm::native"`.
     #[diagnostic::on_unimplemented(
@@ -98,7 +102,7 @@ layouts! {
     #[diagnostic::on_unimplemented(
         message = "`#[reference]` is for `Ref<…>`, `Option<Ref<…>>` and `Vec<Ref<…>>`, not for a `{T}`",
         label = "no reference",
-        note = "an embedded struct or a map has `#[embed]`; a single value needs no attribute"
+        note = "an embedded struct, an enum with data or a map has `#[embed]`; a single value needs no attribute"
     )]
     Refers: Reference References;
 
@@ -109,6 +113,39 @@ layouts! {
         note = "leave the `max` out"
     )]
     RefersMany: References;
+
+    /// The content of a variant, without an attribute.
+    #[diagnostic::on_unimplemented(
+        message = "how is the `{T}` of this variant stored? It needs an attribute that says so",
+        label = "an array, or a reference",
+        note = "`#[embed(max = N)]` or `#[embed(unbounded)]` for an array, `#[reference]` for a `Ref` or an array of them, before the type: `Tags(#[embed(max = 20)] Vec<String>)`"
+    )]
+    PlainContent: Value Struct Enum Map;
+}
+
+/// The content of a newtype variant of an internally tagged enum.
+#[diagnostic::on_unimplemented(
+    message = "a `{T}` cannot be stored beside the tag of an enum",
+    label = "no embedded struct",
+    note = "in an internally tagged enum a newtype variant holds an embedded struct, whose fields stand beside the tag; name the field, `Note {{ text: String }}`, or give the enum a `content` too, `#[serde(tag = \"type\", content = \"value\")]`"
+)]
+pub trait BesideTag<T> {
+    fn check() {}
+}
+#[diagnostic::do_not_recommend]
+impl<T: Embedded> BesideTag<T> for kind::Struct {}
+
+/// Whether none of the names is that of a tag.
+#[must_use]
+pub const fn leaves_to_tag(names: &[&str], tag: &str) -> bool {
+    let mut i = 0;
+    while i < names.len() {
+        if same(names[i], tag) {
+            return false;
+        }
+        i += 1;
+    }
+    true
 }
 
 /// The field that is stored as `_id`.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwn
 use crate::{
     Result,
     backend::operation::Index,
-    field::{Field, FromPath, Path},
+    field::{Field, FromPath, Path, Variants},
     query::{Brackets, IntoKey},
     relation::{Children, Reference},
     schema::{Closed, ContainsTarget, Model},
@@ -90,6 +90,12 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
 
     /// The declared indexes.
     fn indexes() -> Vec<Index>;
+
+    /// Where its enums are, and of which variants.
+    #[doc(hidden)]
+    fn variants(&self, found: &mut Variants) {
+        let _ = found;
+    }
 
     /// Takes over what the framework has filled.
     #[doc(hidden)]
@@ -223,9 +229,19 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
     fn count(&self) -> usize {
         0
     }
+
+    /// Where enums are in it, and of which variants.
+    #[doc(hidden)]
+    fn variants(&self, found: &mut Variants) {
+        let _ = found;
+    }
+
+    /// The stored names of a struct's fields.
+    #[doc(hidden)]
+    const NAMES: &'static [&'static str] = &[];
 }
 
-/// A struct that is stored inside a document, or an enum or a newtype that is stored as one value: derive it.
+/// A struct or an enum that is stored inside a document, or a newtype that is stored as one value: derive it.
 ///
 /// ```
 /// use odm::prelude::*;
@@ -242,6 +258,63 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
 ///     addresses: Vec<Address>,
 /// }
 /// ```
+///
+/// The variants of an enum are reached by closures:
+///
+/// ```
+/// use odm::prelude::*;
+///
+/// #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+/// #[serde(tag = "type")]
+/// enum Payment {
+///     Card { number: String, expires: DateTime },
+///     Invoice(Invoice),
+///     Cash,
+/// }
+///
+/// #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+/// struct Invoice { number: String, reminders: i32 }
+///
+/// #[derive(Debug, Serialize, Deserialize, Document)]
+/// #[document(collection = "orders")]
+/// struct Order {
+///     #[serde(rename = "_id")]
+///     id: i64,
+///     #[embed]
+///     payment: Payment,
+///     #[embed(max = 10)]
+///     deposits: Vec<Payment>,
+/// }
+///
+/// # #[derive(Schema)] #[schema(models(Order))] struct Shop;
+/// # #[cfg(feature = "engine")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> odm::Result<()> {
+/// # let db = odm::Database::<Shop>::open("memory:").await?;
+/// # let invoice = Payment::Invoice(Invoice { number: "7".into(), reminders: 0 });
+/// # db.insert(Order { id: 1, payment: invoice, deposits: vec![Payment::Cash] }).await?;
+/// // An invoice with this number; a card with it is none.
+/// let order = db.find::<Order>().filter(|o| o.payment().invoice(|i| i.number().eq("7"))).one().await?;
+///
+/// // One element is a card that has expired, or cash.
+/// let now = DateTime::now();
+/// let some = db
+///     .find::<Order>()
+///     .filter(|o| o.deposits().any(|d| d.card(|c| c.expires().lt(now)) | d.is_cash()))
+///     .all()
+///     .await?;
+/// # assert_eq!(some.len(), 1);
+///
+/// // Written only if the payment is an invoice: if it has become something else, nothing happens.
+/// let reminded = db.update::<Order>(order.id).inc(|o| o.payment().invoice(|i| i.reminders()), 1).await?.applied();
+/// # assert!(reminded);
+/// db.update::<Order>(order.id).set(|o| o.payment(), Payment::Cash).await?;
+/// # assert!(!db.update::<Order>(1).inc(|o| o.payment().invoice(|i| i.reminders()), 1).await?.applied());
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "engine"))]
+/// # fn main() {}
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not embedded",
     note = "derive `Embedded` for it; a type that derives `Document` is referred to by `Ref<{Self}>`"
@@ -256,6 +329,9 @@ pub mod kind {
     /// An embedded struct.
     #[derive(Debug)]
     pub struct Struct;
+    /// An enum whose variants hold something that can be reached.
+    #[derive(Debug)]
+    pub struct Enum;
     /// An array of something else than references.
     #[derive(Debug)]
     pub struct Array;
@@ -290,6 +366,10 @@ pub mod kind {
         type Mapped = Map;
     }
     impl Element for Struct {
+        type Many = Array;
+        type Mapped = Map;
+    }
+    impl Element for Enum {
         type Many = Array;
         type Mapped = Map;
     }

@@ -2,13 +2,15 @@
 //!
 //! `Field<M, T, R, S>` is a place in the model `M` that holds a `T`. Its role `R` says who writes it ([`role`]), its
 //! shape `S` whether the path leads to one value or to several ([`shape`]). Arrays, options and maps have operators of
-//! their own and lead on to what is inside them; so do the trees that `Embedded` derives.
+//! their own and lead on to what is inside them; so do the trees that `Embedded` derives. Of an enum, a closure says what is
+//! asked of one variant.
 
 mod array;
 mod map;
 mod maybe;
 mod path;
 mod scalar;
+mod variant;
 
 use std::marker::PhantomData;
 
@@ -18,6 +20,9 @@ pub use maybe::Maybe;
 pub use path::Path;
 pub(crate) use path::{Step, refuse_key};
 pub use scalar::{Bits, Date, Numeric, Ordered, Text};
+pub use variant::{Beside, OfVariant, OneValue, Within};
+#[doc(hidden)]
+pub use variant::{Tag, Variants};
 
 use crate::{
     backend::operation::Direction,

@@ -43,6 +43,13 @@
 mod dates;
 #[cfg(feature = "rust_decimal")]
 mod decimals;
+#[cfg(any(
+    feature = "chrono",
+    feature = "time",
+    feature = "jiff",
+    feature = "rust_decimal"
+))]
+mod tagged;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -8,6 +8,7 @@ mod position;
 mod render;
 mod sort;
 mod value;
+mod variant;
 
 pub use bracket::Brackets;
 pub use expression::{Expr, IntoExpr, Minus, Operand, Plus, Root, Times};

@@ -201,6 +201,13 @@ macro_rules! for_every_test {
                     the_first_element_is_updated,
                     what_first_cannot_say_is_an_error,
                 ]
+                enums: [
+                    a_save_mixes_no_variants,
+                    a_variant_is_asked_for,
+                    an_unknown_variant_is_named,
+                    an_update_in_a_variant_is_conditional,
+                    updates_at_once_mix_no_variants,
+                ]
                 expression: [
                     dates_and_texts_are_compared,
                     elements_by_index_are_compared,
@@ -326,6 +333,13 @@ macro_rules! for_every_test {
                     the_document_is_given_back,
                     what_cannot_be_is_refused,
                     what_the_framework_fills_is_filled,
+                ]
+                variants: [
+                    elements_of_a_variant_are_updated,
+                    every_write_inside_of_a_variant_is_conditional,
+                    values_of_other_crates_stand_in_variants,
+                    variants_are_read_in_rows_and_pages,
+                    what_a_variant_cannot_say_is_an_error,
                 ]
                 write: [
                     a_condition_decides_in_the_same_step,

@@ -68,6 +68,23 @@ pub enum Process {
     Forged,
 }
 
+/// What a part is shipped in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Embedded)]
+#[serde(tag = "kind")]
+pub enum Packing {
+    /// In a box.
+    Box {
+        /// How wide it is.
+        width: i64,
+        /// What is written on it.
+        r#type: String,
+    },
+    /// On its own.
+    Loose,
+    /// With others.
+    With(Address),
+}
+
 /// A part.
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "parts")]
@@ -86,6 +103,9 @@ pub struct Part<T: Embedded> {
     /// What it is made of.
     #[embed(max = 10)]
     pub layers: Vec<T>,
+    /// What it is shipped in.
+    #[embed]
+    pub packing: Packing,
     /// What it costs, by country.
     #[embed]
     pub prices: BTreeMap<String, i64>,

@@ -10,10 +10,30 @@ use crate::{ctxt::Ctxt, rename::Rule};
 #[derive(Default)]
 pub(crate) struct SerdeContainer {
     pub(crate) rename_all: Option<Rule>,
+    /// The rule for the fields of an enum's variants.
+    pub(crate) rename_all_fields: Option<Rule>,
+    /// The field that says of which variant an enum is.
+    pub(crate) tag: Option<LitStr>,
+    /// The field that holds what is in the variant.
+    pub(crate) content: Option<LitStr>,
+    pub(crate) untagged: bool,
     /// Fields that are missing in a document are read from a default.
     pub(crate) default: bool,
     /// The type is stored as something else: `transparent`, `from`, `try_from`, `into`.
     pub(crate) other_form: bool,
+}
+
+/// What serde's attributes say of a variant.
+#[derive(Default)]
+pub(crate) struct SerdeVariant {
+    pub(crate) rename: Option<LitStr>,
+    /// The rule for its fields.
+    pub(crate) rename_all: Option<Rule>,
+    /// It can be read under another name, too.
+    pub(crate) alias: bool,
+    /// It is what any unknown variant is read as.
+    pub(crate) other: bool,
+    pub(crate) skip: bool,
 }
 
 /// What serde's attributes say of a field.
@@ -38,17 +58,17 @@ impl SerdeContainer {
 
     fn setting(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
         match meta.path.to_token_stream().to_string().as_str() {
-            "rename_all" => {
-                let name = symmetric(meta)?;
-                let rule = Rule::parse(&name.value())
-                    .ok_or_else(|| syn::Error::new_spanned(&name, "not a rule that serde knows"))?;
-                self.rename_all = Some(rule);
-            }
+            "rename_all" => self.rename_all = Some(rule(meta)?),
+            "rename_all_fields" => self.rename_all_fields = Some(rule(meta)?),
+            "tag" => self.tag = Some(meta.value()?.parse()?),
+            "content" => self.content = Some(meta.value()?.parse()?),
+            "untagged" => self.untagged = true,
             "default" => {
                 self.default = true;
                 skip_value(meta)?;
             }
-            "transparent" | "from" | "try_from" | "into" => {
+            "transparent" | "from" | "try_from" | "into" | "variant_identifier"
+            | "field_identifier" => {
                 self.other_form = true;
                 skip_value(meta)?;
             }
@@ -61,7 +81,54 @@ impl SerdeContainer {
             "remote" => {
                 return Err(meta.error("`remote` is not supported: derive for a type of your own"));
             }
-            // They change no stored name: `rename` of the type, `bound`, `crate`, `expecting`, and what only enums have.
+            // They change no stored name: `rename` of the type, `bound`, `crate`, `expecting`.
+            _ => skip_value(meta)?,
+        }
+        Ok(())
+    }
+}
+
+impl SerdeVariant {
+    pub(crate) fn parse(ctxt: &mut Ctxt, attrs: &[Attribute]) -> Self {
+        let mut found = Self::default();
+        for attr in named(attrs, "serde") {
+            settings(ctxt, attr, |meta| found.setting(meta));
+        }
+        found
+    }
+
+    fn setting(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
+        let name = meta.path.to_token_stream().to_string();
+        match name.as_str() {
+            "rename" => self.rename = Some(symmetric(meta)?),
+            "rename_all" => self.rename_all = Some(rule(meta)?),
+            "alias" => {
+                self.alias = true;
+                skip_value(meta)?;
+            }
+            "other" => self.other = true,
+            "skip" => self.skip = true,
+            "untagged" => {
+                return Err(meta.error(
+                    "`untagged` is not supported on one variant: a filter could not tell it from the others; give the whole \
+                     enum `#[serde(untagged)]`, and it is asked for and set as a whole",
+                ));
+            }
+            "with" | "serialize_with" | "deserialize_with" => {
+                return Err(meta.error(format!(
+                    "`{name}` is not supported: values in filters and updates would be encoded otherwise than in the \
+                     document; put it on a newtype that derives `Embedded`"
+                )));
+            }
+            "skip_serializing" | "skip_deserializing" => {
+                return Err(meta.error(format!(
+                    "`{name}` is not supported: what is written must be what is read; use `skip`"
+                )));
+            }
+            "borrow" => {
+                return Err(meta.error("`borrow` is not supported: an embedded value is owned"));
+            }
+            // `bound` changes no name.
             _ => skip_value(meta)?,
         }
         Ok(())
@@ -116,6 +183,13 @@ impl SerdeField {
         }
         Ok(())
     }
+}
+
+/// `rename_all = "…"`.
+fn rule(meta: &ParseNestedMeta<'_>) -> syn::Result<Rule> {
+    let name = symmetric(meta)?;
+    Rule::parse(&name.value())
+        .ok_or_else(|| syn::Error::new_spanned(&name, "not a rule that serde knows"))
 }
 
 fn not_supported(meta: &ParseNestedMeta<'_>, name: &str) -> syn::Error {

@@ -222,6 +222,7 @@ fn implementation(
     let version = model.stored_name_of(What::Version, private);
     let updated = model.stored_name_of(What::Updated, private);
     let take_filled = model.take_filled();
+    let variants = model.look_for_variants(private);
     let filled = model.fields.iter().filter(|field| field.filled.is_some());
     let filled = filled.map(|field| &field.stored);
     let indexes =
@@ -253,6 +254,9 @@ fn implementation(
             }
             fn indexes() -> #private::Vec<#private::Index> {
                 ::std::vec![#(#indexes),*]
+            }
+            fn variants(&self, found: &mut #private::Variants) {
+                #variants
             }
             fn take_filled(&mut self, from: Self) {
                 let _ = &from;

@@ -4,11 +4,11 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Data, DeriveInput, Fields, ext::IdentExt};
 
-use super::{private, quiet, where_bounds, with_params};
+use super::{enumeration, private, quiet, where_bounds, with_params};
 use crate::{
     attr::{Container, SerdeContainer},
     ctxt::Ctxt,
-    model::Model,
+    model::{Model, fields_ident},
 };
 
 pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream> {
@@ -19,7 +19,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         return None;
     }
     match &input.data {
-        Data::Enum(_) => Some(value(ctxt, input, None, &private)),
+        Data::Enum(data) => Some(enumeration::expand(ctxt, input, data, &private)),
         Data::Struct(data) => match &data.fields {
             Fields::Unnamed(fields) if fields.unnamed.len() == 1 => Some(value(
                 ctxt,
@@ -63,13 +63,6 @@ fn structure(ctxt: &mut Ctxt, input: &DeriveInput, private: &TokenStream) -> Opt
 }
 
 fn tree(model: &Model<'_>, private: &TokenStream) -> TokenStream {
-    let input = model.input;
-    let (name, vis, ident) = (&input.ident, &input.vis, model.fields_ident());
-    let scope = quote!(__M: 'static, __R: 'static, __S: 'static,);
-    let scope_names = quote!(__M, __R, __S,);
-    let (decl, names) = with_params(&input.generics, &scope, &scope_names);
-    let (_, own) = with_params(&input.generics, &quote!(), &quote!());
-    let (_, _, where_clause) = input.generics.split_for_impl();
     let accessors = model.fields.iter().map(|field| {
         field.accessor(
             private,
@@ -77,6 +70,21 @@ fn tree(model: &Model<'_>, private: &TokenStream) -> TokenStream {
             [&quote!(__M), &quote!(__R), &quote!(__S)],
         )
     });
+    place_tree(model.input, accessors, private)
+}
+
+/// The tree of a place that holds the input as a whole, and these accessors.
+pub(super) fn place_tree(
+    input: &DeriveInput,
+    accessors: impl Iterator<Item = TokenStream>,
+    private: &TokenStream,
+) -> TokenStream {
+    let (name, vis, ident) = (&input.ident, &input.vis, fields_ident(input));
+    let scope = quote!(__M: 'static, __R: 'static, __S: 'static,);
+    let scope_names = quote!(__M, __R, __S,);
+    let (decl, names) = with_params(&input.generics, &scope, &scope_names);
+    let (_, own) = with_params(&input.generics, &quote!(), &quote!());
+    let (_, _, where_clause) = input.generics.split_for_impl();
     let doc = format!("The fields of [`{}`] in a document.", name.unraw());
     let quiet = quiet();
     quote! {
@@ -126,7 +134,7 @@ fn tree(model: &Model<'_>, private: &TokenStream) -> TokenStream {
 
 fn implementation(model: &Model<'_>, private: &TokenStream) -> TokenStream {
     let input = model.input;
-    let (name, ident) = (&input.ident, model.fields_ident());
+    let (name, ident) = (&input.ident, fields_ident(input));
     let (_, own) = with_params(&input.generics, &quote!(), &quote!());
     let (_, names) = with_params(&input.generics, &quote!(), &quote!(__M, __R, __S,));
     let (impl_generics, _, where_clause) = input.generics.split_for_impl();
@@ -134,6 +142,8 @@ fn implementation(model: &Model<'_>, private: &TokenStream) -> TokenStream {
     let validation = model.validation(private, &quote!(path));
     let rewrites = model.rewrites(private);
     let rounds = model.rounds(private);
+    let variants = model.look_for_variants(private);
+    let names_stored = model.fields.iter().map(|field| &field.stored);
     let whole = whole(input, private);
     let pairs = model.fields.iter().map(|field| {
         let (rust, stored) = (field.ident.unraw().to_string(), &field.stored);
@@ -158,6 +168,11 @@ fn implementation(model: &Model<'_>, private: &TokenStream) -> TokenStream {
                 let _ = path;
                 #validation
             }
+            fn variants(&self, found: &mut #private::Variants) {
+                let _ = &found;
+                #variants
+            }
+            const NAMES: &'static [&'static str] = &[#(#names_stored),*];
         }
 
         #[automatically_derived]
@@ -179,7 +194,7 @@ fn implementation(model: &Model<'_>, private: &TokenStream) -> TokenStream {
 }
 
 /// What is stored is a projection of itself.
-fn whole(input: &DeriveInput, private: &TokenStream) -> TokenStream {
+pub(super) fn whole(input: &DeriveInput, private: &TokenStream) -> TokenStream {
     let name = &input.ident;
     let (impl_generics, own, where_clause) = input.generics.split_for_impl();
     let quiet = quiet();
@@ -195,7 +210,7 @@ fn whole(input: &DeriveInput, private: &TokenStream) -> TokenStream {
 }
 
 /// An enum, or a newtype with `inner`: one value, compared and set as a whole.
-fn value(
+pub(super) fn value(
     ctxt: &mut Ctxt,
     input: &DeriveInput,
     inner: Option<&syn::Type>,
@@ -210,6 +225,14 @@ fn value(
         &quote!(),
     );
     let newtype = inner.map(|inner| newtype(input, inner, private));
+    // A save that compared it field by field would mix its variants.
+    let variants = matches!(input.data, Data::Enum(_)).then(|| {
+        quote! {
+            fn variants(&self, found: &mut #private::Variants) {
+                found.whole();
+            }
+        }
+    });
     let whole = whole(input, private);
     let quiet = quiet();
     quote! {
@@ -219,6 +242,7 @@ fn value(
         impl #impl_generics #private::Stored for #name #own #where_clause {
             type Kind = #private::kind::Value;
             type Fields<__M: 'static, __R: 'static, __S: 'static> = #private::Field<__M, Self, __R, __S>;
+            #variants
         }
 
         #[automatically_derived]

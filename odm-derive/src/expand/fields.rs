@@ -2,7 +2,7 @@
 
 use proc_macro2::{Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::{Ident, Type, spanned::Spanned};
+use syn::{DeriveInput, Generics, Ident, Type, spanned::Spanned};
 
 use super::{quiet, where_bounds, with_params};
 use crate::{
@@ -28,14 +28,17 @@ impl<'a> Model<'a> {
             let kind = field.of_stored(private, &quote!(Kind));
             Some(quote_spanned! {ty.span()=> <#kind as #private::#fits<#ty>>::check();})
         });
-        let (impl_generics, _, where_clause) = self.input.generics.split_for_impl();
-        let quiet = quiet();
-        quote! {
-            const _: () = {
-                #quiet
-                fn layout #impl_generics () #where_clause { #(#checks)* }
-            };
-        }
+        layout_function(&self.input.generics, checks)
+    }
+
+    /// The generated body of `variants`, for a value `self`.
+    pub(crate) fn look_for_variants(&self, private: &TokenStream) -> TokenStream {
+        let looks = self.fields.iter().map(|field| {
+            let (ident, name) = (field.ident, &field.stored);
+            let variants = field.of_stored(private, &quote!(variants));
+            quote!(found.field(#name, |found| #variants(&self.#ident, found));)
+        });
+        quote!(#(#looks)*)
     }
 
     /// The generated body of `validate`, for a value `self` and the path before its fields.
@@ -77,25 +80,7 @@ impl<'a> Model<'a> {
 
     /// The generated proof that a schema which has what the fields refer to has all that this type refers to.
     pub(crate) fn closed(&self, private: &TokenStream) -> TokenStream {
-        let name = &self.input.ident;
-        let (decl, _) = with_params(
-            &self.input.generics,
-            &quote!(__Schema: #private::Schema,),
-            &quote!(),
-        );
-        let (_, own, _) = self.input.generics.split_for_impl();
-        let bounds = where_bounds(&self.input.generics);
-        let types = self.nested().map(|field| field.ty);
-        let quiet = quiet();
-        quote! {
-            #[automatically_derived]
-            #quiet
-            impl #decl #private::Closed<__Schema> for #name #own
-            where
-                #bounds
-                #(#types: #private::Closed<__Schema>,)*
-            {}
-        }
+        closed(self.input, self.nested().map(|field| field.ty), private)
     }
 
     /// The generated answer to whether a value may be stored less exactly than it is.
@@ -117,14 +102,59 @@ impl<'a> Model<'a> {
     }
 }
 
+/// The generated function in which the compiler checks layouts.
+pub(super) fn layout_function(
+    generics: &Generics,
+    checks: impl Iterator<Item = TokenStream>,
+) -> TokenStream {
+    let (impl_generics, _, where_clause) = generics.split_for_impl();
+    let quiet = quiet();
+    quote! {
+        const _: () = {
+            #quiet
+            fn layout #impl_generics () #where_clause { #(#checks)* }
+        };
+    }
+}
+
+/// The generated proof that a schema which has what these types refer to has all that the input refers to.
+pub(super) fn closed<'t>(
+    input: &DeriveInput,
+    types: impl Iterator<Item = &'t Type>,
+    private: &TokenStream,
+) -> TokenStream {
+    let name = &input.ident;
+    let (decl, _) = with_params(
+        &input.generics,
+        &quote!(__Schema: #private::Schema,),
+        &quote!(),
+    );
+    let (_, own, _) = input.generics.split_for_impl();
+    let bounds = where_bounds(&input.generics);
+    let quiet = quiet();
+    quote! {
+        #[automatically_derived]
+        #quiet
+        impl #decl #private::Closed<__Schema> for #name #own
+        where
+            #bounds
+            #(#types: #private::Closed<__Schema>,)*
+        {}
+    }
+}
+
+/// An item of `<Type as Stored>`, with all its tokens at one place: the compiler says the same of the same place only
+/// once, so a type that cannot be stored is one error.
+pub(super) fn of_stored(ty: &Type, private: &TokenStream, item: &TokenStream) -> TokenStream {
+    let span = ty.span();
+    let ty = at(ty.to_token_stream(), span);
+    let item = at(item.clone(), span);
+    quote_spanned!(span=> <#ty as #private::Stored>::#item)
+}
+
 impl Field<'_> {
-    /// An item of `<Type as Stored>`, with all its tokens at one place: the compiler says the same of the same place only
-    /// once, so a type that cannot be stored is one error.
     fn of_stored(&self, private: &TokenStream, item: &TokenStream) -> TokenStream {
-        let span = self.ty.span();
-        let ty = at(self.ty.to_token_stream(), span);
-        let item = at(item.clone(), span);
-        quote_spanned!(span=> <#ty as #private::Stored>::#item)
+        of_stored(self.ty, private, item)
     }
 
     /// Its accessor in a field tree: a place in `model` with this role and shape, at `path`.
@@ -176,7 +206,7 @@ fn at(tokens: TokenStream, span: Span) -> TokenStream {
 }
 
 /// Whether the type is spelled with this name.
-fn mentions(ty: &Type, ident: &Ident) -> bool {
+pub(super) fn mentions(ty: &Type, ident: &Ident) -> bool {
     fn any(tokens: TokenStream, ident: &Ident) -> bool {
         tokens.into_iter().any(|token| match token {
             TokenTree::Ident(other) => other == *ident,

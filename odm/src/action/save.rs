@@ -17,7 +17,7 @@ use crate::{
     decode,
     document::Document,
     error,
-    field::Path,
+    field::{Path, Variants},
     maintain::Plan,
     query::{Filter, Node, encode, encode_document},
 };
@@ -76,7 +76,9 @@ pub(super) async fn save<T: Document>(
 ) -> Result<()> {
     let after = encode_document(&**edited).map_err(error::of_model::<T>)?;
     let id = stored_id::<T>(edited, &after)?;
-    let mut difference = Difference::of(&edited.stored, &edited.before, &after);
+    let mut variants = Variants::default();
+    T::variants(edited, &mut variants);
+    let mut difference = Difference::of(&edited.stored, &edited.before, &after, &variants);
     if <T as crate::Projection>::rewritten(edited).is_some() {
         difference.replace_aliases(&edited.stored, &edited.before, |stored| {
             let document: T = decode::decode(stored, &T::MODEL).ok()?;

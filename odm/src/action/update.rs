@@ -35,8 +35,8 @@ use crate::{
 /// The changes of one update happen to a document together, atomically, and touch nothing else of it.
 ///
 /// An update by id fails with [`NotFound`](crate::ErrorKind::NotFound) if there is no such document; one with a condition
-/// ([`when`](Self::when), [`first_matching`](crate::field::Array::first_matching)) tells by [`Updated::applied`] whether it did
-/// anything. An array never grows beyond its `max`: the update fails with
+/// ([`when`](Self::when), [`first_matching`](crate::field::Array::first_matching), a field inside of an enum's variant) tells by
+/// [`Updated::applied`] whether it did anything. An array never grows beyond its `max`: the update fails with
 /// [`TooManyElements`](crate::ErrorKind::TooManyElements) and changes nothing. To append several values to a
 /// set, there must be room for all of them, unless the set has them all.
 ///
@@ -386,6 +386,11 @@ impl<T: Document, K: Which> Update<T, K> {
         self
     }
 
+    /// Whether it changes something inside of an enum's variant.
+    pub(super) fn is_of_a_variant(&self) -> bool {
+        self.changes.is_of_a_variant()
+    }
+
     /// The room for what is pushed is part of the filter, so that two pushes at once cannot both take the last place.
     pub(super) fn prepare(self) -> Result<Prepared<T, K>> {
         let asked = self.target.node().map_err(error::of_model::<T>)?;
@@ -394,13 +399,13 @@ impl<T: Document, K: Which> Update<T, K> {
         let Finished {
             update,
             array_filters,
-            first,
+            asked: own,
             rooms,
         } = self.changes.finish().map_err(error::of_model::<T>)?;
         Ok(Prepared {
-            asked: asked.and(first.clone()),
+            asked: asked.and(own.clone()),
             executor: self.executor,
-            target: self.target.and(first),
+            target: self.target.and(own),
             change: operation::Change::Operators {
                 update,
                 array_filters,

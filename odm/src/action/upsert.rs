@@ -27,7 +27,8 @@ use crate::{
 /// It costs one operation if the document is there, and two if it is not; a condition or a bounded array that grows costs
 /// another one where the update did not apply.
 ///
-/// It fails with [`Invalid`](ErrorKind::Invalid) if the document has another id,
+/// It fails with [`Invalid`](ErrorKind::Invalid) if the document has another id, or the update changes a field inside of an
+/// enum's variant (a document of another variant could be neither changed nor inserted),
 /// [`DuplicateKey`](ErrorKind::DuplicateKey) if another document has the value of a unique index, and otherwise as an update
 /// and as an insert.
 ///
@@ -184,6 +185,9 @@ async fn run<T: Document, K: WithId, R: Answer<T>>(
     document: &T,
     return_new: bool,
 ) -> Result<Done<R::Updated>> {
+    if update.is_of_a_variant() {
+        return Err(of_a_variant::<T>());
+    }
     let raw = encode_document(document).map_err(error::of_model::<T>)?;
     let update = update.prepare()?;
     refuse_another_id(update.target.id(), document)?;
@@ -267,6 +271,13 @@ fn refuse_another_id<T: Document>(id: Option<&T::Id>, document: &T) -> Result<()
     let message = "the document to insert has another `_id` than the update is for";
     let error = Error::new(ErrorKind::Invalid, message).with_path("_id");
     Err(error::of_model::<T>(error))
+}
+
+/// Of a document that is there, with another variant, neither would be done: and that is all an upsert promises.
+fn of_a_variant<T: Document>() -> Error {
+    let message = "an upsert changes nothing inside of an enum's variant: a document whose value is of another variant would \
+                   be neither changed nor inserted; set the enum as a whole, or update and insert apart";
+    error::of_model::<T>(Error::new(ErrorKind::Invalid, message))
 }
 
 fn conflict<T: Document>() -> Error {

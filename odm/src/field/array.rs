@@ -4,7 +4,7 @@ use std::{marker::PhantomData, ops::Deref};
 
 use serde::{Deserialize, Deserializer, Serializer};
 
-use super::{FromPath, Path, Place, Queryable, Single, Writable, element, shape};
+use super::{FromPath, Path, Place, Queryable, Single, Variants, Writable, element, shape};
 use crate::{
     document::{Stored, kind},
     native,
@@ -246,6 +246,12 @@ impl<T: Stored> Stored for Vec<T> {
 
     fn count(&self) -> usize {
         self.len()
+    }
+
+    fn variants(&self, found: &mut Variants) {
+        for (i, value) in self.iter().enumerate() {
+            found.element(i, |found| value.variants(found));
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     marker::PhantomData,
 };
 
-use super::{FromPath, Marker, Path, Place, Queryable, path::refuse_key, shape};
+use super::{FromPath, Marker, Path, Place, Queryable, Variants, path::refuse_key, shape};
 use crate::{
     Result,
     document::{Stored, kind},
@@ -101,6 +101,12 @@ impl<T: Stored> Stored for BTreeMap<String, T> {
     fn validate(&self, path: &Path) -> Result<()> {
         validate(self.iter(), path)
     }
+
+    fn variants(&self, found: &mut Variants) {
+        for (key, value) in self {
+            found.field(key, |found| value.variants(found));
+        }
+    }
 }
 
 #[diagnostic::do_not_recommend]
@@ -118,6 +124,12 @@ impl<T: Stored, H: BuildHasher + Default + Send + Sync + 'static> Stored for Has
 
     fn validate(&self, path: &Path) -> Result<()> {
         validate(self.iter(), path)
+    }
+
+    fn variants(&self, found: &mut Variants) {
+        for (key, value) in self {
+            found.field(key, |found| value.variants(found));
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::{marker::PhantomData, ops::Deref};
 
 use serde::{Deserialize, Deserializer, Serializer};
 
-use super::{FromPath, Path, Place, Queryable, shape};
+use super::{FromPath, Path, Place, Queryable, Variants, shape};
 use crate::{
     document::Stored,
     native,
@@ -107,6 +107,12 @@ impl<T: Stored> Stored for Option<T> {
 
     fn count(&self) -> usize {
         self.as_ref().map_or(0, T::count)
+    }
+
+    fn variants(&self, found: &mut Variants) {
+        if let Some(value) = self {
+            value.variants(found);
+        }
     }
 }
 

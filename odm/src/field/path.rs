@@ -11,6 +11,10 @@ pub struct Path {
     max: Option<usize>,
     /// A key that no path can hold, found when the path was made and reported when it is used.
     refused: Option<Error>,
+    /// The place is inside of an enum's variant: it is written only where this holds.
+    only_where: Option<Box<Node>>,
+    /// The place has fields of one value and the tag of an enum side by side, and holds neither alone.
+    beside_tag: bool,
     /// What in the path is no name, by where it begins in the text.
     steps: Vec<(usize, Step)>,
     array: InArray,
@@ -54,6 +58,8 @@ impl Path {
         dotted: Cow::Borrowed(""),
         max: None,
         refused: None,
+        only_where: None,
+        beside_tag: false,
         steps: Vec::new(),
         array: InArray::No,
     };
@@ -66,6 +72,8 @@ impl Path {
                 dotted: Cow::Borrowed(name),
                 max: None,
                 refused: self.refused.clone(),
+                only_where: self.only_where.clone(),
+                beside_tag: false,
                 steps: self.steps.clone(),
                 array: self.array.below(),
             }
@@ -105,8 +113,52 @@ impl Path {
             dotted: Cow::Owned(dotted),
             max: None,
             refused: self.refused.clone(),
+            only_where: self.only_where.clone(),
+            beside_tag: false,
             steps: self.steps.clone(),
             array: self.array.below(),
+        }
+    }
+
+    /// The same place, which is there only where the condition holds.
+    pub(crate) fn only_where(&self, condition: Node) -> Self {
+        let condition = match self.only_where.as_deref() {
+            Some(before) => before.clone().and(condition),
+            None => condition,
+        };
+        Self {
+            only_where: Some(Box::new(condition)),
+            ..self.clone()
+        }
+    }
+
+    /// The condition on which the place is there, if it is inside of an enum's variant.
+    pub(crate) fn condition(&self) -> Option<&Node> {
+        self.only_where.as_deref()
+    }
+
+    /// An error for a place inside of a variant: what is there in other documents is not known.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid).
+    pub(crate) fn refuse_variant(&self) -> Result<()> {
+        match &self.only_where {
+            None => Ok(()),
+            Some(_) => Err(Error::new(
+                ErrorKind::Invalid,
+                "nothing is calculated or compared with a field inside of an enum's variant, as documents of other variants \
+                 may have anything there: compare it with values, or use a `pipeline`",
+            )
+            .with_path(self.dotted.clone())),
+        }
+    }
+
+    /// The same place as one of fields that are beside an enum's tag.
+    pub(crate) fn beside_tag(self) -> Self {
+        Self {
+            beside_tag: true,
+            ..self
         }
     }
 
@@ -114,8 +166,8 @@ impl Path {
     ///
     /// # Errors
     ///
-    /// As [`dotted`](Self::dotted), and [`Invalid`](ErrorKind::Invalid) for one element of an array: there an expression
-    /// looks for a field.
+    /// As [`dotted`](Self::dotted), and [`Invalid`](ErrorKind::Invalid) for one element of an array, where an expression
+    /// looks for a field, and for a place inside of a variant, which in other documents may be one of another variant.
     pub(crate) fn expression(&self) -> Result<String> {
         let dotted = self.dotted()?;
         if !self.steps.is_empty() {
@@ -125,6 +177,7 @@ impl Path {
             )
             .with_path(dotted));
         }
+        self.refuse_variant()?;
         Ok(format!("${dotted}"))
     }
 
@@ -190,9 +243,9 @@ impl Path {
 
     /// The same place, seen from outside: what this path speaks about is at `name`.
     pub(crate) fn inside(&self, name: &str) -> Self {
-        let shift = name.len() + usize::from(!self.is_root());
+        let shift = name.len() + usize::from(!self.dotted.is_empty());
         let mut path = self.clone();
-        path.dotted = Cow::Owned(match self.is_root() {
+        path.dotted = Cow::Owned(match self.dotted.is_empty() {
             true => name.to_owned(),
             false => format!("{name}.{}", self.dotted),
         });
@@ -206,10 +259,17 @@ impl Path {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) if a map's key on the way cannot stand in a path.
+    /// [`Invalid`](ErrorKind::Invalid) if a map's key on the way cannot stand in a path, and for the whole of what is
+    /// stored beside the tag of an enum.
     pub fn dotted(&self) -> Result<&str> {
         match &self.refused {
             Some(error) => Err(error.clone()),
+            None if self.beside_tag => Err(Error::new(
+                ErrorKind::Invalid,
+                "the content of an internally tagged variant is stored beside the tag, so nothing holds it alone: speak of \
+                 its fields, or of the enum as a whole",
+            )
+            .with_path(self.dotted.clone())),
             None => Ok(&self.dotted),
         }
     }
@@ -221,7 +281,7 @@ impl Path {
     }
 
     pub(crate) fn is_root(&self) -> bool {
-        self.dotted.is_empty()
+        self.dotted.is_empty() && !self.beside_tag
     }
 
     /// Whether the path leads to an array or into one.
@@ -256,6 +316,8 @@ impl Path {
             dotted: Cow::Owned(self.dotted.get(..*at).unwrap_or_default().to_owned()),
             max: None,
             refused: self.refused.clone(),
+            only_where: self.only_where.clone(),
+            beside_tag: false,
             steps: steps(&self.steps[..nth], 0),
             array: InArray::Yes,
         };

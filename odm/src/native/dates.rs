@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
+use super::tagged::own_or_bson;
 use crate::{
     __private::Timestamp,
     document::{Stored, kind},
@@ -41,16 +42,15 @@ macro_rules! dates {
             fn deserialize_stored<'de, D: Deserializer<'de>>(
                 deserializer: D,
             ) -> Result<Self, D::Error> {
+                let convert = |date: bson::DateTime| {
+                    Self::from_millis(date.timestamp_millis()).ok_or_else(|| {
+                        format!("{date} is too far away for a `{}`", stringify!($date))
+                    })
+                };
                 if deserializer.is_human_readable() {
-                    return Self::deserialize(deserializer);
+                    return own_or_bson(deserializer, convert);
                 }
-                let date = bson::DateTime::deserialize(deserializer)?;
-                Self::from_millis(date.timestamp_millis()).ok_or_else(|| {
-                    D::Error::custom(format!(
-                        "{date} is too far away for a `{}`",
-                        stringify!($date)
-                    ))
-                })
+                convert(bson::DateTime::deserialize(deserializer)?).map_err(D::Error::custom)
             }
         }
         impl<S: Schema> Closed<S> for $date {}

@@ -4,6 +4,7 @@ use bson::{Decimal128, RawBson};
 use rust_decimal::Decimal;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _};
 
+use super::tagged::own_or_bson;
 use crate::{
     action::Increment,
     document::{Stored, kind},
@@ -28,20 +29,20 @@ impl Stored for Decimal {
 
     fn deserialize_stored<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         if deserializer.is_human_readable() {
-            return Deserialize::deserialize(deserializer);
+            return own_or_bson(deserializer, convert);
         }
-        let text = Decimal128::deserialize(deserializer)?.to_string();
-        let decimal = if text.contains('E') {
-            Self::from_scientific(&text)
-        } else {
-            Self::from_str_exact(&text)
-        };
-        decimal.map_err(|error| {
-            D::Error::custom(format!(
-                "{text} does not fit a `rust_decimal::Decimal`: {error}"
-            ))
-        })
+        convert(Decimal128::deserialize(deserializer)?).map_err(D::Error::custom)
     }
+}
+
+fn convert(decimal: Decimal128) -> Result<Decimal, String> {
+    let text = decimal.to_string();
+    let decimal = if text.contains('E') {
+        Decimal::from_scientific(&text)
+    } else {
+        Decimal::from_str_exact(&text)
+    };
+    decimal.map_err(|error| format!("{text} does not fit a `rust_decimal::Decimal`: {error}"))
 }
 
 impl<S: Schema> Closed<S> for Decimal {}

@@ -160,6 +160,7 @@ impl<M> Expr<M, i64> {
 /// The place as an expression reads it: a number in a path names no element there, so each is asked for by `$arrayElemAt`.
 fn read(path: &Path) -> Result<RawBson> {
     let dotted = path.dotted()?;
+    path.refuse_variant()?;
     let mut element: Option<RawBson> = None;
     for (part, step) in path.parts() {
         let here = match element {

@@ -5,7 +5,10 @@ use std::{marker::PhantomData, ops};
 use bson::{RawArrayBuf, RawBson, RawDocumentBuf};
 
 use super::render;
-use crate::{Error, Result, error, field::Path};
+use crate::{
+    Error, Result, error,
+    field::{Path, Tag},
+};
 
 /// A condition on documents of the model `M`, or on elements of one of its arrays.
 ///
@@ -36,6 +39,8 @@ pub(crate) enum Node {
     All,
     /// One operator with its value, at a path.
     Test(Path, &'static str, RawBson),
+    /// The value at a path is of a variant of its enum.
+    Variant(Path, Tag),
     /// One element of the array at a path meets the condition.
     Element(Path, Box<Node>),
     /// An expression that is true of the document: `$expr`.
@@ -201,7 +206,7 @@ pub(crate) fn test<M>(path: &Path, operator: &'static str, value: Result<RawBson
 }
 
 /// No path leads through an array inside an array: such a place is one of an element of the outer one.
-fn inside(path: &Path, operator: &'static str, value: RawBson) -> Node {
+pub(super) fn inside(path: &Path, operator: &'static str, value: RawBson) -> Node {
     let Some((outer, inner)) = path.inner() else {
         return plain(path, operator, value);
     };

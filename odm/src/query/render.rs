@@ -6,14 +6,23 @@ use std::borrow::Cow;
 
 use bson::{RawArrayBuf, RawBson, RawDocumentBuf, raw::CStr};
 
-use super::filter::{Node, is_special};
+use super::{
+    filter::{Node, is_special},
+    variant::{of_elements, without_variants},
+};
 use crate::{Error, ErrorKind, Result};
 
 /// The filter document of a tree.
 pub(crate) fn filter(node: &Node) -> Result<RawDocumentBuf> {
+    plain(&without_variants(node))
+}
+
+/// The filter document of a tree without [`Node::Variant`].
+fn plain(node: &Node) -> Result<RawDocumentBuf> {
     match node {
         Node::All => Ok(RawDocumentBuf::new()),
         Node::Refused(error) => Err(error.clone()),
+        Node::Variant(..) => filter(node),
         Node::Test(path, _, _) if path.is_root() => Err(inexpressible()),
         Node::Test(path, operator, value) => {
             document(path.dotted()?, document(operator, value.clone())?)
@@ -59,7 +68,7 @@ fn conjunction(nodes: &[Node]) -> Result<RawDocumentBuf> {
 fn list(operator: &str, nodes: &[Node]) -> Result<RawDocumentBuf> {
     let mut list = RawArrayBuf::new();
     for node in nodes {
-        list.push(filter(node)?);
+        list.push(plain(node)?);
     }
     document(operator, list)
 }
@@ -82,7 +91,7 @@ fn element(path: &str, condition: &Node) -> Result<RawDocumentBuf> {
 /// What `$elemMatch` takes. The language for values has no `$or`: one for each way to meet the condition.
 fn ways_of_an_element(condition: &Node) -> Result<Vec<RawDocumentBuf>> {
     if !speaks_of_itself(condition) {
-        return Ok(vec![filter(condition)?]);
+        return Ok(vec![plain(condition)?]);
     }
     let ways = alternatives(condition, false)?;
     if ways.is_empty() {
@@ -93,8 +102,12 @@ fn ways_of_an_element(condition: &Node) -> Result<Vec<RawDocumentBuf>> {
 
 /// The condition of a `$pull`, on the elements themselves or on their fields.
 pub(crate) fn pull(condition: &Node) -> Result<RawDocumentBuf> {
+    let Some(condition) = of_elements(condition) else {
+        return Err(inexpressible());
+    };
+    let condition = &*condition;
     if !speaks_of_itself(condition) {
-        return filter(condition);
+        return plain(condition);
     }
     match alternatives(condition, false)?.as_slice() {
         [way] => literals(way),
@@ -118,6 +131,7 @@ fn inside(node: &Node, name: &str) -> Node {
     let each = |nodes: &[Node]| nodes.iter().map(|node| inside(node, name)).collect();
     match node {
         Node::Test(path, operator, value) => Node::Test(path.inside(name), operator, value.clone()),
+        Node::Variant(path, tag) => Node::Variant(path.inside(name), *tag),
         Node::Element(path, condition) => Node::Element(path.inside(name), condition.clone()),
         Node::And(nodes) => Node::And(each(nodes)),
         Node::Or(nodes) => Node::Or(each(nodes)),
@@ -128,7 +142,7 @@ fn inside(node: &Node, name: &str) -> Node {
 
 fn has_a_test(node: &Node) -> bool {
     match node {
-        Node::Test(..) | Node::Element(..) | Node::Refused(_) => true,
+        Node::Test(..) | Node::Variant(..) | Node::Element(..) | Node::Refused(_) => true,
         Node::And(nodes) | Node::Or(nodes) => nodes.iter().any(has_a_test),
         Node::Not(node) => has_a_test(node),
         Node::All | Node::Expression(_) => false,
@@ -149,10 +163,10 @@ pub(crate) fn records_a_position(node: &Node) -> bool {
             Node::Element(..) => !negated,
             Node::And(nodes) | Node::Or(nodes) => nodes.iter().any(|node| records(node, negated)),
             Node::Not(node) => records(node, !negated),
-            Node::All | Node::Expression(_) | Node::Refused(_) => false,
+            Node::All | Node::Expression(_) | Node::Refused(_) | Node::Variant(..) => false,
         }
     }
-    records(node, false)
+    records(&without_variants(node), false)
 }
 
 /// The tests of one way, each operator once: MongoDB takes a second one of the same name for the first.
@@ -218,7 +232,7 @@ fn speaks_of_itself(node: &Node) -> bool {
         Node::Element(path, _) => path.is_root(),
         Node::And(nodes) | Node::Or(nodes) => nodes.iter().any(speaks_of_itself),
         Node::Not(node) => speaks_of_itself(node),
-        Node::All | Node::Expression(_) | Node::Refused(_) => false,
+        Node::All | Node::Expression(_) | Node::Refused(_) | Node::Variant(..) => false,
     }
 }
 
@@ -278,9 +292,14 @@ fn alternatives(node: &Node, negated: bool) -> Result<Vec<Vec<Literal<'_>>>> {
             }),
         (Node::Refused(error), _) => Err(error.clone()),
         (Node::All, false) => Ok(vec![Vec::new()]),
-        (Node::Test(..) | Node::Element(..) | Node::Expression(_) | Node::All, _) => {
-            Err(inexpressible())
-        }
+        (
+            Node::Test(..)
+            | Node::Element(..)
+            | Node::Variant(..)
+            | Node::Expression(_)
+            | Node::All,
+            _,
+        ) => Err(inexpressible()),
     }
 }
 
@@ -288,7 +307,7 @@ fn inexpressible() -> Error {
     Error::new(
         ErrorKind::Invalid,
         "a condition on an element speaks either of the element itself, in at most 1,000 combinations, or of its fields: \
-         take the two apart into two `any`",
+         take the two apart",
     )
 }
 

@@ -19,7 +19,7 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no reference: there is nothing to join",
     label = "not a `Ref`, an `Option<Ref>` or an array of `Ref`",
-    note = "relations are the fields with `#[reference]`; documents that refer to this one come by `with_children`"
+    note = "relations are the fields with `#[reference]`; documents that refer to this one come by `with_children`; a reference inside of a variant cannot be joined: load what it refers to by `get_many`"
 )]
 pub trait Reference: Place {
     /// The model that it refers to.
@@ -133,7 +133,7 @@ impl<M, Out> Clone for Join<M, Out> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no reference: there is nothing to join",
     label = "not a `Ref`, an `Option<Ref>` or an array of `Ref`",
-    note = "relations are the fields with `#[reference]`; documents that refer to this one come by `with_children`"
+    note = "relations are the fields with `#[reference]`; documents that refer to this one come by `with_children`; a reference inside of a variant cannot be joined: load what it refers to by `get_many`"
 )]
 pub trait IntoJoin {
     /// The model that the join starts from.

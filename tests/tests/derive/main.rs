@@ -1,6 +1,7 @@
 //! What derived code must stand: names, generics, visibility, lints. See also `strict/lib.rs` and `ui/`.
 
 mod collisions;
+mod enums;
 mod futures;
 mod names;
 mod renamed;

@@ -64,6 +64,7 @@ impl<S: Schema, T: Document> Find<S, T> {
                 );
                 return Err(error::of_model::<T>(error));
             }
+            path.refuse_variant().map_err(error::of_model::<T>)?;
             let distinct = operation::Distinct {
                 collection: T::COLLECTION.into(),
                 path: path.dotted().map_err(error::of_model::<T>)?.to_owned(),

@@ -5,7 +5,7 @@ use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentB
 use crate::{
     Result,
     backend::operation::Change,
-    field::{Path, refuse_key},
+    field::{Path, Tag, Variants, refuse_key},
     query::{Node, append, document, same},
     schema::Model,
 };
@@ -26,6 +26,8 @@ enum Guard {
     Equal(RawBson),
     /// An array to which is appended has not grown or shrunk.
     Length(usize),
+    /// The field that says of which variant an enum is, by being there.
+    Present,
 }
 
 /// One document in three states.
@@ -34,18 +36,27 @@ struct States<'d> {
     stored: &'d RawDocument,
     before: &'d RawDocument,
     after: &'d RawDocument,
+    /// The enums in `after`.
+    variants: &'d Variants,
 }
 
 impl Difference {
     /// What leads from `before` to `after`, both written by the model, in a document that is stored as `stored`.
     ///
-    /// Documents inside are compared field by field, so that what the model does not know in them stays.
-    pub(super) fn of(stored: &RawDocument, before: &RawDocument, after: &RawDocument) -> Self {
+    /// Documents inside are compared field by field, so that what the model does not know in them stays. An enum that has
+    /// become another variant is written as a whole: nothing of one variant stays in another.
+    pub(super) fn of(
+        stored: &RawDocument,
+        before: &RawDocument,
+        after: &RawDocument,
+        variants: &Variants,
+    ) -> Self {
         let mut difference = Self::default();
         let states = States {
             stored,
             before,
             after,
+            variants,
         };
         difference.document("", states);
         difference
@@ -94,11 +105,14 @@ impl Difference {
 
     /// The first path that is written and that is not as it was read.
     pub(super) fn first_changed(&self, read: &RawDocument, stored: &RawDocument) -> Option<&str> {
-        let mut paths = self.guards.iter().map(|(path, _)| path.as_str());
-        paths.find(|path| match (at(read, path), at(stored, path)) {
-            (Some(a), Some(b)) => !same(a, b),
+        let changed = |(path, guard): &&(String, Guard)| match (at(read, path), at(stored, path)) {
+            (Some(a), Some(b)) => !matches!(guard, Guard::Present) && !same(a, b),
             (a, b) => a.is_some() != b.is_some(),
-        })
+        };
+        self.guards
+            .iter()
+            .find(changed)
+            .map(|(path, _)| path.as_str())
     }
 
     /// The update document.
@@ -151,6 +165,7 @@ impl Difference {
             let path = Path::ROOT.append(path);
             match guard {
                 Guard::Missing => Node::Test(path, "$exists", false.into()),
+                Guard::Present => Node::Test(path, "$exists", true.into()),
                 // Null is what a missing field equals too.
                 Guard::Equal(RawBson::Null) => Node::Test(path, "$type", 10.into()),
                 Guard::Equal(value) => Node::Test(path, "$eq", value.clone()),
@@ -173,7 +188,9 @@ impl Difference {
             let path = below(path, name);
             let stored = value(states.stored, name);
             match (stored, before) {
-                (Some(stored), Some(before)) => self.value(path, stored, before, after),
+                (Some(stored), Some(before)) => {
+                    self.value(path, [stored, before, after], states.variants);
+                }
                 (stored, _) => self.set(path, stored, after.into()),
             }
         }
@@ -189,39 +206,55 @@ impl Difference {
         }
     }
 
-    fn value(
-        &mut self,
-        path: String,
-        stored: RawBsonRef<'_>,
-        before: RawBsonRef<'_>,
-        after: RawBsonRef<'_>,
-    ) {
+    fn value(&mut self, path: String, values: [RawBsonRef<'_>; 3], variants: &Variants) {
+        let [stored, before, after] = values;
+        if becomes_another(variants.at(&path), before, after) {
+            return self.set(path, Some(stored), after.into());
+        }
+        let written = self.guards.len();
         match (stored, before, after) {
             (
                 RawBsonRef::Document(stored),
                 RawBsonRef::Document(before),
                 RawBsonRef::Document(after),
             ) if have_paths(before) && have_paths(after) => {
-                self.document(
-                    &path,
-                    States {
-                        stored,
-                        before,
-                        after,
-                    },
-                );
+                let states = States {
+                    stored,
+                    before,
+                    after,
+                    variants,
+                };
+                self.document(&path, states);
+                if let Some(Some(tag)) = variants.at(&path)
+                    && self.guards.len() > written
+                {
+                    self.same_variant(&path, tag, stored);
+                }
             }
             (RawBsonRef::Array(stored), RawBsonRef::Array(before), RawBsonRef::Array(after)) => {
-                self.array(path, stored, before, after);
+                self.array(path, [stored, before, after], variants);
             }
             (stored, _, after) => self.set(path, Some(stored), after.into()),
         }
     }
 
+    /// What is written inside of a variant relies on the stored value being of it.
+    fn same_variant(&mut self, path: &str, tag: Tag, stored: &RawDocument) {
+        let (name, guard): (_, fn(RawBsonRef<'_>) -> Guard) = match tag {
+            Tag::Text(_) => return,
+            Tag::Key(name) => (name, |_| Guard::Present),
+            Tag::Field(name, _) | Tag::Other(name, _) => (name, |tag| Guard::Equal(tag.into())),
+        };
+        if let Some(tag) = value(stored, name) {
+            self.guards.push((below(path, name), guard(tag)));
+        }
+    }
+
     /// Elements that were only appended are pushed; otherwise the array is written as a whole, its elements as they are
     /// stored where they have not changed.
-    fn array(&mut self, path: String, stored: &RawArray, before: &RawArray, after: &RawArray) {
-        let (stored_items, before, after) = (items(stored), items(before), items(after));
+    fn array(&mut self, path: String, values: [&RawArray; 3], variants: &Variants) {
+        let [stored, _, _] = values;
+        let [stored_items, before, after] = values.map(items);
         if stored_items.len() != before.len() {
             let whole = after.into_iter().collect::<RawArrayBuf>();
             return self.set(path, Some(RawBsonRef::Array(stored)), whole.into());
@@ -234,12 +267,13 @@ impl Difference {
             self.push.push((path, added));
             return;
         }
+        let is_in_place = after.len() == before.len();
         let mut left: Vec<_> = before.iter().copied().zip(stored_items).map(Some).collect();
-        let whole: RawArrayBuf = after
-            .iter()
-            .enumerate()
-            .map(|(at, item)| as_stored(*item, at, after.len() == before.len(), &mut left))
-            .collect();
+        let mut whole = RawArrayBuf::new();
+        for (at, item) in after.iter().enumerate() {
+            let place = is_in_place.then(|| below(&path, &at.to_string()));
+            whole.push(as_stored(*item, at, place.as_deref(), &mut left, variants));
+        }
         self.set(path, Some(RawBsonRef::Array(stored)), whole.into());
     }
 
@@ -268,12 +302,13 @@ pub(super) fn filled(mut stored: RawDocumentBuf, change: &Change, model: &Model)
 }
 
 /// An element of a changed array with the fields that the model does not know: those of the same element as it is
-/// stored or, if no element has come or gone, of the one in its place.
+/// stored or, if no element has come or gone so that it has a `place`, of the one that was there.
 fn as_stored(
     item: RawBsonRef<'_>,
     at: usize,
-    is_in_place: bool,
+    place: Option<&str>,
     left: &mut [Option<(RawBsonRef<'_>, RawBsonRef<'_>)>],
+    variants: &Variants,
 ) -> RawBson {
     let is_same =
         |old: &Option<(RawBsonRef<'_>, _)>| old.is_some_and(|(before, _)| same(before, item));
@@ -285,40 +320,71 @@ fn as_stored(
     if let Some((_, stored)) = found.and_then(|found| left.get_mut(found)?.take()) {
         return stored.into();
     }
-    match (item, left.get(at).copied().flatten()) {
-        (
-            RawBsonRef::Document(after),
-            Some((RawBsonRef::Document(before), RawBsonRef::Document(stored))),
-        ) if is_in_place => merged(stored, before, after).into(),
+    match (place, left.get(at).copied().flatten()) {
+        (Some(place), Some((before, stored))) => merged(stored, before, item, place, variants),
         _ => item.into(),
     }
 }
 
-/// The stored document with what has changed from `before` to `after`.
-fn merged(stored: &RawDocument, before: &RawDocument, after: &RawDocument) -> RawDocumentBuf {
+/// The stored value with what has changed from `before` to `after`.
+fn merged(
+    stored: RawBsonRef<'_>,
+    before: RawBsonRef<'_>,
+    after: RawBsonRef<'_>,
+    path: &str,
+    variants: &Variants,
+) -> RawBson {
+    let (RawBsonRef::Document(stored), RawBsonRef::Document(old), RawBsonRef::Document(new)) =
+        (stored, before, after)
+    else {
+        return after.into();
+    };
+    if becomes_another(variants.at(path), before, after) {
+        return after.into();
+    }
     let mut document = RawDocumentBuf::new();
-    for (name, old) in fields(stored) {
-        match (value(before, name), value(after, name)) {
-            (None, _) => put(&mut document, name, old.into()),
-            (Some(_), None) => {}
-            (Some(before), Some(after)) if same(before, after) => {
-                put(&mut document, name, old.into())
+    for (name, kept) in fields(stored) {
+        let value = match (value(old, name), value(new, name)) {
+            (Some(_), None) => continue,
+            (None, _) => kept.into(),
+            (Some(before), Some(after)) if same(before, after) => kept.into(),
+            (Some(before), Some(after)) => {
+                merged(kept, before, after, &below(path, name), variants)
             }
-            (Some(RawBsonRef::Document(before)), Some(RawBsonRef::Document(after))) => match old {
-                RawBsonRef::Document(old) => {
-                    put(&mut document, name, merged(old, before, after).into())
-                }
-                _ => put(&mut document, name, after.to_owned().into()),
-            },
-            (Some(_), Some(after)) => put(&mut document, name, after.into()),
-        }
+        };
+        put(&mut document, name, value);
     }
-    for (name, new) in fields(after) {
+    for (name, added) in fields(new) {
         if value(stored, name).is_none() {
-            put(&mut document, name, new.into());
+            put(&mut document, name, added.into());
         }
     }
-    document
+    document.into()
+}
+
+/// Whether an enum is of another variant than before, or is one that is written as a whole.
+fn becomes_another(
+    place: Option<Option<Tag>>,
+    before: RawBsonRef<'_>,
+    after: RawBsonRef<'_>,
+) -> bool {
+    let Some(tag) = place else {
+        return false;
+    };
+    let (Some(tag), Some(before), Some(after)) = (tag, before.as_document(), after.as_document())
+    else {
+        return true;
+    };
+    match tag {
+        Tag::Text(_) => true,
+        Tag::Key(name) => value(before, name).is_none(),
+        Tag::Field(name, _) | Tag::Other(name, _) => {
+            match (value(before, name), value(after, name)) {
+                (Some(before), Some(after)) => !same(before, after),
+                _ => true,
+            }
+        }
+    }
 }
 
 /// Whether each field has a path that an update can name.
@@ -429,12 +495,12 @@ mod tests {
     use super::*;
 
     fn update(stored: RawDocumentBuf, before: RawDocumentBuf, after: RawDocumentBuf) -> Document {
-        let difference = Difference::of(&stored, &before, &after);
+        let difference = Difference::of(&stored, &before, &after, &Variants::default());
         difference.update().unwrap().try_into().unwrap()
     }
 
     fn guards(stored: RawDocumentBuf, before: RawDocumentBuf, after: RawDocumentBuf) -> Document {
-        let difference = Difference::of(&stored, &before, &after);
+        let difference = Difference::of(&stored, &before, &after, &Variants::default());
         let filter = crate::query::Filter::<()>::from_node(difference.untouched());
         filter.to_raw().unwrap().try_into().unwrap()
     }
@@ -444,7 +510,7 @@ mod tests {
         let stored =
             || rawdoc! { "_id": 1, "a": 1, "b": { "c": 2, "d": 3, "unknown": 4 }, "more": 5 };
         let before = || rawdoc! { "_id": 1, "a": 1, "b": { "c": 2, "d": 3 } };
-        assert!(Difference::of(&stored(), &before(), &before()).is_empty());
+        assert!(Difference::of(&stored(), &before(), &before(), &Variants::default()).is_empty());
         let after = || rawdoc! { "_id": 1, "a": 1, "b": { "c": 2, "d": 7 } };
         assert_eq!(
             update(stored(), before(), after()),

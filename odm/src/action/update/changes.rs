@@ -28,6 +28,8 @@ pub(super) struct Changes {
     modifiers: Vec<(String, RawDocumentBuf)>,
     elements: Elements,
     room: Vec<(Node, Bound)>,
+    /// The places that are inside of an enum's variant: that the value is of it.
+    only_where: Vec<Node>,
     error: Option<Error>,
 }
 
@@ -37,8 +39,9 @@ pub(super) struct Finished {
     pub(super) update: RawDocumentBuf,
     /// The conditions behind `$[name]` in the paths.
     pub(super) array_filters: Vec<RawDocumentBuf>,
-    /// The condition behind `$` in the paths, if there is one.
-    pub(super) first: Node,
+    /// What the paths ask of the document: the condition behind `$`, and that what is changed inside of an enum's variant is
+    /// of that variant.
+    pub(super) asked: Node,
     /// For each array that grows the condition that it has room.
     pub(super) rooms: Vec<(Node, Bound)>,
 }
@@ -51,6 +54,7 @@ impl Changes {
             self.fields(operator).push((path, value));
             Ok(())
         });
+        self.rely(path);
         self.keep(added, path);
     }
 
@@ -68,6 +72,7 @@ impl Changes {
     /// An operator with a list of values; further lists for the same path are appended to the first.
     pub(super) fn add_each(&mut self, operator: &'static str, path: &Path, of: Result<RawBson>) {
         let added = self.try_add_each(operator, path, of);
+        self.rely(path);
         self.keep(added, path);
     }
 
@@ -113,6 +118,7 @@ impl Changes {
         modifiers: Result<Modifiers>,
     ) {
         let added = self.try_push_with(path, of, modifiers);
+        self.rely(path);
         self.keep(added, path);
     }
 
@@ -158,7 +164,7 @@ impl Changes {
         Ok(())
     }
 
-    /// The update.
+    /// The update, and what it asks for.
     pub(super) fn finish(self) -> Result<Finished> {
         if let Some(error) = self.error {
             return Err(error);
@@ -191,6 +197,8 @@ impl Changes {
             }
             append(&mut update, operator, changes)?;
         }
+        let only_where = self.only_where.into_iter().fold(Node::All, Node::and);
+        self.elements.check(&only_where)?;
         for (room, _) in &self.room {
             // The ways of an `$or` of different conditions name no element.
             if !matches!(room, Node::Or(ways) if ways.len() > 1) {
@@ -200,9 +208,19 @@ impl Changes {
         Ok(Finished {
             update,
             array_filters: self.elements.array_filters()?,
-            first: self.elements.condition(),
+            asked: self.elements.condition().and(only_where),
             rooms: self.room,
         })
+    }
+
+    /// Whether something is changed inside of an enum's variant, which needs a value of that variant.
+    pub(super) fn is_of_a_variant(&self) -> bool {
+        !self.only_where.is_empty()
+    }
+
+    /// Of another variant, the place would be made in the midst of it.
+    pub(super) fn rely(&mut self, path: &Path) {
+        self.only_where.extend(path.condition().cloned());
     }
 
     /// Refuses a condition on the documents that an update with these changes cannot have.

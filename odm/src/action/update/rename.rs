@@ -24,6 +24,7 @@ impl<T: Document, K: Which> Update<T, K> {
     {
         let (from, to) = (from(T::fields()).path(), to(T::fields()).path());
         self.changes.add("$rename", &from, target(&from, &to));
+        self.changes.rely(&to);
         self
     }
 

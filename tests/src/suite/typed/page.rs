@@ -33,6 +33,7 @@ struct Picture {
     place: Option<Place>,
     file: Uuid,
     hidden: bool,
+    #[embed]
     kind: Kind,
     #[reference]
     like: Ref<Picture>,

@@ -1,0 +1,206 @@
+//! Enums: which variant a value is of, and the fields of one variant.
+
+use std::{collections::HashMap, ops::Deref};
+
+use super::{FromPath, Path, Place};
+use crate::query::{Filter, Node};
+
+/// How a stored value says of which variant it is.
+///
+/// It follows from serde's representation of the enum; derived code makes it.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub enum Tag {
+    /// The value is this text: a unit variant of an externally tagged enum.
+    Text(&'static str),
+    /// The value is a document of this field: any other variant of an externally tagged enum.
+    Key(&'static str),
+    /// A field of the value, by its name, holds this text.
+    Field(&'static str, &'static str),
+    /// A field of the value holds none of these texts: serde's `other`.
+    Other(&'static str, &'static [&'static str]),
+}
+
+impl Tag {
+    /// The condition that the value at `path` is of the variant.
+    fn condition(self, path: &Path) -> Node {
+        Node::Variant(path.clone(), self)
+    }
+
+    /// The condition, as a filter.
+    pub fn filter<M>(self, path: &Path) -> Filter<M> {
+        Filter::from_node(self.condition(path))
+    }
+
+    /// What is said of the variant: of its fields, whose tree `inside` makes.
+    pub fn within<M, F, X: OfVariant<M>>(
+        self,
+        path: &Path,
+        inside: impl FnOnce(Path) -> F,
+        say: impl FnOnce(F) -> X,
+    ) -> X::Out {
+        let condition = self.condition(path);
+        let fields = inside(path.only_where(condition.clone()));
+        say(fields).of_variant(Filter::from_node(condition))
+    }
+}
+
+/// What a closure about a variant may return: a condition, which then holds only for values of the variant, or a place to
+/// update, which is written only in documents whose value is of the variant.
+#[diagnostic::on_unimplemented(
+    message = "expected a condition on `{M}` or a field to update, got `{Self}`",
+    label = "cannot be said of one variant",
+    note = "in a filter, say a condition on the variant's fields: `p.payment().card(|c| c.number().eq(\"1\"))`; in an update, name one of its fields: `p.payment().card(|c| c.number())`; there is no order by the field of a variant, as others do not have it; and what is stored beside the tag is not set alone, but with the enum as a whole"
+)]
+pub trait OfVariant<M> {
+    /// The same, of the variant alone.
+    type Out;
+    /// Says it of values that meet the condition alone.
+    #[doc(hidden)]
+    fn of_variant(self, condition: Filter<M>) -> Self::Out;
+}
+
+#[diagnostic::do_not_recommend]
+impl<M> OfVariant<M> for Filter<M> {
+    type Out = Self;
+    fn of_variant(self, condition: Self) -> Self {
+        condition & self
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<M> OfVariant<M> for Option<Filter<M>> {
+    type Out = Filter<M>;
+    fn of_variant(self, condition: Filter<M>) -> Filter<M> {
+        match self {
+            Some(filter) => condition & filter,
+            None => condition,
+        }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<P: Place> OfVariant<P::Scope> for P {
+    type Out = Within<P>;
+    /// The path has the condition already.
+    fn of_variant(self, _: Filter<P::Scope>) -> Within<P> {
+        Within(self)
+    }
+}
+
+/// A place inside of a variant, for an update, which then is conditional: it applies to documents whose value is of the
+/// variant.
+///
+/// It has no operators of its own: a condition is said inside of the closure.
+#[derive(Debug)]
+pub struct Within<P>(P);
+
+#[diagnostic::do_not_recommend]
+impl<P: Place> Place for Within<P> {
+    type Scope = P::Scope;
+    type Value = P::Value;
+    type Role = P::Role;
+    type Shape = P::Shape;
+    fn path(&self) -> Path {
+        self.0.path()
+    }
+}
+
+/// What is never so: for a message.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a condition on the field of a variant is said inside of the closure",
+    label = "outside of the closure, the variant is not known",
+    note = "`p.payment().card(|c| c.number().eq(\"1\"))`"
+)]
+pub trait SaidOutside {}
+
+/// Operators that are looked for here, some of which `Iterator` has too.
+macro_rules! said_outside {
+    ($($operator:ident)*) => {
+        impl<P: Place> Within<P> {
+            $(
+                #[doc(hidden)]
+                pub fn $operator<V>(&self, _: V) -> Filter<P::Scope>
+                where
+                    P: SaidOutside,
+                {
+                    Filter::all()
+                }
+            )*
+        }
+    };
+}
+said_outside!(eq ne gt gte lt lte is_in not_in contains starts_with);
+
+/// The fields of a struct that are stored beside the tag of an enum: an internally tagged newtype variant.
+///
+/// There is no place that holds the struct alone, so it cannot be compared or set; its fields can.
+#[derive(Debug)]
+pub struct Beside<F>(F);
+
+impl<F: FromPath> FromPath for Beside<F> {
+    fn from_path(path: Path) -> Self {
+        Self(F::from_path(path.beside_tag()))
+    }
+}
+
+impl<F> Deref for Beside<F> {
+    type Target = F;
+    fn deref(&self) -> &F {
+        &self.0
+    }
+}
+
+/// The shapes that lead to one value, of which it can be said that it is of a variant and meets a condition.
+#[diagnostic::on_unimplemented(
+    message = "which element is of the variant? It is one and the same that must meet the condition",
+    label = "leads into an array",
+    note = "in a filter, ask for one element: `p.payments().any(|payment| payment.card(|c| …))`; in an update, name it: `p.payments().at(i).card(|c| c.number())`"
+)]
+pub trait OneValue {}
+#[diagnostic::do_not_recommend]
+impl OneValue for super::shape::One {}
+
+/// What a document holds of enums: where one is, and how it says of which variant it is.
+///
+/// A save needs it, so that what was changed in one variant is never mixed with another.
+#[doc(hidden)]
+#[derive(Debug, Default)]
+pub struct Variants {
+    path: String,
+    found: HashMap<String, Option<Tag>>,
+}
+
+impl Variants {
+    /// Looks into a field.
+    pub fn field(&mut self, name: &str, look: impl FnOnce(&mut Self)) {
+        let before = self.path.len();
+        if before > 0 {
+            self.path.push('.');
+        }
+        self.path.push_str(name);
+        look(self);
+        self.path.truncate(before);
+    }
+
+    /// Looks at an element of an array.
+    pub fn element(&mut self, index: usize, look: impl FnOnce(&mut Self)) {
+        self.field(&index.to_string(), look);
+    }
+
+    /// Here is a value of this variant.
+    pub fn variant(&mut self, tag: Tag) {
+        self.found.insert(self.path.clone(), Some(tag));
+    }
+
+    /// Here is an enum that is written as a whole.
+    pub fn whole(&mut self) {
+        self.found.insert(self.path.clone(), None);
+    }
+
+    /// The enum at a path, if there is one.
+    pub(crate) fn at(&self, path: &str) -> Option<Option<Tag>> {
+        self.found.get(path).copied()
+    }
+}
