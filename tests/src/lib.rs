@@ -11,3 +11,13 @@ pub mod mongod;
 pub mod suite;
 
 pub use fixture::Fixture;
+
+/// The examples of the comparison, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/comparison.md")]
+struct Comparison;
+
+/// The guide, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/api.md")]
+struct Guide;

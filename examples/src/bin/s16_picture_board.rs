@@ -10,7 +10,7 @@
 //! ```
 //!
 //! `s16_picture_board [URL [PICTURES]]`: it runs in memory, or on the database whose URL is the first argument; with as many
-//! pictures in the thread as the second says, and shows the first pages and the last.
+//! pictures in the thread as the second says, and shows the first pages, the 5,000th and the last.
 
 use odm::{Filter, Page, PageToken, prelude::*};
 
@@ -67,7 +67,7 @@ async fn main() -> odm::Result<()> {
         number += 1;
         let here = page(&db, 7, token.clone()).await?;
         let is_last = here.next.is_none();
-        if number <= 2 || is_last {
+        if number <= 2 || number == 5_000 || is_last {
             let explain = db
                 .find::<Picture>()
                 .filter(|p| p.thread().eq(7))

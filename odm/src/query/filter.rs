@@ -147,6 +147,31 @@ impl Node {
     }
 }
 
+impl Node {
+    /// Both, where `ways` are alternatives.
+    ///
+    /// What is the same for all of them is said in each. A database then looks for each way by itself, in an index that
+    /// begins with the common fields, and not for all that they have in common.
+    pub(crate) fn and_each(self, ways: Self) -> Self {
+        let Self::Or(ways) = ways else {
+            return self.and(ways);
+        };
+        let nodes = match self {
+            Self::And(nodes) => nodes,
+            node => vec![node],
+        };
+        let is_equality = |node: &Self| matches!(node, Self::Test(_, "$eq", _));
+        let (common, rest): (Vec<_>, Vec<_>) = nodes.into_iter().partition(is_equality);
+        let each = ways.into_iter().map(|way| {
+            let common = common.iter().cloned();
+            common.fold(Self::All, Self::and).and(way)
+        });
+        rest.into_iter()
+            .fold(Self::All, Self::and)
+            .and(Self::Or(each.collect()))
+    }
+}
+
 /// What a filter closure may return: a filter, or an option of one, where `None` asks for nothing.
 #[diagnostic::on_unimplemented(
     message = "expected a condition on `{M}`, got `{Self}`",

@@ -208,7 +208,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, 
         if let Some((token, including)) = start {
             let key = token.key_for(query)?;
             let behind = behind(key, &walked, token.side() == including);
-            filter = filter.and(behind.ok_or_else(token::of_another_query)?);
+            filter = filter.and_each(behind.ok_or_else(token::of_another_query)?);
         }
         let mut needs = find.joins.needs()?;
         needs.extend(read_by(&sorts)?);

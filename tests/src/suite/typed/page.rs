@@ -359,7 +359,7 @@ pub async fn depth_costs_nothing(fixture: Fixture) {
             let page = query.clone().page(9).after(token.clone()).await.unwrap();
             assert_eq!(page.items.len(), 9);
             seen += page.items.len();
-            if number % 33 == 0 || number == 100 {
+            if number == 2 || number % 33 == 0 || number == 100 {
                 let explain = query.clone().page(9).after(token).explain().await.unwrap();
                 assert_eq!(explain.indexes, first.indexes, "{name}, page {number}");
                 assert!(!explain.is_sorted_afterwards, "{name}, page {number}");
