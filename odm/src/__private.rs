@@ -118,7 +118,8 @@ layouts! {
     #[diagnostic::on_unimplemented(
         message = "how is the `{T}` of this variant stored? It needs an attribute that says so",
         label = "an array, or a reference",
-        note = "`#[embed(max = N)]` or `#[embed(unbounded)]` for an array, `#[reference]` for a `Ref` or an array of them, before the type: `Tags(#[embed(max = 20)] Vec<String>)`"
+        note = "`#[embed(max = N)]` or `#[embed(unbounded)]` for an array, `#[reference]` for a `Ref` or an array of them, before the type: `Tags(#[embed(max = 20)] Vec<String>)`",
+        note = "a date or a decimal of another crate is stored as BSON's own by `#[serde(with = \"odm::native\")]` there"
     )]
     PlainContent: Value Struct Enum Map;
 }

@@ -424,3 +424,61 @@ async fn a_variant_for_all_others() {
         }
     );
 }
+
+/// A value of another crate without a name, alone and among others.
+#[tokio::test]
+async fn native_values_in_tuples() {
+    use chrono::{DateTime, Utc};
+
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+    #[serde(tag = "kind", content = "value")]
+    enum When {
+        At(#[serde(with = "odm::native")] DateTime<Utc>),
+        Between(
+            #[serde(with = "odm::native")] DateTime<Utc>,
+            #[serde(with = "odm::native")] Option<DateTime<Utc>>,
+        ),
+        Each(
+            #[serde(with = "odm::native")]
+            #[embed(max = 2)]
+            Vec<DateTime<Utc>>,
+        ),
+    }
+
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+    #[document(collection = "visits")]
+    struct Visit {
+        #[serde(rename = "_id")]
+        id: i64,
+        #[embed]
+        when: When,
+    }
+    #[derive(Schema)]
+    #[schema(models(Visit))]
+    struct Site;
+
+    let date = |secs: i64| DateTime::from_timestamp_millis(secs * 1000).unwrap();
+    let db = Database::<Site>::open("memory:").await.unwrap();
+    let all = [
+        When::At(date(1)),
+        When::Between(date(1), None),
+        When::Each(vec![date(1), date(2)]),
+    ];
+    let visits: Vec<_> = (0..)
+        .zip(all)
+        .map(|(id, when)| Visit { id, when })
+        .collect();
+    db.insert_many(visits.clone()).await.unwrap();
+    let sorted = db.find::<Visit>().sort(|v| v.id().asc());
+    assert_eq!(sorted.all().await.unwrap(), visits);
+    let w = Visit::fields().when();
+    let conditions = [
+        w.at(|at| at.lt(date(2))),
+        w.between(|from, to| from.eq(date(1)) & to.is_none()),
+        w.each(|each| each.contains(date(2))),
+    ];
+    assert_eq!(found(&db, conditions).await, [[0], [1], [2]]);
+    let more = When::Each(vec![date(1); 3]);
+    let error = db.insert(Visit { id: 3, when: more }).await.unwrap_err();
+    assert_eq!(error.kind(), odm::ErrorKind::TooManyElements);
+}

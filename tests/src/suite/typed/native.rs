@@ -186,7 +186,7 @@ pub async fn what_a_type_cannot_hold_is_an_error(fixture: Fixture) {
             } else {
                 other.into()
             };
-            document.append(key.to_owned(), kept);
+            document.append(key, kept);
         }
         documents.push(document);
     }
