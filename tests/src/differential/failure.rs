@@ -52,7 +52,7 @@ fn is_mistaken(mongodb: &Document) -> bool {
         return error.get("code") == Some(&Bson::Int32(DUPLICATE_FIELD))
             || message.ends_with("unknown operator: $alwaysFalse")
             || message.contains("Failed to optimize pipeline")
-                && message.contains("unknown top level operator: $eq");
+                && message.contains("unknown top level operator");
     }
     mongodb.get("docs").is_some_and(has_wrapped_key)
 }
