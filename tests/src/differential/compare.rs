@@ -71,7 +71,7 @@ pub(super) fn way(step: &Step, is_indexed: bool) -> Option<Way> {
         return None;
     }
     match step.name.as_str() {
-        "find" if is_indexed && has_no_id(step) && (is_sorted || !is_page) => {
+        "find" if is_indexed && step.args.contains_key("projection") && (is_sorted || !is_page) => {
             Some(Way::AsBagWithoutNulls)
         }
         "find" => Some(if is_sorted {
@@ -218,15 +218,19 @@ pub(super) fn pins_id(filter: &Document) -> bool {
     }
 }
 
+/// Whether the index of `_id` may be of use, for an expression too.
 fn mentions_id(filter: &Document) -> bool {
-    filter.iter().any(|(name, value)| {
-        name.starts_with("_id")
-            || match value {
-                Bson::Document(inner) => mentions_id(inner),
-                Bson::Array(values) => values.iter().filter_map(Bson::as_document).any(mentions_id),
-                _ => false,
-            }
-    })
+    fn value_does(value: &Bson) -> bool {
+        match value {
+            Bson::Document(inner) => mentions_id(inner),
+            Bson::Array(values) => values.iter().any(value_does),
+            Bson::String(text) => text.starts_with("$_id"),
+            _ => false,
+        }
+    }
+    filter
+        .iter()
+        .any(|(name, value)| name.starts_with("_id") || value_does(value))
 }
 
 fn ranges_over_null_or_arrays(filter: &Document) -> bool {
@@ -252,13 +256,6 @@ fn sorts_what_is_projected(step: &Step) -> bool {
     let is_position = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     let by_position = |sort: &Document| sort.keys().any(|path| path.split('.').any(is_position));
     step.args.contains_key("projection") && step.document("sort").is_some_and(by_position)
-}
-
-fn has_no_id(step: &Step) -> bool {
-    let projection = step.document("projection");
-    projection
-        .and_then(|projection| projection.get("_id"))
-        .is_some_and(excludes)
 }
 
 fn is_total(sort: &Document) -> bool {
@@ -370,6 +367,8 @@ mod tests {
         assert_eq!(way_of("find", limited(), true), Some(Way::ByNumber));
         let by_id = doc! { "filter": { "$or": [{ "_id": 1 }] } };
         assert_eq!(way_of("find", by_id, false), Some(Way::AsBag));
+        let by_expression = doc! { "filter": { "$expr": { "$gt": ["$_id", 3] } } };
+        assert_eq!(way_of("find", by_expression, false), Some(Way::AsBag));
         let sorted = doc! { "sort": { "a": 1, "_id": -1 }, "limit": 1 };
         assert_eq!(way_of("find", sorted, true), Some(Way::Exactly));
     }

@@ -37,7 +37,10 @@ pub(super) fn is_open(
         }
         (None, Some(engine)) => {
             let code = engine.get_i32("code").unwrap_or_default();
-            depends_on_plan(step, is_indexed) && !OF_QUESTIONS.contains(&code)
+            let message = engine.get_str("message").unwrap_or_default();
+            let is_of_document =
+                !OF_QUESTIONS.contains(&code) || message.contains("divide by zero");
+            depends_on_plan(step, is_indexed) && is_of_document
         }
     }
 }
