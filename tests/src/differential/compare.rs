@@ -24,7 +24,8 @@ pub(super) enum Way {
     AsBagOfSets,
     /// Documents in any order, with their arrays and fields in any order too.
     AsBagOfMaps,
-    /// Documents in any order, where what is null may be missing: an index that covers the query makes no difference.
+    /// Documents in any order, where what is null may be missing and fields have no order: an index that covers the query
+    /// gives them in its own.
     AsBagWithoutNulls,
     /// How many documents there are.
     ByNumber,
@@ -151,7 +152,10 @@ impl Way {
                 let answers = [&mut one, &mut other].into_iter();
                 for documents in answers.filter_map(|answer| answer.get_mut("docs")) {
                     match self {
-                        Way::AsBagWithoutNulls => take_nulls(documents),
+                        Way::AsBagWithoutNulls => {
+                            take_nulls(documents);
+                            sort_fields(documents);
+                        }
                         Way::AsBagOfMaps => sort_fields(documents),
                         _ => {}
                     }
