@@ -41,6 +41,11 @@ pub(crate) fn check<'n>(
             }
         }
     }
+    check_shown(operators, &shown);
+}
+
+/// Fails if one of the operators has no example among what is shown.
+pub(crate) fn check_shown<'n>(operators: impl IntoIterator<Item = &'n str>, shown: &str) {
     for name in operators {
         assert!(
             shown.contains(&format!("\"{name}\"")),
@@ -72,7 +77,8 @@ fn read(file: &Path, lines: &[&str]) -> Example {
     }
 }
 
-fn value(json: &str, place: &str) -> RawBson {
+/// A value in relaxed or canonical Extended JSON.
+pub(crate) fn value(json: &str, place: &str) -> RawBson {
     let json: serde_json::Value =
         serde_json::from_str(json).unwrap_or_else(|error| panic!("{place}: {error}: {json}"));
     RawBson::try_from(Bson::try_from(json).unwrap()).unwrap()

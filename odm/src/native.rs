@@ -12,8 +12,9 @@
 //! | `rust_decimal` | `rust_decimal::Decimal`, whose 28 digits are fewer than the 34 of a `Decimal128`: what has more cannot be read | decimal |
 //!
 //! Options and arrays of them too; an `Option` needs serde's `default` beside it. BSON's dates have milliseconds: what a value has
-//! beyond is cut off, in documents and in filters alike, and an inserted document comes back as it is stored. In JSON and other
-//! text formats these types keep their own form.
+//! beyond is cut off, in documents and in filters alike, and an inserted document comes back as it is stored: a field that serde
+//! skips is then its default. A [`save`](crate::Session::save) leaves the value in memory as it is. In JSON and other text formats
+//! these types keep their own form.
 //!
 //! ```
 //! # #[cfg(feature = "chrono")] {

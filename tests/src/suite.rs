@@ -244,6 +244,7 @@ macro_rules! for_every_test {
                 native: [
                     a_save_sees_no_change_where_there_is_none,
                     filters_and_updates_speak_of_what_is_stored,
+                    an_upsert_gives_back_what_is_stored,
                     they_are_stored_as_bsons_own,
                     what_a_type_cannot_hold_is_an_error,
                 ]

@@ -3,21 +3,21 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bson::{Bson, DateTime, RawBson, RawDocumentBuf};
+use bson::{DateTime, RawBson, RawDocumentBuf};
 
 use super::categories::CATEGORIES;
 use super::{Environment, Expression, Names, Scope};
-use crate::Result;
+use crate::{Result, examples};
 
 #[test]
 fn the_examples_hold() {
     let mut shown = String::new();
     for file in files() {
-        for example in examples(&file) {
+        for example in lines(&file) {
             let (expression, expected) = example.split_once('→').unwrap();
             let place = format!("{}: {}", file.display(), example);
             shown.push_str(expression);
-            let value = evaluate(&parse(expression, &place));
+            let value = evaluate(&examples::value(expression, &place));
             if expected.trim() == "error" {
                 assert!(value.is_err(), "{place}");
                 continue;
@@ -25,16 +25,12 @@ fn the_examples_hold() {
             let value = value.unwrap_or_else(|error| panic!("{place}: {error}"));
             match expected.trim() {
                 "missing" => assert_eq!(value, None, "{place}"),
-                expected => assert_eq!(value, Some(parse(expected, &place)), "{place}"),
+                expected => assert_eq!(value, Some(examples::value(expected, &place)), "{place}"),
             }
         }
     }
-    for (name, _) in CATEGORIES.iter().copied().flatten() {
-        assert!(
-            shown.contains(&format!("\"{name}\"")),
-            "{name} has no example"
-        );
-    }
+    let operators = CATEGORIES.iter().copied().flatten();
+    examples::check_shown(operators.map(|(name, _)| *name), &shown);
 }
 
 fn files() -> Vec<PathBuf> {
@@ -49,19 +45,13 @@ fn files() -> Vec<PathBuf> {
         .collect()
 }
 
-fn examples(file: &Path) -> Vec<String> {
+fn lines(file: &Path) -> Vec<String> {
     let text = fs::read_to_string(file).unwrap();
     let lines = text.lines().filter_map(|line| line.strip_prefix("//! "));
     lines
         .filter(|line| line.contains('→'))
         .map(str::to_owned)
         .collect()
-}
-
-fn parse(json: &str, place: &str) -> RawBson {
-    let json: serde_json::Value =
-        serde_json::from_str(json).unwrap_or_else(|error| panic!("{place}: {error}"));
-    RawBson::try_from(Bson::try_from(json).unwrap()).unwrap()
 }
 
 fn evaluate(expression: &RawBson) -> Result<Option<RawBson>> {

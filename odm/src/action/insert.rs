@@ -2,6 +2,8 @@
 
 use std::{pin::Pin, sync::Arc};
 
+use bson::RawDocumentBuf;
+
 use crate::{
     Result,
     backend::{Executor, operation::Insert},
@@ -76,11 +78,7 @@ impl<T: Document> IntoFuture for InsertMany<T> {
 async fn insert<T: Document>(executor: Arc<dyn Executor>, mut given: Vec<T>) -> Result<Vec<T>> {
     let mut documents = Vec::with_capacity(given.len());
     for document in &mut given {
-        let encoded = encode_document(document).map_err(crate::error::of_model::<T>)?;
-        if T::MODEL.rounds {
-            *document = decode(&encoded, &T::MODEL)?;
-        }
-        documents.push(encoded);
+        documents.push(as_stored(document)?);
     }
     if documents.is_empty() {
         return Ok(given);
@@ -92,4 +90,13 @@ async fn insert<T: Document>(executor: Arc<dyn Executor>, mut given: Vec<T>) -> 
     };
     Plan::new(&T::MODEL, write)?.run(executor).await?;
     Ok(given)
+}
+
+/// The document as it will be stored; the value becomes what that says.
+pub(super) fn as_stored<T: Document>(document: &mut T) -> Result<RawDocumentBuf> {
+    let encoded = encode_document(document).map_err(crate::error::of_model::<T>)?;
+    if T::MODEL.rounds {
+        *document = decode(&encoded, &T::MODEL)?;
+    }
+    Ok(encoded)
 }

@@ -3,6 +3,7 @@
 use std::{marker::PhantomData, pin::Pin, sync::Arc};
 
 use super::{
+    insert::as_stored,
     returning::decoded,
     target::{ById, WithId, to_raw},
     update::{Prepared, Update, Updated},
@@ -13,7 +14,7 @@ use crate::{
     document::Document,
     error,
     maintain::Plan,
-    query::{Node, encode, encode_document, same},
+    query::{Node, encode, same},
     retry,
 };
 
@@ -157,10 +158,11 @@ impl<T: Document, K: WithId, R: Answer<T>> IntoFuture for Upsert<T, K, R> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let done = run::<T, K, R>(self.update, &self.document, self.return_new).await?;
+            let mut document = self.document;
+            let done = run::<T, K, R>(self.update, &mut document, self.return_new).await?;
             let done = match done {
                 Done::Updated(updated) => Some(Upserted::Updated(updated)),
-                Done::Inserted => Some(Upserted::Inserted(self.document)),
+                Done::Inserted => Some(Upserted::Inserted(document)),
                 Done::NotApplied => None,
             };
             K::returned(done, || conflict::<T>())
@@ -182,13 +184,13 @@ const ATTEMPTS: u32 = 100;
 /// is not there, and an insert is refused where one is. So whichever is done decides.
 async fn run<T: Document, K: WithId, R: Answer<T>>(
     update: Update<T, K>,
-    document: &T,
+    document: &mut T,
     return_new: bool,
 ) -> Result<Done<R::Updated>> {
     if update.is_of_a_variant() {
         return Err(of_a_variant::<T>());
     }
-    let raw = encode_document(document).map_err(error::of_model::<T>)?;
+    let raw = as_stored(document)?;
     let update = update.prepare()?;
     refuse_another_id(update.target.id(), document)?;
     let mut attempt = 1;

@@ -1,5 +1,6 @@
 use chrono::{DateTime, TimeZone, Utc};
 use odm::{
+    action::Upserted,
     bson::{RawBson, RawDocumentBuf, rawdoc},
     prelude::*,
 };
@@ -146,6 +147,22 @@ pub async fn filters_and_updates_speak_of_what_is_stored(fixture: Fixture) {
         .unwrap();
     let now = db.get::<Stay>(1).await.unwrap();
     assert!(now.until.is_none() && now.paid > epoch);
+}
+
+pub async fn an_upsert_gives_back_what_is_stored(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let upsert = || {
+        let update = db.update::<Stay>(1).inc(|s| s.price(), dec!(1));
+        update.or_insert(stay(1)).returning_after()
+    };
+    let Upserted::Inserted(inserted) = upsert().await.unwrap() else {
+        panic!("there was no document to update");
+    };
+    assert_eq!(inserted, db.get::<Stay>(1).await.unwrap());
+    let Upserted::Updated(updated) = upsert().await.unwrap() else {
+        panic!("there was a document to update");
+    };
+    assert_eq!(updated.price, dec!(121.50));
 }
 
 pub async fn a_save_sees_no_change_where_there_is_none(fixture: Fixture) {
