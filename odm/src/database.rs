@@ -4,6 +4,7 @@ use std::{fmt, ops::Deref, sync::Arc};
 
 use crate::{
     Result,
+    access::Access,
     backend::{self, Backend},
     schema::{Schema, SyncIndexes},
     session::Session,
@@ -57,7 +58,7 @@ impl<S: Schema> Database<S> {
     /// A database on this backend: one opened before, or a wrapper such as a [`Recorder`](backend::Recorder).
     pub fn with_backend(backend: Arc<dyn Backend>) -> Self {
         Self {
-            session: Session::new(backend.clone()),
+            session: Session::new(Access::new(backend.clone())),
             backend,
         }
     }

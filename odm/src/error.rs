@@ -4,7 +4,7 @@ use std::{error, fmt, sync::Arc};
 
 use bson::{Bson, RawDocument};
 
-use crate::{document::Document, query::encode as encode_value};
+use crate::{document::Document, query::encode as encode_value, schema::Model};
 
 /// A result with this crate's error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -376,9 +376,13 @@ pub(crate) fn not_found<T: Document>(id: &T::Id) -> Error {
 
 /// The same error with the model and its collection named.
 pub(crate) fn of_model<T: Document>(error: Error) -> Error {
-    error
-        .with_model(T::MODEL.name)
-        .with_collection(T::COLLECTION)
+    of(&T::MODEL)(error)
+}
+
+/// Names a model and its collection in an error.
+pub(crate) fn of(model: &Model) -> impl Fn(Error) -> Error + Copy + use<> {
+    let (name, collection) = (model.name, model.collection);
+    move |error| error.with_model(name).with_collection(collection)
 }
 
 /// The array of a stored document has no room for what was to be appended.

@@ -69,6 +69,7 @@ pub mod projection;
 pub mod query;
 pub mod relation;
 
+mod access;
 pub mod action;
 mod database;
 mod decode;

@@ -3,12 +3,11 @@
 //! A plan is the write itself and the maintenance that the schema asks for: versions and timestamps, which are part of the
 //! same write; copies, inverse sides and counters will follow. It is added here and nowhere else.
 
-use std::sync::Arc;
-
 use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
 
 use crate::{
     Error, ErrorKind, Result,
+    access::Access,
     backend::{
         Executor, operation,
         operation::{
@@ -42,6 +41,9 @@ pub(crate) trait Write: Sized + Send + 'static {
         Ok(self)
     }
 
+    /// What it is about; none for an insert.
+    fn filter(&mut self) -> Option<&mut RawDocumentBuf>;
+
     /// Carries it out.
     fn run(self, executor: &dyn Executor) -> impl Future<Output = Result<Self::Done>> + Send;
 }
@@ -61,19 +63,23 @@ impl<W: Write> Plan<W> {
     }
 
     /// Carries the plan out in a task of its own, so that it is not left half done when the caller is dropped.
-    pub(crate) async fn run(self, executor: Arc<dyn Executor>) -> Result<W::Done> {
+    pub(crate) async fn run(mut self, access: Access) -> Result<W::Done> {
         let model = self.model;
-        let done = tokio::spawn(async move { self.write.run(&*executor).await }).await;
-        outcome(done).flatten().map_err(|error| {
-            error
-                .with_model(model.name)
-                .with_collection(model.collection)
-        })
+        if let Some(filter) = self.write.filter() {
+            access.narrow(model, filter)?;
+        }
+        let done = tokio::spawn(async move { self.write.run(&**access.executor()).await }).await;
+        outcome(done).flatten().map_err(error::of(model))
     }
 }
 
 impl Write for Insert {
     type Done = ();
+
+    fn filter(&mut self) -> Option<&mut RawDocumentBuf> {
+        None
+    }
+
     async fn run(self, executor: &dyn Executor) -> Result<()> {
         executor.insert(self).await
     }
@@ -87,6 +93,10 @@ impl Write for Update {
         Ok(self)
     }
 
+    fn filter(&mut self) -> Option<&mut RawDocumentBuf> {
+        Some(&mut self.filter)
+    }
+
     async fn run(self, executor: &dyn Executor) -> Result<Updated> {
         executor.update(self).await
     }
@@ -94,6 +104,11 @@ impl Write for Update {
 
 impl Write for Delete {
     type Done = Deleted;
+
+    fn filter(&mut self) -> Option<&mut RawDocumentBuf> {
+        Some(&mut self.filter)
+    }
+
     async fn run(self, executor: &dyn Executor) -> Result<Deleted> {
         executor.delete(self).await
     }
@@ -107,6 +122,10 @@ impl Write for FindAndModify {
             fill(change, model)?;
         }
         Ok(self)
+    }
+
+    fn filter(&mut self) -> Option<&mut RawDocumentBuf> {
+        Some(&mut self.filter)
     }
 
     async fn run(self, executor: &dyn Executor) -> Result<Option<RawDocumentBuf>> {
@@ -135,21 +154,27 @@ impl Planned {
 
 /// Carries out several writes in a task of its own, so that they are not left half done when the caller is dropped.
 pub(crate) async fn run_bulk(
-    executor: Arc<dyn Executor>,
+    access: Access,
     planned: Vec<Planned>,
     ordered: bool,
 ) -> Result<BulkWritten> {
-    let (models, writes): (Vec<&Model>, Vec<_>) = planned
+    let (models, mut writes): (Vec<&Model>, Vec<_>) = planned
         .into_iter()
         .map(|planned| (planned.model, planned.item))
         .unzip();
+    for (model, item) in models.iter().zip(&mut writes) {
+        match &mut item.write {
+            operation::Write::Insert { .. } => {}
+            operation::Write::Update(update) => access.narrow(model, &mut update.filter)?,
+            operation::Write::Delete(delete) => access.narrow(model, &mut delete.filter)?,
+        }
+    }
     let bulk = BulkWrite { writes, ordered };
-    let done = tokio::spawn(async move { executor.bulk_write(bulk).await }).await;
+    let done = tokio::spawn(async move { access.executor().bulk_write(bulk).await }).await;
     let mut done = outcome(done).flatten()?;
     for (result, model) in done.results.iter_mut().zip(models) {
         if let Written::Failed(error) = result {
-            let named = error.clone().with_model(model.name);
-            *error = named.with_collection(model.collection);
+            *error = error::of(model)(error.clone());
         }
     }
     Ok(done)

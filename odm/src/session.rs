@@ -1,14 +1,14 @@
 //! Where typed operations run: a database, or one of its transactions.
 
-use std::{fmt, marker::PhantomData, sync::Arc};
+use std::{fmt, marker::PhantomData};
 
 use crate::{
     Result,
+    access::Access,
     action::{
         Bulk, Delete, Edit, Find, FindById, First, Get, GetMany, InsertMany, InsertOne, Many,
         Modify, Save, Update,
     },
-    backend::Executor,
     document::{Document, Insertable},
     edited::Edited,
     query::{Filter, IntoKey},
@@ -36,14 +36,14 @@ use crate::{
 /// # }
 /// ```
 pub struct Session<S> {
-    executor: Arc<dyn Executor>,
+    access: Access,
     of: PhantomData<fn() -> S>,
 }
 
 impl<S> Session<S> {
-    pub(crate) fn new(executor: Arc<dyn Executor>) -> Self {
+    pub(crate) fn new(access: Access) -> Self {
         Self {
-            executor,
+            access,
             of: PhantomData,
         }
     }
@@ -59,7 +59,7 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<T>,
     {
-        Get::new(self.executor.clone(), id.into_key())
+        Get::new(self.access.clone(), id.into_key())
     }
 
     /// The document with this id, if there is one.
@@ -71,7 +71,7 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<T>,
     {
-        FindById::new(self.executor.clone(), id.into_key())
+        FindById::new(self.access.clone(), id.into_key())
     }
 
     /// The documents with these ids, in one query: in the order of the ids, with what is missing told.
@@ -80,7 +80,7 @@ impl<S: Schema> Session<S> {
         S: Contains<T>,
     {
         GetMany::new(
-            self.executor.clone(),
+            self.access.clone(),
             ids.into_iter().map(IntoKey::into_key).collect(),
         )
     }
@@ -90,7 +90,7 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<T>,
     {
-        Find::new(self.executor.clone())
+        Find::new(self.access.clone())
     }
 
     /// Inserts a document and gives it back as stored.
@@ -98,7 +98,7 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<I::Document>,
     {
-        InsertOne::new(self.executor.clone(), document.into_document())
+        InsertOne::new(self.access.clone(), document.into_document())
     }
 
     /// Inserts documents in order and gives them back as stored.
@@ -110,7 +110,7 @@ impl<S: Schema> Session<S> {
         S: Contains<I::Document>,
     {
         let documents = documents.into_iter().map(Insertable::into_document);
-        InsertMany::new(self.executor.clone(), documents.collect())
+        InsertMany::new(self.access.clone(), documents.collect())
     }
 
     /// Reads the document with this id to change and [`save`](Self::save) it.
@@ -122,7 +122,7 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<T>,
     {
-        Edit::new(self.executor.clone(), id.into_key())
+        Edit::new(self.access.clone(), id.into_key())
     }
 
     /// Saves what has changed in a document since it was read, down to nested fields, and touches nothing else: fields
@@ -155,7 +155,7 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<T>,
     {
-        Save::new(self.executor.clone(), edited)
+        Save::new(self.access.clone(), edited)
     }
 
     /// Reads the document with this id, changes it and saves it; after a conflict it does so again, a bounded number of
@@ -201,7 +201,7 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<T>,
     {
-        Modify::new(self.executor.clone(), id.into_key(), change)
+        Modify::new(self.access.clone(), id.into_key(), change)
     }
 
     /// Changes the document with this id.
@@ -209,7 +209,7 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<T>,
     {
-        Update::by_id(self.executor.clone(), id.into_key())
+        Update::by_id(self.access.clone(), id.into_key())
     }
 
     /// Changes the first document that meets the condition, in the order that [`sort`](Update::sort) gives: what two
@@ -245,7 +245,7 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<T>,
     {
-        Update::by_condition(self.executor.clone(), condition(T::fields()))
+        Update::by_condition(self.access.clone(), condition(T::fields()))
     }
 
     /// Changes all documents that meet the condition: [`Filter::all`] for every document.
@@ -256,7 +256,7 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<T>,
     {
-        Update::by_condition(self.executor.clone(), condition(T::fields()))
+        Update::by_condition(self.access.clone(), condition(T::fields()))
     }
 
     /// Deletes the document with this id.
@@ -264,7 +264,7 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<T>,
     {
-        Delete::by_id(self.executor.clone(), id.into_key())
+        Delete::by_id(self.access.clone(), id.into_key())
     }
 
     /// Deletes the first document that meets the condition, in the order that [`sort`](Delete::sort) gives.
@@ -278,7 +278,7 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<T>,
     {
-        Delete::by_condition(self.executor.clone(), condition(T::fields()))
+        Delete::by_condition(self.access.clone(), condition(T::fields()))
     }
 
     /// Deletes all documents that meet the condition: [`Filter::all`] for every document.
@@ -289,7 +289,7 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<T>,
     {
-        Delete::by_condition(self.executor.clone(), condition(T::fields()))
+        Delete::by_condition(self.access.clone(), condition(T::fields()))
     }
 
     /// Several writes in as few round trips as the backend has for them: none yet.
@@ -308,18 +308,18 @@ impl<S: Schema> Session<S> {
     /// # }
     /// ```
     pub fn bulk(&self) -> Bulk {
-        Bulk::new(self.executor.clone())
+        Bulk::new(self.access.clone())
     }
 }
 
 impl<S> Clone for Session<S> {
     fn clone(&self) -> Self {
-        Self::new(self.executor.clone())
+        Self::new(self.access.clone())
     }
 }
 
 impl<S> fmt::Debug for Session<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Session").field(&self.executor).finish()
+        f.debug_tuple("Session").field(&self.access).finish()
     }
 }

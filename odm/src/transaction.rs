@@ -4,6 +4,7 @@ use std::{fmt, ops::Deref, sync::Arc};
 
 use crate::{
     Result,
+    access::Access,
     backend::{self, Backend, outcome},
     retry,
     schema::Schema,
@@ -61,7 +62,7 @@ where
 {
     let handle = backend.begin().await?;
     let transaction = Unfinished(Some(Arc::clone(&handle)));
-    let session = Session::new(handle);
+    let session = Session::new(Access::new(handle));
     match work(Transaction { session }).await {
         Ok(value) => {
             transaction.commit().await?;

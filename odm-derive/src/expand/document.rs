@@ -245,6 +245,7 @@ fn implementation(
                 filled: &[#(#filled),*],
                 version: #version,
                 updated: #updated,
+                ..#private::Model::UNKNOWN
             };
             fn id(&self) -> &#id_ty {
                 &self.#id_ident

@@ -1,6 +1,6 @@
 //! Several writes in as few round trips as the backend has for them.
 
-use std::{fmt, pin::Pin, sync::Arc};
+use std::{fmt, pin::Pin};
 
 use super::{
     delete::Delete,
@@ -10,8 +10,9 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result,
+    access::Access,
     backend::{
-        BoxFuture, Executor,
+        BoxFuture,
         operation::{BulkItem, BulkWritten, Unmatched, Write, Written},
     },
     document::Document,
@@ -57,15 +58,15 @@ use crate::{
 /// ```
 #[must_use = "a bulk of writes happens when it is awaited"]
 pub struct Bulk {
-    executor: Arc<dyn Executor>,
+    access: Access,
     entries: Vec<BulkEntry>,
     ordered: bool,
 }
 
 impl Bulk {
-    pub(crate) fn new(executor: Arc<dyn Executor>) -> Self {
+    pub(crate) fn new(access: Access) -> Self {
         Self {
-            executor,
+            access,
             entries: Vec::new(),
             ordered: true,
         }
@@ -96,7 +97,7 @@ impl Bulk {
 
     async fn run(self) -> Result<BulkReport> {
         let mut run = Run {
-            executor: self.executor,
+            access: self.access,
             ordered: self.ordered,
             report: BulkReport::of(self.entries.len()),
             ready: Vec::new(),
@@ -225,7 +226,7 @@ pub trait IntoBulk {
 /// A write on its way into a bulk.
 #[doc(hidden)]
 pub struct BulkEntry {
-    executor: Arc<dyn Executor>,
+    access: Access,
     planned: Result<Planned>,
     /// What must be well before the write.
     before: Option<Look>,
@@ -239,7 +240,7 @@ type Look = Box<dyn FnOnce() -> BoxFuture<'static, Result<()>> + Send>;
 #[diagnostic::do_not_recommend]
 impl<T: Document> IntoBulk for InsertOne<T> {
     fn into_bulk(self) -> BulkEntry {
-        let (executor, document) = self.into_parts();
+        let (access, document) = self.into_parts();
         let document = encode_document(&document).map_err(error::of_model::<T>);
         let planned = document.and_then(|document| {
             let write = Write::Insert {
@@ -249,7 +250,7 @@ impl<T: Document> IntoBulk for InsertOne<T> {
             plan::<T>(write, Unmatched::Fine)
         });
         BulkEntry {
-            executor,
+            access,
             planned,
             before: None,
             unmatched: None,
@@ -274,7 +275,7 @@ impl<T: Document> IntoBulk for Update<T, ByIdWhen> {
 #[diagnostic::do_not_recommend]
 impl<T: Document> IntoBulk for Update<T, Many> {
     fn into_bulk(self) -> BulkEntry {
-        let executor = Arc::clone(&self.executor);
+        let access = self.access.clone();
         let (planned, update) = match self.prepare() {
             Err(error) => (Err(error), None),
             Ok(update) => {
@@ -288,7 +289,7 @@ impl<T: Document> IntoBulk for Update<T, Many> {
             look
         });
         BulkEntry {
-            executor,
+            access,
             planned,
             before,
             unmatched: None,
@@ -307,7 +308,7 @@ impl<T: Document, K: Counted> IntoBulk for Delete<T, K> {
         let write = self.operation().map(Write::Delete);
         BulkEntry {
             planned: write.and_then(|write| plan::<T>(write, unmatched)),
-            executor: self.executor,
+            access: self.access,
             before: None,
             unmatched: None,
         }
@@ -315,12 +316,12 @@ impl<T: Document, K: Counted> IntoBulk for Delete<T, K> {
 }
 
 fn update_by_id<T: Document, K: Counted>(update: Update<T, K>) -> BulkEntry {
-    let executor = Arc::clone(&update.executor);
+    let access = update.access.clone();
     let update = match update.prepare() {
         Ok(update) => update,
         Err(error) => {
             return BulkEntry {
-                executor,
+                access,
                 planned: Err(error),
                 before: None,
                 unmatched: None,
@@ -342,7 +343,7 @@ fn update_by_id<T: Document, K: Counted>(update: Update<T, K>) -> BulkEntry {
         })
     });
     BulkEntry {
-        executor,
+        access,
         planned,
         before: None,
         unmatched: must_look.then_some(look),
@@ -355,7 +356,7 @@ fn plan<T: Document>(write: Write, unmatched: Unmatched) -> Result<Planned> {
 
 /// A bulk that is being carried out.
 struct Run {
-    executor: Arc<dyn Executor>,
+    access: Access,
     ordered: bool,
     report: BulkReport,
     /// What can be sent next.
@@ -371,7 +372,7 @@ struct Ready {
 impl Run {
     /// Takes the next write, and says whether there may be another one.
     async fn take(&mut self, position: usize, entry: BulkEntry) -> Result<bool> {
-        if !std::ptr::addr_eq(Arc::as_ptr(&entry.executor), Arc::as_ptr(&self.executor)) {
+        if !entry.access.is_that_of(&self.access) {
             let message = "a write of a bulk was made by another session: make it and the bulk by the same database or \
                            transaction";
             return self
@@ -413,7 +414,7 @@ impl Run {
         while !self.ready.is_empty() {
             let ready = std::mem::take(&mut self.ready);
             let planned = ready.iter().map(|ready| ready.planned.clone()).collect();
-            let sent = run_bulk(Arc::clone(&self.executor), planned, self.ordered).await;
+            let sent = run_bulk(self.access.clone(), planned, self.ordered).await;
             let done = match sent {
                 Ok(done) => done,
                 // What became of these is unknown, of others it may be known.

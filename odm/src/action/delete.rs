@@ -1,6 +1,6 @@
 //! Deleting documents.
 
-use std::{pin::Pin, sync::Arc};
+use std::pin::Pin;
 
 use super::{
     outcome::{Outcome, not_applied},
@@ -10,7 +10,8 @@ use super::{
 pub use crate::backend::operation::Deleted;
 use crate::{
     Error, Result,
-    backend::{Executor, operation},
+    access::Access,
+    backend::operation,
     document::{Document, Ref},
     error,
     maintain::Plan,
@@ -23,7 +24,7 @@ use crate::{
 /// Deleting what is not there is no error: [`Deleted::deleted`] is 0.
 #[must_use = "a delete happens when it is awaited"]
 pub struct Delete<T: Document, K = ById> {
-    pub(super) executor: Arc<dyn Executor>,
+    pub(super) access: Access,
     pub(super) target: Target<T, K>,
 }
 
@@ -49,9 +50,9 @@ impl Deleted {
 }
 
 impl<T: Document> Delete<T> {
-    pub(crate) fn by_id(executor: Arc<dyn Executor>, id: T::Id) -> Self {
+    pub(crate) fn by_id(access: Access, id: T::Id) -> Self {
         Self {
-            executor,
+            access,
             target: Target::by_id(id),
         }
     }
@@ -59,9 +60,9 @@ impl<T: Document> Delete<T> {
 
 impl<T: Document, K: Which> Delete<T, K> {
     /// For a kind without an id.
-    pub(crate) fn by_condition(executor: Arc<dyn Executor>, condition: Filter<T>) -> Self {
+    pub(crate) fn by_condition(access: Access, condition: Filter<T>) -> Self {
         Self {
-            executor,
+            access,
             target: Target::by_condition(condition),
         }
     }
@@ -72,7 +73,7 @@ impl<T: Document, K: Which> Delete<T, K> {
         condition: impl FnOnce(T::Fields) -> F,
     ) -> Delete<T, K::When> {
         Delete {
-            executor: self.executor,
+            access: self.access,
             target: self.target.when(condition),
         }
     }
@@ -109,7 +110,7 @@ impl<T: Document, K: Counted> IntoFuture for Delete<T, K> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             Plan::new(&T::MODEL, self.operation()?)?
-                .run(self.executor)
+                .run(self.access)
                 .await
         })
     }

@@ -9,7 +9,6 @@ use std::{
     collections::VecDeque,
     marker::PhantomData,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -24,7 +23,8 @@ pub use pipeline::Pipeline;
 
 use crate::{
     Error, ErrorKind, Result,
-    backend::{Cursor, Executor, drain, operation},
+    access::Access,
+    backend::{Cursor, operation},
     decode::decode_all,
     document::Document,
     error,
@@ -72,7 +72,7 @@ use crate::{
 /// ```
 #[must_use = "a query runs when `one`, `first`, `all`, `stream`, `count` or `exists` is called"]
 pub struct Find<S, T: Document, P = T, J = ()> {
-    executor: Arc<dyn Executor>,
+    access: Access,
     filter: Node,
     sort: Vec<Sort<T>>,
     limit: Option<u64>,
@@ -81,9 +81,9 @@ pub struct Find<S, T: Document, P = T, J = ()> {
 }
 
 impl<S: Schema, T: Document> Find<S, T> {
-    pub(crate) fn new(executor: Arc<dyn Executor>) -> Self {
+    pub(crate) fn new(access: Access) -> Self {
         Self {
-            executor,
+            access,
             filter: Node::All,
             sort: Vec::new(),
             limit: None,
@@ -95,7 +95,7 @@ impl<S: Schema, T: Document> Find<S, T> {
     /// Reads only the fields of a [`Projection`].
     pub fn select<P: ProjectionOf<T>>(self) -> Find<S, T, P> {
         Find {
-            executor: self.executor,
+            access: self.access,
             filter: self.filter,
             sort: self.sort,
             limit: self.limit,
@@ -178,7 +178,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> Find<S, T, P, J
         J: Append<X>,
     {
         Find {
-            executor: self.executor,
+            access: self.access,
             filter: self.filter,
             sort: self.sort,
             limit: self.limit,
@@ -223,15 +223,9 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> Find<S, T, P, J
     /// Those of the backend, and that of the first document that does not fit the model;
     /// [`stream`](Self::stream) reads past such documents.
     pub async fn all(self) -> Result<Vec<J::Item>> {
-        let executor = self.executor.clone();
-        let raws = drain(
-            executor
-                .find(self.to_operation()?)
-                .await
-                .map_err(error::of_model::<T>)?,
-        );
-        let raws = raws.await.map_err(error::of_model::<T>)?;
-        let items = assemble::<P, J>(executor, raws, self.joins).await?;
+        let access = self.access.clone();
+        let raws = access.find_all(&T::MODEL, self.to_operation()?).await?;
+        let items = assemble::<P, J>(access, raws, self.joins).await?;
         items.into_iter().collect()
     }
 
@@ -255,10 +249,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> Find<S, T, P, J
             filter: self.raw_filter()?,
             limit: self.limit,
         };
-        self.executor
-            .count(count)
-            .await
-            .map_err(error::of_model::<T>)
+        self.access.count(&T::MODEL, count).await
     }
 
     /// Whether a document matches.
@@ -293,10 +284,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> Find<S, T, P, J
     /// Those of the backend; [`Unsupported`](ErrorKind::Unsupported) in a transaction on MongoDB.
     pub async fn explain(self) -> Result<operation::Explain> {
         let find = self.to_operation()?;
-        self.executor
-            .explain(find)
-            .await
-            .map_err(error::of_model::<T>)
+        self.access.explain(&T::MODEL, find).await
     }
 
     fn raw_filter(&self) -> Result<RawDocumentBuf> {
@@ -319,7 +307,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> Find<S, T, P, J
 impl<S, T: Document, P, J: Clone> Clone for Find<S, T, P, J> {
     fn clone(&self) -> Self {
         Self {
-            executor: Arc::clone(&self.executor),
+            access: self.access.clone(),
             filter: self.filter.clone(),
             sort: self.sort.clone(),
             limit: self.limit,
@@ -331,12 +319,12 @@ impl<S, T: Document, P, J: Clone> Clone for Find<S, T, P, J> {
 
 /// Documents as the query gives them: decoded, and joined.
 async fn assemble<P: Projection<Of: Document>, J: Joins<P>>(
-    executor: Arc<dyn Executor>,
+    access: Access,
     raws: Vec<RawDocumentBuf>,
     joins: J,
 ) -> Result<Vec<Result<J::Item>>> {
     let (roots, raws) = decode_all::<P>(raws);
-    joins.load(executor, raws, roots).await
+    joins.load(access, raws, roots).await
 }
 
 /// The documents of a query, one after the other: a [`Stream`].
@@ -364,7 +352,7 @@ enum State<S, T: Document, P: Projection<Of = T>, J: Joins<P>> {
 }
 
 struct Open<P: Projection<Of: Document>, J: Joins<P>> {
-    executor: Arc<dyn Executor>,
+    access: Access,
     cursor: Box<dyn Cursor>,
     joins: J,
     ready: VecDeque<Result<J::Item>>,
@@ -397,8 +385,11 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> State<S, T, P, 
 impl<P: Projection<Of: Document>, J: Joins<P>> Open<P, J> {
     async fn start<S: Schema>(find: Find<S, P::Of, P, J>) -> Result<Self> {
         Ok(Self {
-            cursor: find.executor.find(find.to_operation()?).await?,
-            executor: find.executor,
+            cursor: find
+                .access
+                .find(&P::Of::MODEL, find.to_operation()?)
+                .await?,
+            access: find.access,
             joins: find.joins,
             ready: VecDeque::new(),
             of: PhantomData,
@@ -410,7 +401,7 @@ impl<P: Projection<Of: Document>, J: Joins<P>> Open<P, J> {
         if raws.is_empty() {
             return Ok(false);
         }
-        let items = assemble::<P, J>(self.executor.clone(), raws, self.joins.clone()).await?;
+        let items = assemble::<P, J>(self.access.clone(), raws, self.joins.clone()).await?;
         self.ready.extend(items);
         Ok(true)
     }

@@ -1,12 +1,13 @@
 //! Reading by id.
 
-use std::{pin::Pin, sync::Arc};
+use std::pin::Pin;
 
 use bson::RawDocumentBuf;
 
 use crate::{
     Result,
-    backend::{Executor, drain, operation::Find},
+    access::Access,
+    backend::operation::Find,
     decode::decode_all,
     document::Document,
     error,
@@ -19,8 +20,8 @@ use crate::{
 pub struct Get<T: Document>(FindById<T>);
 
 impl<T: Document> Get<T> {
-    pub(crate) fn new(executor: Arc<dyn Executor>, id: T::Id) -> Self {
-        Self(FindById::new(executor, id))
+    pub(crate) fn new(access: Access, id: T::Id) -> Self {
+        Self(FindById::new(access, id))
     }
 }
 
@@ -29,8 +30,8 @@ impl<T: Document> IntoFuture for Get<T> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let FindById { executor, id } = self.0;
-            let found = by_id(&*executor, &id).await?;
+            let FindById { access, id } = self.0;
+            let found = by_id(&access, &id).await?;
             found.ok_or_else(|| error::not_found::<T>(&id))
         })
     }
@@ -39,13 +40,13 @@ impl<T: Document> IntoFuture for Get<T> {
 /// Reads the document with an id, if there is one; made by [`Session::find_by_id`](crate::Session::find_by_id).
 #[must_use = "a read happens when it is awaited"]
 pub struct FindById<T: Document> {
-    executor: Arc<dyn Executor>,
+    access: Access,
     id: T::Id,
 }
 
 impl<T: Document> FindById<T> {
-    pub(crate) fn new(executor: Arc<dyn Executor>, id: T::Id) -> Self {
-        Self { executor, id }
+    pub(crate) fn new(access: Access, id: T::Id) -> Self {
+        Self { access, id }
     }
 }
 
@@ -53,7 +54,7 @@ impl<T: Document> IntoFuture for FindById<T> {
     type Output = Result<Option<T>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { by_id(&*self.executor, &self.id).await })
+        Box::pin(async move { by_id(&self.access, &self.id).await })
     }
 }
 
@@ -62,13 +63,13 @@ impl<T: Document> IntoFuture for FindById<T> {
 /// It gives one [`Link`](crate::relation::Link) for each id, in the order of the ids.
 #[must_use = "a read happens when it is awaited"]
 pub struct GetMany<T: Document> {
-    executor: Arc<dyn Executor>,
+    access: Access,
     ids: Vec<T::Id>,
 }
 
 impl<T: Document> GetMany<T> {
-    pub(crate) fn new(executor: Arc<dyn Executor>, ids: Vec<T::Id>) -> Self {
-        Self { executor, ids }
+    pub(crate) fn new(access: Access, ids: Vec<T::Id>) -> Self {
+        Self { access, ids }
     }
 }
 
@@ -76,30 +77,30 @@ impl<T: Document> IntoFuture for GetMany<T> {
     type Output = Result<Links<T>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { relation::by_ids(self.executor, &self.ids).await })
+        Box::pin(async move { relation::by_ids(self.access, &self.ids).await })
     }
 }
 
 /// Reads one document by its id.
-async fn by_id<T: Document>(executor: &dyn Executor, id: &T::Id) -> Result<Option<T>> {
-    let stored = stored_by_id::<T>(executor, id).await?;
+async fn by_id<T: Document>(access: &Access, id: &T::Id) -> Result<Option<T>> {
+    let stored = stored_by_id::<T>(access, id).await?;
     decode_all(stored.into_iter().collect()).0.pop().transpose()
 }
 
 /// Reads one document by its id, as it is stored.
 pub(super) async fn stored_by_id<T: Document>(
-    executor: &dyn Executor,
+    access: &Access,
     id: &T::Id,
 ) -> Result<Option<RawDocumentBuf>> {
-    let cursor = executor
-        .find(Find {
+    let found = access.find_all(
+        &T::MODEL,
+        Find {
             collection: T::COLLECTION.into(),
             filter: document("_id", document("$eq", encode(id)?)?)?,
             projection: None,
             sort: None,
             limit: Some(1),
-        })
-        .await
-        .map_err(error::of_model::<T>)?;
-    Ok(drain(cursor).await.map_err(error::of_model::<T>)?.pop())
+        },
+    );
+    Ok(found.await?.pop())
 }

@@ -1,16 +1,12 @@
 //! Inserting documents.
 
-use std::{pin::Pin, sync::Arc};
+use std::pin::Pin;
 
 use bson::RawDocumentBuf;
 
 use crate::{
-    Result,
-    backend::{Executor, operation::Insert},
-    decode::decode,
-    document::Document,
-    maintain::Plan,
-    query::encode_document,
+    Result, access::Access, backend::operation::Insert, decode::decode, document::Document,
+    maintain::Plan, query::encode_document,
 };
 
 /// Inserts a document and gives it back as stored; made by [`Session::insert`](crate::Session::insert).
@@ -20,17 +16,17 @@ use crate::{
 /// nothing is written then.
 #[must_use = "an insert happens when it is awaited"]
 pub struct InsertOne<T> {
-    executor: Arc<dyn Executor>,
+    access: Access,
     document: T,
 }
 
 impl<T: Document> InsertOne<T> {
-    pub(crate) fn new(executor: Arc<dyn Executor>, document: T) -> Self {
-        Self { executor, document }
+    pub(crate) fn new(access: Access, document: T) -> Self {
+        Self { access, document }
     }
 
-    pub(super) fn into_parts(self) -> (Arc<dyn Executor>, T) {
-        (self.executor, self.document)
+    pub(super) fn into_parts(self) -> (Access, T) {
+        (self.access, self.document)
     }
 }
 
@@ -39,7 +35,7 @@ impl<T: Document> IntoFuture for InsertOne<T> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let inserted = insert(self.executor, vec![self.document]).await;
+            let inserted = insert(self.access, vec![self.document]).await;
             let mut inserted = inserted.map_err(crate::Error::without_inserted)?;
             Ok(inserted.swap_remove(0))
         })
@@ -54,16 +50,13 @@ impl<T: Document> IntoFuture for InsertOne<T> {
 /// all happen or none.
 #[must_use = "an insert happens when it is awaited"]
 pub struct InsertMany<T> {
-    executor: Arc<dyn Executor>,
+    access: Access,
     documents: Vec<T>,
 }
 
 impl<T: Document> InsertMany<T> {
-    pub(crate) fn new(executor: Arc<dyn Executor>, documents: Vec<T>) -> Self {
-        Self {
-            executor,
-            documents,
-        }
+    pub(crate) fn new(access: Access, documents: Vec<T>) -> Self {
+        Self { access, documents }
     }
 }
 
@@ -71,11 +64,11 @@ impl<T: Document> IntoFuture for InsertMany<T> {
     type Output = Result<Vec<T>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { insert(self.executor, self.documents).await })
+        Box::pin(async move { insert(self.access, self.documents).await })
     }
 }
 
-async fn insert<T: Document>(executor: Arc<dyn Executor>, mut given: Vec<T>) -> Result<Vec<T>> {
+async fn insert<T: Document>(access: Access, mut given: Vec<T>) -> Result<Vec<T>> {
     let mut documents = Vec::with_capacity(given.len());
     for document in &mut given {
         documents.push(as_stored(document)?);
@@ -88,7 +81,7 @@ async fn insert<T: Document>(executor: Arc<dyn Executor>, mut given: Vec<T>) -> 
         documents,
         ordered: true,
     };
-    Plan::new(&T::MODEL, write)?.run(executor).await?;
+    Plan::new(&T::MODEL, write)?.run(access).await?;
     Ok(given)
 }
 

@@ -1,15 +1,15 @@
 //! Reading, changing and saving a document, until nobody else comes in between.
 
-use std::{pin::Pin, sync::Arc};
+use std::pin::Pin;
 
 use super::save::{edit, save};
-use crate::{ErrorKind, Result, backend::Executor, document::Document, retry};
+use crate::{ErrorKind, Result, access::Access, document::Document, retry};
 
 /// Changes a document by a function; made by [`Session::modify`](crate::Session::modify) and
 /// [`Session::try_modify`](crate::Session::try_modify).
 #[must_use = "a write happens when it is awaited"]
 pub struct Modify<'c, T: Document> {
-    executor: Arc<dyn Executor>,
+    access: Access,
     id: T::Id,
     change: Change<'c, T>,
     attempts: u32,
@@ -22,12 +22,12 @@ const ATTEMPTS: u32 = 100;
 
 impl<'c, T: Document> Modify<'c, T> {
     pub(crate) fn new(
-        executor: Arc<dyn Executor>,
+        access: Access,
         id: T::Id,
         change: impl FnMut(&mut T) -> Result<()> + Send + 'c,
     ) -> Self {
         Self {
-            executor,
+            access,
             id,
             change: Box::new(change),
             attempts: ATTEMPTS,
@@ -44,7 +44,7 @@ impl<'c, T: Document> Modify<'c, T> {
         let mut attempt = 1;
         let mut conflict = None;
         loop {
-            let mut edited = match edit::<T>(&*self.executor, &self.id).await {
+            let mut edited = match edit::<T>(&self.access, &self.id).await {
                 Ok(edited) => edited,
                 // A conflict that the backend found has ended the transaction, and only that one has it run again.
                 Err(error) if error.kind() == ErrorKind::TransactionOver => {
@@ -53,7 +53,7 @@ impl<'c, T: Document> Modify<'c, T> {
                 Err(error) => return Err(error),
             };
             (self.change)(&mut edited)?;
-            match save(Arc::clone(&self.executor), &mut edited).await {
+            match save(self.access.clone(), &mut edited).await {
                 Err(error) if error.is_conflict() && attempt < self.attempts => {
                     conflict = Some(error);
                     retry::pause(attempt).await;

@@ -1,6 +1,6 @@
 //! Writes that give the document back, in the same atomic step.
 
-use std::{marker::PhantomData, pin::Pin, sync::Arc};
+use std::{marker::PhantomData, pin::Pin};
 
 use bson::{RawDocument, RawDocumentBuf};
 
@@ -141,7 +141,7 @@ pub(super) async fn find_and_delete<T: Document, K: One>(
     delete: Delete<T, K>,
     projection: Option<RawDocumentBuf>,
 ) -> Result<Option<RawDocumentBuf>> {
-    let Delete { executor, target } = delete;
+    let Delete { access, target } = delete;
     let write = FindAndModify {
         collection: T::COLLECTION.into(),
         filter: to_raw::<T>(target.node().map_err(error::of_model::<T>)?)?,
@@ -149,9 +149,7 @@ pub(super) async fn find_and_delete<T: Document, K: One>(
         projection,
         modification: Modification::Delete,
     };
-    Plan::new(&T::MODEL, write)?
-        .run(Arc::clone(&executor))
-        .await
+    Plan::new(&T::MODEL, write)?.run(access.clone()).await
 }
 
 /// A document that a write gave back.

@@ -2,7 +2,7 @@
 
 mod difference;
 
-use std::{pin::Pin, sync::Arc};
+use std::pin::Pin;
 
 use bson::RawDocument;
 use difference::Difference;
@@ -10,10 +10,8 @@ use difference::Difference;
 use super::get::stored_by_id;
 use crate::{
     Edited, Error, ErrorKind, Result,
-    backend::{
-        Executor,
-        operation::{Change, Update},
-    },
+    access::Access,
+    backend::operation::{Change, Update},
     decode,
     document::Document,
     error,
@@ -25,13 +23,13 @@ use crate::{
 /// Reads a document to change it; made by [`Session::edit`](crate::Session::edit).
 #[must_use = "a read happens when it is awaited"]
 pub struct Edit<T: Document> {
-    executor: Arc<dyn Executor>,
+    access: Access,
     id: T::Id,
 }
 
 impl<T: Document> Edit<T> {
-    pub(crate) fn new(executor: Arc<dyn Executor>, id: T::Id) -> Self {
-        Self { executor, id }
+    pub(crate) fn new(access: Access, id: T::Id) -> Self {
+        Self { access, id }
     }
 }
 
@@ -39,20 +37,20 @@ impl<T: Document> IntoFuture for Edit<T> {
     type Output = Result<Edited<T>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { edit(&*self.executor, &self.id).await })
+        Box::pin(async move { edit(&self.access, &self.id).await })
     }
 }
 
 /// Saves what has changed in a document; made by [`Session::save`](crate::Session::save).
 #[must_use = "a write happens when it is awaited"]
 pub struct Save<'e, T> {
-    executor: Arc<dyn Executor>,
+    access: Access,
     edited: &'e mut Edited<T>,
 }
 
 impl<'e, T: Document> Save<'e, T> {
-    pub(crate) fn new(executor: Arc<dyn Executor>, edited: &'e mut Edited<T>) -> Self {
-        Self { executor, edited }
+    pub(crate) fn new(access: Access, edited: &'e mut Edited<T>) -> Self {
+        Self { access, edited }
     }
 }
 
@@ -60,20 +58,17 @@ impl<'e, T: Document> IntoFuture for Save<'e, T> {
     type Output = Result<()>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'e>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(save(self.executor, self.edited))
+        Box::pin(save(self.access, self.edited))
     }
 }
 
-pub(super) async fn edit<T: Document>(executor: &dyn Executor, id: &T::Id) -> Result<Edited<T>> {
-    let stored = stored_by_id::<T>(executor, id).await?;
+pub(super) async fn edit<T: Document>(access: &Access, id: &T::Id) -> Result<Edited<T>> {
+    let stored = stored_by_id::<T>(access, id).await?;
     Edited::new(stored.ok_or_else(|| error::not_found::<T>(id))?)
 }
 
 /// One update, on the condition that every place that it writes is still as it was read.
-pub(super) async fn save<T: Document>(
-    executor: Arc<dyn Executor>,
-    edited: &mut Edited<T>,
-) -> Result<()> {
+pub(super) async fn save<T: Document>(access: Access, edited: &mut Edited<T>) -> Result<()> {
     let after = encode_document(&**edited).map_err(error::of_model::<T>)?;
     let id = stored_id::<T>(edited, &after)?;
     let mut variants = Variants::default();
@@ -104,9 +99,9 @@ pub(super) async fn save<T: Document>(
     };
     let plan = Plan::new(&T::MODEL, write)?;
     let change = plan.write().change.clone();
-    let done = plan.run(Arc::clone(&executor)).await?;
+    let done = plan.run(access.clone()).await?;
     if done.matched == 0 {
-        return Err(match stored_by_id::<T>(&*executor, &id).await? {
+        return Err(match stored_by_id::<T>(&access, &id).await? {
             None => error::not_found::<T>(&id),
             Some(stored) => conflict::<T>(&difference, &edited.stored, &stored),
         });

@@ -6,7 +6,7 @@ mod place;
 mod push;
 mod rename;
 
-use std::{pin::Pin, sync::Arc};
+use std::pin::Pin;
 
 use bson::{RawBson, RawDocumentBuf};
 use changes::{Bound, Changes, Finished};
@@ -21,7 +21,8 @@ use super::{
 };
 use crate::{
     Result,
-    backend::{Executor, drain, operation},
+    access::Access,
+    backend::operation,
     document::{Document, Insertable, Ref, Stored},
     error,
     field::{Bits, Date, Elem, FromPath, Keyed, Ordered, Path, Place, Settable, Writable, shape},
@@ -64,7 +65,7 @@ use crate::{
 /// ```
 #[must_use = "an update happens when it is awaited"]
 pub struct Update<T: Document, K = ById> {
-    pub(super) executor: Arc<dyn Executor>,
+    pub(super) access: Access,
     pub(super) target: Target<T, K>,
     changes: Changes,
 }
@@ -100,9 +101,9 @@ impl Updated {
 }
 
 impl<T: Document> Update<T> {
-    pub(crate) fn by_id(executor: Arc<dyn Executor>, id: T::Id) -> Self {
+    pub(crate) fn by_id(access: Access, id: T::Id) -> Self {
         Self {
-            executor,
+            access,
             target: Target::by_id(id),
             changes: Changes::default(),
         }
@@ -111,9 +112,9 @@ impl<T: Document> Update<T> {
 
 impl<T: Document, K: Which> Update<T, K> {
     /// For a kind without an id.
-    pub(crate) fn by_condition(executor: Arc<dyn Executor>, condition: Filter<T>) -> Self {
+    pub(crate) fn by_condition(access: Access, condition: Filter<T>) -> Self {
         Self {
-            executor,
+            access,
             target: Target::by_condition(condition),
             changes: Changes::default(),
         }
@@ -125,7 +126,7 @@ impl<T: Document, K: Which> Update<T, K> {
         condition: impl FnOnce(T::Fields) -> F,
     ) -> Update<T, K::When> {
         Update {
-            executor: self.executor,
+            access: self.access,
             target: self.target.when(condition),
             changes: self.changes,
         }
@@ -404,7 +405,7 @@ impl<T: Document, K: Which> Update<T, K> {
         } = self.changes.finish().map_err(error::of_model::<T>)?;
         Ok(Prepared {
             asked: asked.and(own.clone()),
-            executor: self.executor,
+            access: self.access,
             target: self.target.and(own),
             change: operation::Change::Operators {
                 update,
@@ -417,7 +418,7 @@ impl<T: Document, K: Which> Update<T, K> {
 
 /// An update whose changes and conditions have been put together.
 pub struct Prepared<T: Document, K> {
-    pub(super) executor: Arc<dyn Executor>,
+    pub(super) access: Access,
     pub(super) target: Target<T, K>,
     pub(super) change: operation::Change,
     /// What the caller asked for.
@@ -449,7 +450,7 @@ impl<T: Document, K: Which> Prepared<T, K> {
 
     /// An error if a document that was to be changed has no room for what was to be appended.
     pub(super) async fn refuse_full(&self) -> Result<()> {
-        refuse_full::<T>(&*self.executor, &self.asked, &self.rooms).await
+        refuse_full::<T>(&self.access, &self.asked, &self.rooms).await
     }
 
     /// Changes what was asked for, and tells how much that was; without a document, that may be because of its arrays.
@@ -460,7 +461,7 @@ impl<T: Document, K: Which> Prepared<T, K> {
             self.refuse_full().await?;
         }
         let done = Plan::new(&T::MODEL, self.operation(multi)?)?
-            .run(Arc::clone(&self.executor))
+            .run(self.access.clone())
             .await?;
         if !multi && done.matched == 0 {
             self.refuse_full().await?;
@@ -489,7 +490,7 @@ impl<T: Document, K: Which> Prepared<T, K> {
             },
         };
         let found = Plan::new(&T::MODEL, write)?
-            .run(Arc::clone(&self.executor))
+            .run(self.access.clone())
             .await?;
         if found.is_none() {
             self.refuse_full().await?;
@@ -500,7 +501,7 @@ impl<T: Document, K: Which> Prepared<T, K> {
 
 /// An error if a document that was to be changed has no room for what was to be appended.
 async fn refuse_full<T: Document>(
-    executor: &dyn Executor,
+    access: &Access,
     asked: &Node,
     rooms: &[(Node, Bound)],
 ) -> Result<()> {
@@ -513,8 +514,7 @@ async fn refuse_full<T: Document>(
             sort: None,
             limit: Some(1),
         };
-        let found = drain(executor.find(find).await.map_err(error::of_model::<T>)?);
-        if let Some(full) = found.await.map_err(error::of_model::<T>)?.first() {
+        if let Some(full) = access.find_all(&T::MODEL, find).await?.first() {
             return Err(error::of_model::<T>(
                 error::full(*max, full).with_path(path),
             ));

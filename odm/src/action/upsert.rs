@@ -1,6 +1,6 @@
 //! Changing a document, or inserting it where there is none.
 
-use std::{marker::PhantomData, pin::Pin, sync::Arc};
+use std::{marker::PhantomData, pin::Pin};
 
 use super::{
     insert::as_stored,
@@ -213,7 +213,7 @@ async fn run<T: Document, K: WithId, R: Answer<T>>(
             ordered: true,
         };
         let inserted = Plan::new(&T::MODEL, insert)?
-            .run(Arc::clone(&update.executor))
+            .run(update.access.clone())
             .await;
         match inserted.map_err(Error::without_inserted) {
             Ok(()) => return Ok(Done::Inserted),
@@ -255,8 +255,7 @@ async fn is_there<T: Document, K: WithId>(update: &Prepared<T, K>, node: Node) -
         filter: to_raw::<T>(node)?,
         limit: Some(1),
     };
-    let count = update.executor.count(count).await;
-    Ok(count.map_err(error::of_model::<T>)? > 0)
+    Ok(update.access.count(&T::MODEL, count).await? > 0)
 }
 
 fn refuse_another_id<T: Document>(id: Option<&T::Id>, document: &T) -> Result<()> {

@@ -91,10 +91,10 @@ impl<C: Document, P, J> Children<C, P, J> {
             })
         })();
         let joins = self.joins;
-        Join::new(Ok("_id".to_owned()), move |executor, parents| {
+        Join::new(Ok("_id".to_owned()), move |access, parents| {
             let (ask, joins) = (ask.clone(), joins.clone());
             Box::pin(async move {
-                load::children::<C, J>(executor, Arc::clone(&parents), ask?, joins).await
+                load::children::<C, J>(access, Arc::clone(&parents), ask?, joins).await
             })
         })
     }

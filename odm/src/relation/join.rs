@@ -10,7 +10,8 @@ use super::{
 };
 use crate::{
     Result,
-    backend::{BoxFuture, Executor},
+    access::Access,
+    backend::BoxFuture,
     document::{Document, Ref, Stored},
     field::{Array, Field, Maybe, Path, Place, shape},
 };
@@ -91,9 +92,8 @@ impl<X: Item> Gather<X> for Links<X> {
 /// The documents of one level of a query, as stored.
 pub(crate) type Parents = Arc<Vec<RawDocumentBuf>>;
 
-type Load<Out> = dyn Fn(Arc<dyn Executor>, Parents) -> BoxFuture<'static, Result<Vec<Result<Out>>>>
-    + Send
-    + Sync;
+type Load<Out> =
+    dyn Fn(Access, Parents) -> BoxFuture<'static, Result<Vec<Result<Out>>>> + Send + Sync;
 
 /// One relation to load with documents of the model `M`, giving an `Out` for each.
 pub struct Join<M, Out> {
@@ -106,7 +106,7 @@ pub struct Join<M, Out> {
 impl<M, Out> Join<M, Out> {
     pub(super) fn new<F>(needs: Result<String>, load: F) -> Self
     where
-        F: Fn(Arc<dyn Executor>, Parents) -> BoxFuture<'static, Result<Vec<Result<Out>>>>
+        F: Fn(Access, Parents) -> BoxFuture<'static, Result<Vec<Result<Out>>>>
             + Send
             + Sync
             + 'static,
@@ -196,9 +196,9 @@ where
     J: Joins<P::Target, Item: Item<Of = P::Target>>,
 {
     let path = path.dotted().map(str::to_owned);
-    Join::new(path.clone(), move |executor, parents| {
+    Join::new(path.clone(), move |access, parents| {
         let (path, joins) = (path.clone(), joins.clone());
-        Box::pin(async move { load::targets::<P, J>(executor, parents, &path?, joins).await })
+        Box::pin(async move { load::targets::<P, J>(access, parents, &path?, joins).await })
     })
 }
 
@@ -240,7 +240,7 @@ pub trait Joins<T>: Clone + Send + Sync + 'static {
     /// Loads the relations of `parents`, whose values are `roots`.
     fn load(
         self,
-        executor: Arc<dyn Executor>,
+        access: Access,
         parents: Arc<Vec<RawDocumentBuf>>,
         roots: Vec<Result<T>>,
     ) -> BoxFuture<'static, Result<Vec<Result<Self::Item>>>>;
@@ -255,7 +255,7 @@ impl<T: Send + Sync + 'static> Joins<T> for () {
 
     fn load(
         self,
-        _: Arc<dyn Executor>,
+        _: Access,
         _: Parents,
         roots: Vec<Result<T>>,
     ) -> BoxFuture<'static, Result<Vec<Result<T>>>> {
@@ -304,14 +304,14 @@ macro_rules! joins {
 
             fn load(
                 self,
-                executor: Arc<dyn Executor>,
+                access: Access,
                 parents: Parents,
                 roots: Vec<Result<T>>,
             ) -> BoxFuture<'static, Result<Vec<Result<Self::Item>>>> {
                 let ($($name,)+) = self;
                 Box::pin(async move {
                     let ($($name,)+) = futures_util::try_join!(
-                        $(($name.load)(executor.clone(), parents.clone())),+
+                        $(($name.load)(access.clone(), parents.clone())),+
                     )?;
                     $(let mut $name = $name.into_iter();)+
                     Ok(roots

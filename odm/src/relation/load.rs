@@ -13,13 +13,10 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result,
-    backend::{
-        Executor, drain,
-        operation::{Find, FindEach},
-    },
+    access::Access,
+    backend::operation::{Find, FindEach},
     decode::{self, decode_all},
     document::Document,
-    error,
     query::{document, encode},
 };
 
@@ -28,7 +25,7 @@ const MAX_KEYS: usize = 10_000;
 
 /// Loads what the references at `path` lead to, once each, and gives it to every parent in the order of its references.
 pub(super) async fn targets<P, J>(
-    executor: Arc<dyn Executor>,
+    access: Access,
     parents: Parents,
     path: &str,
     joins: J,
@@ -41,7 +38,7 @@ where
         .iter()
         .map(|parent| references(parent, path))
         .collect();
-    let targets = Targets::load(executor, references.iter().flatten(), joins).await?;
+    let targets = Targets::load(access, references.iter().flatten(), joins).await?;
     Ok(references
         .iter()
         .zip(parents.iter())
@@ -56,12 +53,9 @@ where
 }
 
 /// Loads documents by their ids, in the order of the ids.
-pub(crate) async fn by_ids<T: Document>(
-    executor: Arc<dyn Executor>,
-    ids: &[T::Id],
-) -> Result<Links<T>> {
+pub(crate) async fn by_ids<T: Document>(access: Access, ids: &[T::Id]) -> Result<Links<T>> {
     let ids = ids.iter().map(encode).collect::<Result<Vec<_>>>()?;
-    let targets = Targets::load(executor, ids.iter(), ()).await?;
+    let targets = Targets::load(access, ids.iter(), ()).await?;
     ids.iter().map(|id| targets.link(id)).collect()
 }
 
@@ -70,7 +64,7 @@ struct Targets<X>(HashMap<Key, Option<Result<Arc<X>>>>);
 
 impl<X: Item> Targets<X> {
     async fn load<'a, J: Joins<X::Of, Item = X>>(
-        executor: Arc<dyn Executor>,
+        access: Access,
         references: impl Iterator<Item = &'a RawBson>,
         joins: J,
     ) -> Result<Self> {
@@ -88,20 +82,17 @@ impl<X: Item> Targets<X> {
             for id in some {
                 keys.push(id.as_raw_bson_ref());
             }
-            let cursor = executor
-                .find(Find {
-                    collection: X::Of::COLLECTION.into(),
-                    filter: document("_id", document("$in", keys)?)?,
-                    projection: None,
-                    sort: None,
-                    limit: None,
-                })
-                .await
-                .map_err(error::of_model::<X::Of>)?;
-            found.extend(drain(cursor).await.map_err(error::of_model::<X::Of>)?);
+            let find = Find {
+                collection: X::Of::COLLECTION.into(),
+                filter: document("_id", document("$in", keys)?)?,
+                projection: None,
+                sort: None,
+                limit: None,
+            };
+            found.extend(access.find_all(&X::Of::MODEL, find).await?);
         }
         let (roots, found) = decode_all::<X::Of>(found);
-        let items = joins.load(executor, Arc::clone(&found), roots).await?;
+        let items = joins.load(access, Arc::clone(&found), roots).await?;
         for (raw, item) in found.iter().zip(items) {
             if let Some(id) = decode::id(raw) {
                 targets.insert(Key::of(id), Some(item.map(Arc::new)));
@@ -130,7 +121,7 @@ pub(super) struct Ask {
 
 /// Loads the documents that refer to each of the parents.
 pub(super) async fn children<C, J>(
-    executor: Arc<dyn Executor>,
+    access: Access,
     parents: Parents,
     ask: Ask,
     joins: J,
@@ -148,25 +139,22 @@ where
     let mut owners = Vec::new();
     let mut found = Vec::new();
     for (chunk, some) in keys.chunks(MAX_KEYS).enumerate() {
-        let cursor = executor
-            .find_each(FindEach {
-                collection: C::COLLECTION.into(),
-                path: ask.path.clone(),
-                keys: some.to_vec(),
-                filter: ask.filter.clone(),
-                sort: ask.sort.clone(),
-                limit: ask.limit,
-            })
-            .await
-            .map_err(error::of_model::<C>)?;
-        for row in drain(cursor).await.map_err(error::of_model::<C>)? {
+        let each = FindEach {
+            collection: C::COLLECTION.into(),
+            path: ask.path.clone(),
+            keys: some.to_vec(),
+            filter: ask.filter.clone(),
+            sort: ask.sort.clone(),
+            limit: ask.limit,
+        };
+        for row in access.find_each(&C::MODEL, each).await? {
             let (owner, child) = row_of(&row).ok_or_else(short)?;
             owners.push(chunk * MAX_KEYS + owner);
             found.push(child);
         }
     }
     let (children, found) = decode_all::<C>(found);
-    let items = joins.load(executor, found, children).await?;
+    let items = joins.load(access, found, children).await?;
 
     let mut each: Vec<Result<Vec<J::Item>>> = Vec::new();
     each.resize_with(keys.len(), || Ok(Vec::new()));

@@ -20,10 +20,12 @@ pub struct Model {
     pub version: Option<&'static str>,
     /// The stored name of the field in which the framework keeps the time of the last write.
     pub updated: Option<&'static str>,
+    /// The stored field that tells its documents from others in the collection, and its value there.
+    pub tag: Option<(&'static str, &'static str)>,
 }
 
 impl Model {
-    /// Stands in for a model whose derive failed.
+    /// A model of which nothing is known: it stands in for one whose derive failed, and for what a derive does not say.
     #[doc(hidden)]
     pub const UNKNOWN: Self = Self {
         name: "",
@@ -34,6 +36,7 @@ impl Model {
         filled: &[],
         version: None,
         updated: None,
+        tag: None,
     };
 }
 

@@ -8,7 +8,7 @@ use super::{Find, pipeline};
 use crate::{
     Error, ErrorKind, Result,
     aggregate::{Aggregate, Aggregates, Elements, Group, Single, Summable},
-    backend::{drain, operation},
+    backend::operation,
     decode,
     document::Document,
     error,
@@ -70,8 +70,7 @@ impl<S: Schema, T: Document> Find<S, T> {
                 path: path.dotted().map_err(error::of_model::<T>)?.to_owned(),
                 filter: self.raw_filter()?,
             };
-            let values = self.executor.distinct(distinct).await;
-            let values = values.map_err(error::of_model::<T>)?.into_iter();
+            let values = self.access.distinct(&T::MODEL, distinct).await?.into_iter();
             let values = values.filter(|value| *value != RawBson::Null).map(|value| {
                 let value = decode::value(&value);
                 value.map_err(|error| error::of_model::<T>(error).with_path(path.to_string()))
@@ -124,15 +123,15 @@ impl<S: Schema, T: Document> Find<S, T> {
 
     fn calculate<V: Send + 'static>(self, aggregate: Aggregate<T, V>) -> Calculation<V> {
         Calculation(Box::pin(async move {
-            let rows = async {
+            let stages = || {
                 let mut stages = pipeline::chosen(&self)?;
                 let mut group = document("_id", RawBson::Null)?;
                 aggregate.append_to(&mut group)?;
                 stages.push(document("$group", group)?);
-                let cursor = self.executor.aggregate(pipeline::of::<T>(stages)).await?;
-                drain(cursor).await
+                Ok(stages)
             };
-            let rows: Vec<RawDocumentBuf> = rows.await.map_err(error::of_model::<T>)?;
+            let all = pipeline::of::<T>(stages().map_err(error::of_model::<T>)?);
+            let rows = self.access.aggregate_all(&T::MODEL, all).await?;
             let mut nothing = RawDocumentBuf::new();
             append(&mut nothing, "_id", RawBson::Null)?;
             let all = rows.into_iter().next().unwrap_or(nothing);

@@ -1,14 +1,11 @@
 //! Documents in groups.
 
-use std::sync::Arc;
-
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::{Find, pipeline};
 use crate::{
     Result,
     aggregate::{Aggregates, Group, GroupKey, Groups, Key, part},
-    backend::{Executor, drain},
     document::Document,
     error,
     query::{IntoSort, Sort, document, sort_to_raw},
@@ -125,11 +122,11 @@ impl<S: Schema, T: Document, K, A, V> Grouped<S, T, K, A, V> {
     /// Those of the backend; [`Invalid`](crate::ErrorKind::Invalid) for a sum beyond its type;
     /// [`Decode`](crate::ErrorKind::Decode) for a key or a value that does not fit the model.
     pub async fn all(self) -> Result<Vec<(K, V)>> {
-        let executor: Arc<dyn Executor> = Arc::clone(&self.find.executor);
+        let access = self.find.access.clone();
         let stages = self.stages().map_err(error::of_model::<T>)?;
-        let cursor = executor.aggregate(pipeline::of::<T>(stages)).await;
-        let groups = drain(cursor.map_err(error::of_model::<T>)?).await;
-        let groups = groups.map_err(error::of_model::<T>)?;
+        let groups = access
+            .aggregate_all(&T::MODEL, pipeline::of::<T>(stages))
+            .await?;
         let groups = groups.iter().map(|group| {
             let key = (self.read_key)(part(group, "_id")?)?;
             Ok((key, (self.read_values)(&self.values, group)?))

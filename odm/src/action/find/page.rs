@@ -2,7 +2,7 @@
 
 mod token;
 
-use std::{pin::Pin, sync::Arc};
+use std::pin::Pin;
 
 use bson::{RawBson, RawDocumentBuf};
 use serde::{Deserialize, Serialize};
@@ -13,10 +13,7 @@ pub use token::{IntoPageToken, PageToken};
 use super::{Find, assemble};
 use crate::{
     Error, ErrorKind, Result,
-    backend::{
-        drain,
-        operation::{self, Direction, Explain},
-    },
+    backend::operation::{self, Direction, Explain},
     document::{Document, Stored},
     error,
     field::Path,
@@ -128,20 +125,16 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, 
     ///
     /// Those of the page, and of [`Find::explain`].
     pub async fn explain(self) -> Result<Explain> {
-        let executor = Arc::clone(&self.find.executor);
+        let access = self.find.access.clone();
         let ask = self.ask().map_err(error::of_model::<T>)?;
-        let explained = executor.explain(ask.operation).await;
-        explained.map_err(error::of_model::<T>)
+        access.explain(&T::MODEL, ask.operation).await
     }
 
     async fn read(self) -> Result<Page<J::Item>> {
-        let executor = Arc::clone(&self.find.executor);
+        let access = self.find.access.clone();
         let ask = self.ask().map_err(error::of_model::<T>)?;
         let Ask { sorts, query, .. } = ask;
-        let found = executor.find(ask.operation).await;
-        let mut raws = drain(found.map_err(error::of_model::<T>)?)
-            .await
-            .map_err(error::of_model::<T>)?;
+        let mut raws = access.find_all(&T::MODEL, ask.operation).await?;
         let size = usize::try_from(self.size).unwrap_or(usize::MAX);
         let has_more = raws.len() > size;
         raws.truncate(size);
@@ -165,7 +158,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, 
             (None, true) => token(raws.first(), Side::Before)?,
             (None, false) => None,
         };
-        let items = assemble::<P, J>(executor, raws, self.find.joins).await?;
+        let items = assemble::<P, J>(access, raws, self.find.joins).await?;
         Ok(Page {
             items: items.into_iter().collect::<Result<_>>()?,
             next,

@@ -1,7 +1,5 @@
 //! Pipelines of the caller's own stages behind a typed query.
 
-use std::sync::Arc;
-
 use bson::{Document as Stage, RawArrayBuf, RawDocumentBuf};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::de::DeserializeOwned;
@@ -9,12 +7,13 @@ use serde::de::DeserializeOwned;
 use super::{Find, Rows};
 use crate::{
     Error, ErrorKind, Result,
-    backend::{Executor, drain, operation::Aggregate},
+    access::Access,
+    backend::operation::Aggregate,
     decode,
     document::Document,
     error,
     query::{document, sort_to_raw},
-    schema::Schema,
+    schema::{Model, Schema},
 };
 
 impl<S: Schema, T: Document> Find<S, T> {
@@ -67,9 +66,9 @@ impl<S: Schema, T: Document> Find<S, T> {
             Ok(of::<T>(pipeline))
         })();
         Pipeline {
-            executor: self.executor,
+            access: self.access,
             aggregate: aggregate.map_err(error::of_model::<T>),
-            name: error::of_model::<T>,
+            model: &T::MODEL,
         }
     }
 }
@@ -77,10 +76,9 @@ impl<S: Schema, T: Document> Find<S, T> {
 /// A query with stages behind it; made by [`Find::pipeline`].
 #[must_use = "a pipeline runs when `all_as` or `stream_as` is called"]
 pub struct Pipeline {
-    executor: Arc<dyn Executor>,
+    access: Access,
     aggregate: Result<Aggregate>,
-    /// Names the model in an error.
-    name: fn(Error) -> Error,
+    model: &'static Model,
 }
 
 impl Pipeline {
@@ -91,16 +89,20 @@ impl Pipeline {
     /// Those of the backend; [`Decode`](ErrorKind::Decode) for the first row that is no `R`;
     /// [`Unsupported`](ErrorKind::Unsupported) for a stage that writes.
     pub async fn all_as<R: DeserializeOwned>(self) -> Result<Vec<R>> {
-        let cursor = self.executor.aggregate(self.aggregate?).await;
-        let rows = drain(cursor.map_err(self.name)?).await.map_err(self.name)?;
-        let rows = rows.iter().map(|row| decode::row(row).map_err(self.name));
+        let rows = self
+            .access
+            .aggregate_all(self.model, self.aggregate?)
+            .await?;
+        let rows = rows
+            .iter()
+            .map(|row| decode::row(row).map_err(error::of(self.model)));
         rows.collect()
     }
 
     /// The rows, one after the other, read in batches. A row that is no `R` is an error in its place.
     pub fn stream_as<R: DeserializeOwned + Send + 'static>(self) -> Rows<R> {
-        let name = self.name;
-        let open = async move { self.executor.aggregate(self.aggregate?).await };
+        let name = error::of(self.model);
+        let open = async move { self.access.aggregate(self.model, self.aggregate?).await };
         let batches = stream::once(open).and_then(async |cursor| {
             let batches = stream::try_unfold(cursor, |mut cursor| async move {
                 let batch = cursor.next_batch().await?;
