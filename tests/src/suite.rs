@@ -199,6 +199,7 @@ macro_rules! for_every_test {
                     nested_arrays_and_several_conditions,
                     pushes_have_a_position_an_order_and_a_slice,
                     the_first_element_is_updated,
+                    a_missing_place_is_told_from_a_missing_document,
                     what_first_cannot_say_is_an_error,
                 ]
                 enums: [

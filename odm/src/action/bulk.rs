@@ -339,7 +339,7 @@ fn update_by_id<T: Document, K: Counted>(update: Update<T, K>) -> BulkEntry {
     let look: Look = Box::new(move || {
         Box::pin(async move {
             update.refuse_full().await?;
-            update.target.missing().map_or(Ok(()), Err)
+            update.refuse_missing().await
         })
     });
     BulkEntry {

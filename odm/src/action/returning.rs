@@ -79,7 +79,10 @@ impl<T: Document, K: One, P: Projection<Of = T>> IntoFuture for ReturningUpdate<
             let fields = projection::to_raw::<P>(&[])?;
             let found = update.find_and_modify(fields, self.return_new).await?;
             let found = found.as_deref().map(decoded::<P>).transpose()?;
-            update.target.returned(found)
+            if found.is_none() {
+                update.refuse_missing().await?;
+            }
+            K::returned(found).map_err(error::of_model::<T>)
         })
     }
 }

@@ -58,25 +58,27 @@ pub trait One: Which {
     /// What there is of the document: the document itself or, where a condition decides, perhaps none.
     type Returned<D>;
 
+    /// What there is of a document. Where no condition was asked for, one that is not there had to have a place which
+    /// it does not have.
     #[doc(hidden)]
-    fn returned<D>(found: Option<D>, missing: impl FnOnce() -> Error) -> Result<Self::Returned<D>>;
+    fn returned<D>(found: Option<D>) -> Result<Self::Returned<D>>;
 }
 
 impl One for ById {
     type Returned<D> = D;
-    fn returned<D>(found: Option<D>, missing: impl FnOnce() -> Error) -> Result<D> {
-        found.ok_or_else(missing)
+    fn returned<D>(found: Option<D>) -> Result<D> {
+        found.ok_or_else(no_place)
     }
 }
 impl One for ByIdWhen {
     type Returned<D> = Outcome<D>;
-    fn returned<D>(found: Option<D>, _: impl FnOnce() -> Error) -> Result<Outcome<D>> {
+    fn returned<D>(found: Option<D>) -> Result<Outcome<D>> {
         Ok(found.into())
     }
 }
 impl One for First {
     type Returned<D> = Outcome<D>;
-    fn returned<D>(found: Option<D>, _: impl FnOnce() -> Error) -> Result<Outcome<D>> {
+    fn returned<D>(found: Option<D>) -> Result<Outcome<D>> {
         Ok(found.into())
     }
 }
@@ -151,12 +153,6 @@ impl<T: Document, K: Which> Target<T, K> {
         }
     }
 
-    /// Only those that meet this condition of the update itself too.
-    pub(super) fn and(mut self, condition: Node) -> Self {
-        self.condition = self.condition.and(condition);
-        self
-    }
-
     pub(super) fn sort<O: IntoSort<T>>(&mut self, order: impl FnOnce(T::Fields) -> O) {
         self.sort.extend(order(T::fields()).into_sorts());
     }
@@ -191,24 +187,13 @@ impl<T: Document, K: Which> Target<T, K> {
     pub(super) fn raw_sort(&self) -> Result<Option<RawDocumentBuf>> {
         sort_to_raw(&self.sort)
     }
+}
 
-    /// The error where nothing was there, if that is one.
-    pub(super) fn missing(&self) -> Option<Error> {
-        self.only_id().map(error::not_found::<T>)
-    }
-
-    /// What was asked for of a document that was or was not there.
-    pub(super) fn returned<D>(&self, found: Option<D>) -> Result<K::Returned<D>>
-    where
-        K: One,
-    {
-        match self.missing() {
-            Some(error) if found.is_none() => Err(error),
-            _ => K::returned(found, || {
-                error::of_model::<T>(Error::new(ErrorKind::NotFound, "there is no such document"))
-            }),
-        }
-    }
+/// The document is there, and lacks what was to be changed in it.
+fn no_place() -> Error {
+    let message = "the document has no such element, or is of another variant, so nothing was written: say by `when` that \
+                   this may be";
+    Error::new(ErrorKind::NotApplied, message)
 }
 
 /// The filter document of a condition.

@@ -400,13 +400,14 @@ impl<T: Document, K: Which> Update<T, K> {
         let Finished {
             update,
             array_filters,
-            asked: own,
+            asked: places,
             rooms,
         } = self.changes.finish().map_err(error::of_model::<T>)?;
         Ok(Prepared {
-            asked: asked.and(own.clone()),
+            asked: asked.and(places.clone()),
             access: self.access,
-            target: self.target.and(own),
+            target: self.target,
+            places,
             change: operation::Change::Operators {
                 update,
                 array_filters,
@@ -421,7 +422,9 @@ pub struct Prepared<T: Document, K> {
     pub(super) access: Access,
     pub(super) target: Target<T, K>,
     pub(super) change: operation::Change,
-    /// What the caller asked for.
+    /// That the places are there which it changes: elements that meet a condition, fields of a variant.
+    places: Node,
+    /// What the caller asked for, and that the places are there.
     asked: Node,
     /// What the arrays need.
     rooms: Vec<(Node, Bound)>,
@@ -451,6 +454,33 @@ impl<T: Document, K: Which> Prepared<T, K> {
     /// An error if a document that was to be changed has no room for what was to be appended.
     pub(super) async fn refuse_full(&self) -> Result<()> {
         refuse_full::<T>(&self.access, &self.asked, &self.rooms).await
+    }
+
+    /// The conditions that a document with the id has to meet to be changed.
+    pub(super) fn condition(&self) -> Node {
+        self.target.condition().clone().and(self.places.clone())
+    }
+
+    /// Where nothing was changed: an error if the id was all that was asked for, and there is no such document.
+    pub(super) async fn refuse_missing(&self) -> Result<()> {
+        let Some(id) = self.target.only_id() else {
+            return Ok(());
+        };
+        let has_places = !matches!(self.places, Node::All);
+        if has_places && self.is_there(self.target.by_id_alone()?).await? {
+            return Ok(());
+        }
+        Err(error::not_found::<T>(id))
+    }
+
+    /// Whether there is a document that meets a condition.
+    pub(super) async fn is_there(&self, condition: Node) -> Result<bool> {
+        let count = operation::Count {
+            collection: T::COLLECTION.into(),
+            filter: to_raw::<T>(condition)?,
+            limit: Some(1),
+        };
+        Ok(self.access.count(&T::MODEL, count).await? > 0)
     }
 
     /// Changes what was asked for, and tells how much that was; without a document, that may be because of its arrays.
@@ -537,10 +567,10 @@ impl<T: Document, K: Counted> IntoFuture for Update<T, K> {
         Box::pin(async move {
             let update = self.prepare()?;
             let done = update.count(update.target.id().is_none()).await?;
-            match update.target.missing() {
-                Some(error) if !done.applied() => Err(error),
-                _ => Ok(done),
+            if !done.applied() {
+                update.refuse_missing().await?;
             }
+            Ok(done)
         })
     }
 }

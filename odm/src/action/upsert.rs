@@ -5,12 +5,12 @@ use std::{marker::PhantomData, pin::Pin};
 use super::{
     insert::as_stored,
     returning::decoded,
-    target::{ById, WithId, to_raw},
+    target::{ById, WithId},
     update::{Prepared, Update, Updated},
 };
 use crate::{
     Error, ErrorKind, Result,
-    backend::operation::{Count, Insert},
+    backend::operation::Insert,
     document::Document,
     error,
     maintain::Plan,
@@ -165,7 +165,7 @@ impl<T: Document, K: WithId, R: Answer<T>> IntoFuture for Upsert<T, K, R> {
                 Done::Inserted => Some(Upserted::Inserted(document)),
                 Done::NotApplied => None,
             };
-            K::returned(done, || conflict::<T>())
+            K::returned(done).map_err(error::of_model::<T>)
         })
     }
 }
@@ -221,7 +221,7 @@ async fn run<T: Document, K: WithId, R: Answer<T>>(
             // It may be the key of another document, or both documents may have both keys in common.
             Err(error) if error.index() != Some("_id_") => {
                 let by_id = update.target.by_id_alone()?;
-                if !is_there::<T, K>(&update, by_id).await.unwrap_or(false) {
+                if !update.is_there(by_id).await.unwrap_or(false) {
                     return Err(error);
                 }
             }
@@ -240,22 +240,14 @@ async fn run<T: Document, K: WithId, R: Answer<T>>(
 /// Without this look, a document that does not meet it could only be told from none by an insert that fails, and in a
 /// transaction nothing may fail.
 async fn is_there_but_otherwise<T: Document, K: WithId>(update: &Prepared<T, K>) -> Result<bool> {
-    match update.target.condition() {
+    match update.condition() {
         Node::All => Ok(false),
         condition => {
-            let otherwise = Node::Not(Box::new(condition.clone()));
-            is_there(update, update.target.by_id_alone()?.and(otherwise)).await
+            let otherwise = Node::Not(Box::new(condition));
+            let by_id = update.target.by_id_alone()?;
+            update.is_there(by_id.and(otherwise)).await
         }
     }
-}
-
-async fn is_there<T: Document, K: WithId>(update: &Prepared<T, K>, node: Node) -> Result<bool> {
-    let count = Count {
-        collection: T::COLLECTION.into(),
-        filter: to_raw::<T>(node)?,
-        limit: Some(1),
-    };
-    Ok(update.access.count(&T::MODEL, count).await? > 0)
 }
 
 fn refuse_another_id<T: Document>(id: Option<&T::Id>, document: &T) -> Result<()> {

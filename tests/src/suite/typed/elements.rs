@@ -2,6 +2,7 @@
 
 use odm::{
     ErrorKind,
+    action::BulkResult,
     backend::{Recorder, operation::Operation},
     bson::doc,
     prelude::*,
@@ -417,6 +418,46 @@ pub async fn the_first_element_is_updated(fixture: Fixture) {
         db.get::<Thread>(1).await.unwrap().comments[0].replies[1].votes,
         -1
     );
+}
+
+/// Without a condition, a document that is not there is an error, and so is a place in it where that leaves nothing to give.
+pub async fn a_missing_place_is_told_from_a_missing_document(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let stored = thread(1, vec![comment("joe", 0, &[])]);
+    db.insert(stored.clone()).await.unwrap();
+    let jane = |t: odm::Fields<Thread>| t.comments().first_matching(|c| c.who().eq("jane")).votes();
+    let update = |id: i64| db.update::<Thread>(id).set(jane, 1);
+    assert!(!update(1).await.unwrap().applied());
+    let error = update(2).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+
+    let error = update(1).returning_after().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotApplied, "{error}");
+    assert_eq!(error.model(), Some("Thread"));
+    let error = update(2).returning_before().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    let error = update(1).or_insert(stored.clone()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotApplied, "{error}");
+    let either = update(1).when(|_| None::<odm::Filter<Thread>>);
+    let either = either.returning_after().await;
+    assert!(matches!(either, Ok(NotApplied)));
+    let when = update(1).when(|t| t.id().gt(0)).returning_after().await;
+    assert!(matches!(when, Ok(NotApplied)));
+
+    let report = db
+        .bulk()
+        .unordered()
+        .add(update(1))
+        .add(update(2))
+        .await
+        .unwrap();
+    assert!(matches!(report.results[0], BulkResult::NotApplied));
+    assert!(
+        report.results[1]
+            .error()
+            .is_some_and(|error| error.kind() == ErrorKind::NotFound)
+    );
+    assert_eq!(db.get::<Thread>(1).await.unwrap(), stored);
 }
 
 /// `$` would be the wrong element where another condition meets an array: nothing is sent.
