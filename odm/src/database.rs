@@ -6,9 +6,11 @@ use crate::{
     Result,
     access::Access,
     backend::{self, Backend},
-    schema::{Schema, SyncIndexes},
+    document::Document,
+    schema::{Contains, Schema, SyncIndexes},
     session::Session,
     transaction::{self, Transaction},
+    watch::Watch,
 };
 
 /// A database with the models of the schema `S`: cheap to clone, safe to share.
@@ -72,6 +74,44 @@ impl<S: Schema> Database<S> {
     /// it is told to.
     pub fn sync_indexes(&self) -> SyncIndexes {
         SyncIndexes::new::<S>(self.backend.clone())
+    }
+
+    /// Follows the changes of the documents of a model, whoever makes them.
+    ///
+    /// Every change is told once, in the order of the commits; one that was told is durable. Whoever keeps the
+    /// [token](crate::watch::Changes::token) can go on behind it later, and misses nothing.
+    ///
+    /// ```
+    /// # use odm::{ResumeToken, prelude::*};
+    /// use odm::watch::Event;
+    ///
+    /// # #[derive(Debug, Serialize, Deserialize, Document)]
+    /// # #[document(collection = "posts")]
+    /// # struct Post { #[serde(rename = "_id")] id: i64, title: String, author: String }
+    /// # #[derive(Schema)] #[schema(models(Post))] struct Blog;
+    /// # fn keep(token: ResumeToken) {}
+    /// # async fn example(db: odm::Database<Blog>, kept: Option<ResumeToken>) -> odm::Result<()> {
+    /// let mut changes = db.watch::<Post>().filter(|p| p.author().eq("alex")).after(kept).await?;
+    /// while let Some(change) = changes.next().await {
+    ///     let change = change?;
+    ///     match change.event {
+    ///         Event::Inserted(post) => println!("new: {}", post.title),
+    ///         Event::Updated { document: Some(post), fields } if fields.contains(|p| p.title()) => {
+    ///             println!("{} is called {} now", change.id, post.title);
+    ///         }
+    ///         Event::Deleted => println!("{} is gone", change.id),
+    ///         _ => {}
+    ///     }
+    ///     keep(change.token);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn watch<T: Document>(&self) -> Watch<T>
+    where
+        S: Contains<T>,
+    {
+        Watch::new(self.backend.clone())
     }
 
     /// Runs `work` in a transaction: commits it when `work` succeeds, aborts it when `work` fails or is dropped.

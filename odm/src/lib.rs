@@ -78,6 +78,7 @@ mod maintain;
 mod retry;
 mod session;
 mod transaction;
+pub mod watch;
 
 pub mod backend;
 mod error;
@@ -97,6 +98,7 @@ pub use query::{Filter, Pattern};
 pub use schema::Schema;
 pub use session::Session;
 pub use transaction::Transaction;
+pub use watch::ResumeToken;
 
 /// The fields of the model `T`, for functions that make filters: `fn visible(p: &Fields<Post>) -> Filter<Post>`.
 pub type Fields<T> = <T as Document>::Fields;

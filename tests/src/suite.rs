@@ -343,6 +343,16 @@ macro_rules! for_every_test {
                     variants_are_read_in_rows_and_pages,
                     what_a_variant_cannot_say_is_an_error,
                 ]
+                watch: [
+                    a_broken_document_is_an_error_in_its_place,
+                    a_condition_chooses_documents,
+                    a_dropped_wait_loses_nothing,
+                    a_time_leads_to_its_changes,
+                    a_token_leads_on_behind_its_change,
+                    a_token_of_nothing_is_an_error,
+                    the_end_of_a_collection_is_the_end,
+                    what_happens_to_documents_is_told_in_order,
+                ]
                 write: [
                     a_condition_decides_in_the_same_step,
                     a_dropped_write_is_finished,

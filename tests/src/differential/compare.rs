@@ -72,7 +72,7 @@ pub(super) fn way(step: &Step, is_indexed: bool) -> Option<Way> {
         return None;
     }
     match step.name.as_str() {
-        "find" if is_indexed && step.args.contains_key("projection") && (is_sorted || !is_page) => {
+        "find" if is_indexed && may_be_covered(step) && (is_sorted || !is_page) => {
             Some(Way::AsBagWithoutNulls)
         }
         "find" => Some(if is_sorted {
@@ -180,6 +180,14 @@ impl Way {
             Agreement::Different
         }
     }
+}
+
+/// Whether the fields that a query reads may all be in an index.
+fn may_be_covered(step: &Step) -> bool {
+    step.document("projection").is_some_and(|projection| {
+        let mut fields = projection.iter().filter(|(name, _)| *name != "_id");
+        fields.all(|(_, value)| matches!(value, Bson::Int32(1) | Bson::Boolean(true)))
+    })
 }
 
 fn all_have_ids(step: &Step) -> bool {

@@ -22,4 +22,5 @@ pub mod storm;
 pub mod transaction;
 pub mod upsert;
 pub mod variants;
+pub mod watch;
 pub mod write;

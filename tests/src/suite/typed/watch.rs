@@ -1,0 +1,281 @@
+//! Typed change streams.
+
+use std::time::Duration;
+
+use futures_util::{FutureExt, StreamExt};
+use odm::{
+    ErrorKind, ResumeToken,
+    backend::operation::Insert,
+    bson::rawdoc,
+    prelude::*,
+    watch::{Change, Changes, Event, Watch},
+};
+
+use crate::Fixture;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+struct Comment {
+    who: String,
+    votes: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "posts")]
+struct Post {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[serde(rename = "by")]
+    author: String,
+    title: String,
+    subtitle: Option<String>,
+    #[embed(max = 5)]
+    comments: Vec<Comment>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "authors")]
+struct Author {
+    #[serde(rename = "_id")]
+    id: String,
+}
+
+#[derive(Schema)]
+#[schema(models(Post, Author))]
+struct Blog;
+type Db = odm::Database<Blog>;
+
+fn post(id: i64, author: &str) -> Post {
+    let comment = Comment {
+        who: "jane".into(),
+        votes: 0,
+    };
+    Post {
+        id,
+        author: author.into(),
+        title: format!("post {id}"),
+        subtitle: Some("…".into()),
+        comments: vec![comment],
+    }
+}
+
+/// Follows posts; or none, where the backend has no change streams and says so.
+async fn follow(watch: Watch<Post>, fixture: &Fixture) -> Option<Changes<Post>> {
+    let can = fixture.backend().capabilities().change_streams;
+    match watch.await {
+        Ok(changes) => {
+            assert!(can);
+            Some(changes)
+        }
+        Err(error) => {
+            assert!(!can && error.is_unsupported(), "{error}");
+            assert_eq!(error.model(), Some("Post"));
+            None
+        }
+    }
+}
+
+async fn next(changes: &mut Changes<Post>) -> odm::Result<Change<Post>> {
+    let change = tokio::time::timeout(Duration::from_secs(30), changes.next());
+    change.await.expect("a change in time").expect("one more")
+}
+
+pub async fn what_happens_to_documents_is_told_in_order(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let Some(mut changes) = follow(db.watch::<Post>(), &fixture).await else {
+        return;
+    };
+    let before = DateTime::now().timestamp_millis();
+    db.insert(post(1, "alex")).await.unwrap();
+    db.insert(Author { id: "alex".into() }).await.unwrap();
+    db.update::<Post>(1)
+        .set(|p| p.title(), "another")
+        .set(|p| p.comments().at(0).votes(), 7)
+        .await
+        .unwrap();
+    let mut edited = db.edit::<Post>(1).await.unwrap();
+    edited.subtitle = None;
+    db.save(&mut edited).await.unwrap();
+    db.delete::<Post>(1).await.unwrap();
+
+    let change = next(&mut changes).await.unwrap();
+    assert_eq!(change.id, 1);
+    assert!((change.time.timestamp_millis() - before).abs() < 60_000);
+    assert!(matches!(change.event, Event::Inserted(inserted) if inserted == post(1, "alex")));
+
+    let change = next(&mut changes).await.unwrap();
+    let Event::Updated {
+        fields,
+        document: None,
+    } = change.event
+    else {
+        panic!("{change:?}");
+    };
+    let mut paths: Vec<&str> = fields.paths().collect();
+    paths.sort_unstable();
+    assert_eq!(paths, ["comments.0.votes", "title"]);
+    assert_eq!(
+        fields.value(|p| p.title()).unwrap().as_deref(),
+        Some("another")
+    );
+    assert_eq!(fields.value(|p| p.author()).unwrap(), None);
+    assert_eq!(
+        fields.value(|p| p.comments().at(0).votes()).unwrap(),
+        Some(7)
+    );
+    assert!(fields.contains(|p| p.comments()) && fields.contains(|p| p.comments().votes()));
+    assert!(!fields.contains(|p| p.comments().who()) && !fields.contains(|p| p.author()));
+
+    let change = next(&mut changes).await.unwrap();
+    let Event::Updated { fields, .. } = change.event else {
+        panic!("{change:?}");
+    };
+    assert!(fields.contains(|p| p.subtitle()) && !fields.contains(|p| p.title()));
+    let change = next(&mut changes).await.unwrap();
+    assert!(change.id == 1 && matches!(change.event, Event::Deleted));
+    assert!(changes.next().now_or_never().is_none());
+}
+
+pub async fn a_token_leads_on_behind_its_change(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let Some(mut changes) = follow(db.watch::<Post>(), &fixture).await else {
+        return;
+    };
+    let start = changes.token();
+    for id in 1..=4 {
+        db.insert(post(id, "alex")).await.unwrap();
+    }
+    next(&mut changes).await.unwrap();
+    let second = next(&mut changes).await.unwrap();
+    assert_eq!(second.id, 2);
+    // What was read ahead is not passed over.
+    assert_eq!(changes.token(), second.token);
+    drop(changes);
+    let kept: ResumeToken = second.token.to_string().parse().unwrap();
+    let behind = db.watch::<Post>().after(kept).await.unwrap();
+    let ids = behind
+        .into_stream()
+        .take(2)
+        .map(|change| change.unwrap().id);
+    assert_eq!(ids.collect::<Vec<_>>().await, [3, 4]);
+    let mut all = db.watch::<Post>().after(&start).await.unwrap();
+    for id in 1..=4 {
+        assert_eq!(next(&mut all).await.unwrap().id, id);
+    }
+    // Without a token it begins now.
+    let mut new = db.watch::<Post>().after(None).await.unwrap();
+    db.insert(post(5, "alex")).await.unwrap();
+    assert_eq!(next(&mut new).await.unwrap().id, 5);
+}
+
+pub async fn a_time_leads_to_its_changes(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let Some(mut changes) = follow(db.watch::<Post>(), &fixture).await else {
+        return;
+    };
+    // Times are told apart by seconds, and the engine remembers nothing from before the first watch.
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    db.insert(post(1, "alex")).await.unwrap();
+    let first = next(&mut changes).await.unwrap();
+    let mut since = db.watch::<Post>().since(first.time).await.unwrap();
+    assert_eq!(next(&mut since).await.unwrap().id, 1);
+}
+
+pub async fn a_condition_chooses_documents(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let of_alex = db
+        .watch::<Post>()
+        .filter(|p| p.author().eq("alex") & p.comments().any(|c| c.votes().lt(10)));
+    let Some(mut changes) = follow(of_alex, &fixture).await else {
+        return;
+    };
+    db.insert_many([post(1, "alex"), post(2, "kim")])
+        .await
+        .unwrap();
+    db.update_many::<Post>(|_| odm::Filter::all())
+        .set(|p| p.title(), "new")
+        .await
+        .unwrap();
+    assert!(matches!(next(&mut changes).await.unwrap().event, Event::Inserted(p) if p.id == 1));
+    let change = next(&mut changes).await.unwrap();
+    let Event::Updated {
+        document: Some(document),
+        ..
+    } = change.event
+    else {
+        panic!("{change:?}");
+    };
+    assert_eq!((document.id, document.title.as_str()), (1, "new"));
+    // Nothing is left of what was deleted, so that nothing can be asked of it.
+    db.delete_many::<Post>(|_| odm::Filter::all())
+        .await
+        .unwrap();
+    let mut deleted = vec![
+        next(&mut changes).await.unwrap().id,
+        next(&mut changes).await.unwrap().id,
+    ];
+    deleted.sort_unstable();
+    assert_eq!(deleted, [1, 2]);
+}
+
+pub async fn a_broken_document_is_an_error_in_its_place(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let Some(mut changes) = follow(db.watch::<Post>(), &fixture).await else {
+        return;
+    };
+    let broken = Insert {
+        collection: "posts".into(),
+        documents: vec![rawdoc! { "_id": 1_i64, "by": 7 }],
+        ordered: true,
+    };
+    db.backend().insert(broken).await.unwrap();
+    db.insert(post(2, "alex")).await.unwrap();
+    let error = next(&mut changes).await.unwrap_err();
+    assert!(error.is_decode(), "{error}");
+    assert_eq!((error.model(), error.path()), (Some("Post"), Some("by")));
+    // It is behind us: whoever goes on from here does not meet it again.
+    let mut behind = db.watch::<Post>().after(changes.token()).await.unwrap();
+    assert_eq!(next(&mut changes).await.unwrap().id, 2);
+    assert_eq!(next(&mut behind).await.unwrap().id, 2);
+}
+
+pub async fn a_dropped_wait_loses_nothing(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let Some(mut changes) = follow(db.watch::<Post>().with_documents(), &fixture).await else {
+        return;
+    };
+    for id in 1..=20 {
+        let wait = tokio::time::timeout(Duration::from_micros(50), changes.next());
+        if let Ok(change) = wait.await {
+            panic!("{change:?}");
+        }
+        db.insert(post(id, "alex")).await.unwrap();
+        assert_eq!(next(&mut changes).await.unwrap().id, id);
+    }
+}
+
+pub async fn the_end_of_a_collection_is_the_end(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let Some(mut changes) = follow(db.watch::<Post>(), &fixture).await else {
+        return;
+    };
+    db.insert(post(1, "alex")).await.unwrap();
+    db.backend().drop_collection("posts".into()).await.unwrap();
+    assert_eq!(next(&mut changes).await.unwrap().id, 1);
+    let end = tokio::time::timeout(Duration::from_secs(30), changes.next());
+    assert!(end.await.unwrap().is_none());
+}
+
+pub async fn a_token_of_nothing_is_an_error(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    if follow(db.watch::<Post>(), &fixture).await.is_none() {
+        return;
+    }
+    // The document { "_data": "no token" }.
+    let wrong: ResumeToken = "GQAAAAJfZGF0YQAJAAAAbm8gdG9rZW4AAA".parse().unwrap();
+    let error = match db.watch::<Post>().after(wrong).await {
+        Err(error) => error,
+        Ok(mut changes) => next(&mut changes).await.unwrap_err(),
+    };
+    assert_ne!(error.kind(), ErrorKind::NotFound, "{error}");
+    assert_eq!(error.model(), Some("Post"));
+}
