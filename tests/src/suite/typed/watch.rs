@@ -259,7 +259,7 @@ pub async fn the_end_of_a_collection_is_the_end(fixture: Fixture) {
         return;
     };
     db.insert(post(1, "alex")).await.unwrap();
-    db.backend().drop_collection("posts".into()).await.unwrap();
+    db.backend().drop_collection("posts").await.unwrap();
     assert_eq!(next(&mut changes).await.unwrap().id, 1);
     let end = tokio::time::timeout(Duration::from_secs(30), changes.next());
     assert!(end.await.unwrap().is_none());
