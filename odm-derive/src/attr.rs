@@ -14,7 +14,7 @@ pub(crate) use serde::{SerdeContainer, SerdeField, SerdeVariant};
 
 use proc_macro2::TokenTree;
 use quote::ToTokens;
-use syn::{Attribute, DeriveInput, LitStr, Path, Token, Type, meta::ParseNestedMeta};
+use syn::{Attribute, DeriveInput, LitInt, LitStr, Path, Token, Type, meta::ParseNestedMeta};
 
 use crate::ctxt::Ctxt;
 
@@ -26,6 +26,8 @@ pub(crate) struct Container {
     pub(crate) indexes: Vec<IndexAttr>,
     /// The fields that the framework writes.
     pub(crate) filled: Vec<Filled>,
+    pub(crate) schema_version: Option<LitInt>,
+    pub(crate) upgrade: Option<Path>,
     pub(crate) models: Vec<Type>,
     pub(crate) of: Option<Type>,
 }
@@ -43,6 +45,8 @@ impl Container {
             collection: None,
             indexes: Vec::new(),
             filled: Vec::new(),
+            schema_version: None,
+            upgrade: None,
             models: Vec::new(),
             of: None,
         };
@@ -84,6 +88,8 @@ impl Container {
             "index" => self.indexes.push(parse_compound(meta)?),
             "timestamps" => self.filled.extend(filled::parse_timestamps(meta)?),
             "version" => self.filled.push(filled::parse_version(meta)?),
+            "schema_version" => self.schema_version = Some(meta.value()?.parse()?),
+            "upgrade" => self.upgrade = Some(meta.value()?.parse()?),
             "models" => {
                 let content;
                 syn::parenthesized!(content in meta.input);

@@ -251,6 +251,7 @@ pub fn validate_len(found: usize, path: &Path, max: usize) -> Result<()> {
     if found > max {
         return Err(too_many(max, found).with_path(path.to_string()));
     }
+    crate::trace::length(path, found, max);
     Ok(())
 }
 
@@ -262,6 +263,14 @@ pub fn index_key<P: Place>(place: P, direction: Direction) -> (String, Direction
 /// The path of an index that deletes documents some time after the date in it.
 pub fn index_date<P: Place<Value: Date>>(place: P, direction: Direction) -> (String, Direction) {
     index_key(place, direction)
+}
+
+/// The index by which documents of older versions are found.
+pub fn index_of_versions() -> Index {
+    Index::new(vec![(
+        crate::schema::upgrade::MARK.to_owned(),
+        Direction::Ascending,
+    )])
 }
 
 /// The condition of a partial index.

@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use bson::{RawArrayBuf, RawBson, RawDocumentBuf};
+use bson::{RawArrayBuf, RawBson, RawDocument, RawDocumentBuf};
+use tracing::{Instrument, Span};
 
 use crate::{
     Result,
     backend::{
         Cursor, Executor, drain,
-        operation::{Aggregate, Count, Distinct, Explain, Find, FindEach},
+        operation::{Aggregate, Collection, Count, Distinct, Explain, Find, FindEach},
     },
     error,
     query::{append, document},
     schema::Model,
+    trace::{self, Operation, Repetition},
 };
 
 /// Where typed operations are carried out; cheap to clone.
@@ -21,11 +23,81 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Access {
     executor: Arc<dyn Executor>,
+    /// What is told of; shared by the parts of one operation.
+    operation: Arc<Operation>,
+    repetition: Arc<Repetition>,
 }
 
 impl Access {
     pub(crate) fn new(executor: Arc<dyn Executor>) -> Self {
-        Self { executor }
+        Self {
+            executor,
+            operation: Arc::new(Operation::new("session", None)),
+            repetition: Arc::default(),
+        }
+    }
+
+    /// The way for one operation.
+    pub(crate) fn operation(&self, name: &'static str, model: Option<&'static Model>) -> Self {
+        Self {
+            operation: Arc::new(Operation::new(name, model)),
+            ..self.clone()
+        }
+    }
+
+    /// The way for the same operation, carried out once more.
+    pub(crate) fn again(&self) -> Self {
+        Self {
+            operation: Arc::new(self.operation.again()),
+            ..self.clone()
+        }
+    }
+
+    /// What is told of the operation.
+    pub(crate) fn told(&self) -> &Operation {
+        &self.operation
+    }
+
+    /// Notes a query of the application's own, which may be one of many that should be one.
+    pub(crate) fn note(&self, model: &Model, find: &Find) {
+        self.repetition.note(model, find);
+    }
+
+    /// Tells the plan for a filter, if somebody wants to know it.
+    pub(crate) async fn tell_plan(&self, model: &Model, find: impl FnOnce() -> Find) {
+        if trace::looks_at_plans() {
+            let find = find();
+            let filter = find.filter.clone();
+            // In a transaction of MongoDB there is none.
+            if let Ok(explain) = self.executor.explain(find).instrument(self.span()).await {
+                self.span()
+                    .in_scope(|| trace::plan(model, &filter, &explain));
+            }
+        }
+    }
+
+    fn span(&self) -> Span {
+        self.operation.span().clone()
+    }
+
+    /// Asks the backend.
+    async fn ask<R>(&self, model: &Model, asked: impl Future<Output = Result<R>>) -> Result<R> {
+        self.operation.asks();
+        asked
+            .instrument(self.span())
+            .await
+            .map_err(error::of(model))
+    }
+
+    /// Asks for all that there is.
+    async fn drain(
+        &self,
+        model: &Model,
+        asked: impl Future<Output = Result<Box<dyn Cursor>>>,
+    ) -> Result<Vec<RawDocumentBuf>> {
+        let all = self.ask(model, async { drain(asked.await?).await }).await?;
+        self.operation.had(all.len() as u64);
+        Ok(all)
     }
 
     /// The backend or its transaction; for writes, which are `maintain`'s.
@@ -49,13 +121,19 @@ impl Access {
     /// The documents that match, batch by batch.
     pub(crate) async fn find(&self, model: &Model, mut find: Find) -> Result<Box<dyn Cursor>> {
         self.narrow(model, &mut find.filter)?;
-        self.executor.find(find).await.map_err(error::of(model))
+        self.tell_plan(model, || find.clone()).await;
+        self.ask(model, self.executor.find(find)).await
     }
 
     /// The documents that match, all of them.
-    pub(crate) async fn find_all(&self, model: &Model, find: Find) -> Result<Vec<RawDocumentBuf>> {
-        let cursor = self.find(model, find).await?;
-        drain(cursor).await.map_err(error::of(model))
+    pub(crate) async fn find_all(
+        &self,
+        model: &Model,
+        mut find: Find,
+    ) -> Result<Vec<RawDocumentBuf>> {
+        self.narrow(model, &mut find.filter)?;
+        self.tell_plan(model, || find.clone()).await;
+        self.drain(model, self.executor.find(find)).await
     }
 
     pub(crate) async fn find_each(
@@ -64,39 +142,39 @@ impl Access {
         mut find: FindEach,
     ) -> Result<Vec<RawDocumentBuf>> {
         self.narrow(model, &mut find.filter)?;
-        let cursor = self.executor.find_each(find).await;
-        let rows = drain(cursor.map_err(error::of(model))?).await;
-        rows.map_err(error::of(model))
+        self.drain(model, self.executor.find_each(find)).await
     }
 
     pub(crate) async fn explain(&self, model: &Model, mut find: Find) -> Result<Explain> {
         self.narrow(model, &mut find.filter)?;
-        self.executor.explain(find).await.map_err(error::of(model))
+        self.ask(model, self.executor.explain(find)).await
     }
 
     pub(crate) async fn count(&self, model: &Model, mut count: Count) -> Result<u64> {
         self.narrow(model, &mut count.filter)?;
-        self.executor.count(count).await.map_err(error::of(model))
+        self.tell_plan(model, || found_by(&count.collection, &count.filter))
+            .await;
+        self.ask(model, self.executor.count(count)).await
     }
 
-    pub(crate) async fn distinct(&self, model: &Model, distinct: Distinct) -> Result<Vec<RawBson>> {
-        let values = self.executor.distinct(distinct).await;
-        values.map_err(error::of(model))
+    pub(crate) async fn distinct(
+        &self,
+        model: &Model,
+        mut distinct: Distinct,
+    ) -> Result<Vec<RawBson>> {
+        self.narrow(model, &mut distinct.filter)?;
+        self.tell_plan(model, || found_by(&distinct.collection, &distinct.filter))
+            .await;
+        self.ask(model, self.executor.distinct(distinct)).await
     }
 
     pub(crate) async fn aggregate(
         &self,
         model: &Model,
-        mut aggregate: Aggregate,
+        aggregate: Aggregate,
     ) -> Result<Box<dyn Cursor>> {
-        let mut own = RawDocumentBuf::new();
-        self.narrow(model, &mut own)?;
-        // Some stages have to be the first.
-        if !own.is_empty() {
-            aggregate.pipeline.insert(0, document("$match", own)?);
-        }
-        let cursor = self.executor.aggregate(aggregate).await;
-        cursor.map_err(error::of(model))
+        let aggregate = self.narrowed(model, aggregate)?;
+        self.ask(model, self.executor.aggregate(aggregate)).await
     }
 
     /// What a pipeline gives, all of it.
@@ -105,13 +183,38 @@ impl Access {
         model: &Model,
         aggregate: Aggregate,
     ) -> Result<Vec<RawDocumentBuf>> {
-        let cursor = self.aggregate(model, aggregate).await?;
-        drain(cursor).await.map_err(error::of(model))
+        let aggregate = self.narrowed(model, aggregate)?;
+        self.drain(model, self.executor.aggregate(aggregate)).await
+    }
+
+    fn narrowed(&self, model: &Model, mut aggregate: Aggregate) -> Result<Aggregate> {
+        let mut own = RawDocumentBuf::new();
+        self.narrow(model, &mut own)?;
+        // Some stages have to be the first.
+        if !own.is_empty() {
+            aggregate.pipeline.insert(0, document("$match", own)?);
+        }
+        Ok(aggregate)
+    }
+}
+
+/// A query for what a filter finds.
+pub(crate) fn found_by(collection: &Collection, filter: &RawDocument) -> Find {
+    Find {
+        collection: collection.clone(),
+        filter: filter.to_owned(),
+        projection: None,
+        sort: None,
+        limit: None,
     }
 }
 
 /// Adds a condition on a field to a filter.
-fn also(filter: &mut RawDocumentBuf, field: &str, condition: RawDocumentBuf) -> Result<()> {
+pub(crate) fn also(
+    filter: &mut RawDocumentBuf,
+    field: &str,
+    condition: RawDocumentBuf,
+) -> Result<()> {
     if filter.get(field).is_ok_and(|other| other.is_none()) {
         return append(filter, field, condition);
     }

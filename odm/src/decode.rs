@@ -10,12 +10,14 @@ use crate::{
     document::{Document, Stored},
     native,
     projection::Projection,
-    schema::Model,
+    schema::{Model, upgrade},
 };
 
 /// A value of a stored document of the model: the model itself or a projection of it.
 pub(crate) fn decode<T: DeserializeOwned>(raw: &RawDocument, model: &Model) -> Result<T> {
-    bson::deserialize_from_slice(raw.as_bytes()).map_err(|error| explain::<T>(raw, model, &error))
+    let raw = upgrade::current(model, raw)?;
+    let value = bson::deserialize_from_slice(raw.as_bytes());
+    value.map_err(|error| explain::<T>(&raw, model, &error))
 }
 
 /// The values of documents of a model, and the documents as its joins may read them.
@@ -25,6 +27,14 @@ pub(crate) fn decode_all<P: Projection<Of: Document>>(
     let model = &<P::Of as Document>::MODEL;
     let mut values = Vec::with_capacity(raws.len());
     for raw in &mut raws {
+        match upgrade::upgraded(model, raw) {
+            Ok(None) => {}
+            Ok(Some(upgraded)) => *raw = upgraded,
+            Err(error) => {
+                values.push(Err(error));
+                continue;
+            }
+        }
         let value: Result<P> = decode(raw, model);
         // A document that cannot be encoded again is read as it is.
         if let Ok(Some(Ok(rewritten))) = value.as_ref().map(P::rewritten) {

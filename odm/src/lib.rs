@@ -77,6 +77,7 @@ mod edited;
 mod maintain;
 mod retry;
 mod session;
+mod trace;
 mod transaction;
 pub mod watch;
 

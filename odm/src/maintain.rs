@@ -4,10 +4,11 @@
 //! same write; copies, inverse sides and counters will follow. It is added here and nowhere else.
 
 use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
+use tracing::Instrument;
 
 use crate::{
     Error, ErrorKind, Result,
-    access::Access,
+    access::{Access, also, found_by},
     backend::{
         Executor, operation,
         operation::{
@@ -18,7 +19,7 @@ use crate::{
     },
     error,
     query::append,
-    schema::Model,
+    schema::{Model, upgrade},
 };
 
 /// A write to documents of one model.
@@ -35,11 +36,11 @@ pub(crate) trait Write: Sized + Send + 'static {
 
     /// The write with what the framework fills in the documents of the model.
     ///
-    /// Documents to insert have been filled when they were made.
-    fn filled(self, model: &Model) -> Result<Self> {
-        let _ = model;
-        Ok(self)
-    }
+    /// The values in documents to insert have been filled when they were made.
+    fn filled(self, model: &Model) -> Result<Self>;
+
+    /// How many documents it was about.
+    fn documents(done: &Self::Done) -> u64;
 
     /// What it is about; none for an insert.
     fn filter(&mut self) -> Option<&mut RawDocumentBuf>;
@@ -66,27 +67,51 @@ impl<W: Write> Plan<W> {
     pub(crate) async fn run(mut self, access: Access) -> Result<W::Done> {
         let model = self.model;
         if let Some(filter) = self.write.filter() {
-            access.narrow(model, filter)?;
+            narrow(&access, model, filter).await?;
+            let filter = filter.clone();
+            let find = || found_by(&model.collection.into(), &filter);
+            access.tell_plan(model, find).await;
         }
-        let done = tokio::spawn(async move { self.write.run(&**access.executor()).await }).await;
-        outcome(done).flatten().map_err(error::of(model))
+        let (told, write) = (access.clone(), self.write);
+        let run = async move { write.run(&**access.executor()).await };
+        let done = tokio::spawn(run.instrument(told.told().span().clone())).await;
+        told.told().writes();
+        let done = outcome(done).flatten().map_err(error::of(model))?;
+        told.told().had(W::documents(&done));
+        Ok(done)
     }
 }
 
 impl Write for Insert {
-    type Done = ();
+    type Done = u64;
+
+    fn filled(mut self, model: &Model) -> Result<Self> {
+        for document in &mut self.documents {
+            upgrade::mark(model, document)?;
+        }
+        Ok(self)
+    }
+
+    fn documents(inserted: &u64) -> u64 {
+        *inserted
+    }
 
     fn filter(&mut self) -> Option<&mut RawDocumentBuf> {
         None
     }
 
-    async fn run(self, executor: &dyn Executor) -> Result<()> {
-        executor.insert(self).await
+    async fn run(self, executor: &dyn Executor) -> Result<u64> {
+        let inserted = self.documents.len() as u64;
+        executor.insert(self).await.map(|()| inserted)
     }
 }
 
 impl Write for Update {
     type Done = Updated;
+
+    fn documents(done: &Updated) -> u64 {
+        done.matched
+    }
 
     fn filled(mut self, model: &Model) -> Result<Self> {
         fill(&mut self.change, model)?;
@@ -105,6 +130,14 @@ impl Write for Update {
 impl Write for Delete {
     type Done = Deleted;
 
+    fn filled(self, _: &Model) -> Result<Self> {
+        Ok(self)
+    }
+
+    fn documents(done: &Deleted) -> u64 {
+        done.deleted
+    }
+
     fn filter(&mut self) -> Option<&mut RawDocumentBuf> {
         Some(&mut self.filter)
     }
@@ -116,6 +149,10 @@ impl Write for Delete {
 
 impl Write for FindAndModify {
     type Done = Option<RawDocumentBuf>;
+
+    fn documents(found: &Option<RawDocumentBuf>) -> u64 {
+        found.is_some().into()
+    }
 
     fn filled(mut self, model: &Model) -> Result<Self> {
         if let Modification::Update { change, .. } = &mut self.modification {
@@ -145,8 +182,10 @@ impl Planned {
     ///
     /// As [`Plan::new`].
     pub(crate) fn new(model: &'static Model, mut item: BulkItem) -> Result<Self> {
-        if let operation::Write::Update(update) = &mut item.write {
-            fill(&mut update.change, model)?;
+        match &mut item.write {
+            operation::Write::Insert { document, .. } => upgrade::mark(model, document)?,
+            operation::Write::Update(update) => fill(&mut update.change, model)?,
+            operation::Write::Delete(_) => {}
         }
         Ok(Self { model, item })
     }
@@ -165,19 +204,32 @@ pub(crate) async fn run_bulk(
     for (model, item) in models.iter().zip(&mut writes) {
         match &mut item.write {
             operation::Write::Insert { .. } => {}
-            operation::Write::Update(update) => access.narrow(model, &mut update.filter)?,
-            operation::Write::Delete(delete) => access.narrow(model, &mut delete.filter)?,
+            operation::Write::Update(update) => narrow(&access, model, &mut update.filter).await?,
+            operation::Write::Delete(delete) => narrow(&access, model, &mut delete.filter).await?,
         }
     }
     let bulk = BulkWrite { writes, ordered };
-    let done = tokio::spawn(async move { access.executor().bulk_write(bulk).await }).await;
+    let told = access.clone();
+    let run = async move { access.executor().bulk_write(bulk).await };
+    let done = tokio::spawn(run.instrument(told.told().span().clone())).await;
+    told.told().writes();
     let mut done = outcome(done).flatten()?;
+    told.told().had(done.inserted + done.matched + done.deleted);
     for (result, model) in done.results.iter_mut().zip(models) {
         if let Written::Failed(error) = result {
             *error = error::of(model)(error.clone());
         }
     }
     Ok(done)
+}
+
+/// Narrows what a write is about to documents of the model, in today's form.
+async fn narrow(access: &Access, model: &Model, filter: &mut RawDocumentBuf) -> Result<()> {
+    upgrade::before_write(access, model, filter).await?;
+    if let Some((mark, current)) = upgrade::is_current(model)? {
+        also(filter, mark, current)?;
+    }
+    access.narrow(model, filter)
 }
 
 /// Adds what the framework fills in every document that is changed.

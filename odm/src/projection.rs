@@ -157,7 +157,13 @@ impl<T: Document> Projected for T {
 }
 
 /// The projection document: the fields of `P`, and those that the joins need.
-pub(crate) fn to_raw<P: Projection>(needs: &[String]) -> Result<Option<RawDocumentBuf>> {
+pub(crate) fn to_raw<P: Projection<Of: Document>>(
+    needs: &[String],
+) -> Result<Option<RawDocumentBuf>> {
+    // The fields of an outdated document come from all that it has.
+    if <P::Of as Document>::MODEL.upgrade.is_some() {
+        return Ok(None);
+    }
     let Reads::Fields(fields) = P::READS else {
         return Ok(None);
     };

@@ -2,10 +2,12 @@
 
 mod model;
 mod sync;
+pub(crate) mod upgrade;
 
 pub(crate) use model::same;
 pub use model::{Model, is_first_on_its_collection};
 pub use sync::{IndexReport, SyncIndexes};
+pub use upgrade::{Upgrade, UpgradeAll, Upgraded};
 
 /// The models of a database: derive it.
 ///

@@ -12,7 +12,7 @@ use crate::{
     document::{Document, Insertable},
     edited::Edited,
     query::{Filter, IntoKey},
-    schema::{Contains, Schema},
+    schema::{Contains, Schema, UpgradeAll},
 };
 
 /// The typed operations on the models of a schema, in a [`Database`](crate::Database) or in a
@@ -50,6 +50,10 @@ impl<S> Session<S> {
 }
 
 impl<S: Schema> Session<S> {
+    fn operation<T: Document>(&self, name: &'static str) -> Access {
+        self.access.operation(name, Some(&T::MODEL))
+    }
+
     /// The document with this id.
     ///
     /// # Errors
@@ -59,7 +63,7 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<T>,
     {
-        Get::new(self.access.clone(), id.into_key())
+        Get::new(self.operation::<T>("get"), id.into_key())
     }
 
     /// The document with this id, if there is one.
@@ -71,7 +75,7 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<T>,
     {
-        FindById::new(self.access.clone(), id.into_key())
+        FindById::new(self.operation::<T>("find_by_id"), id.into_key())
     }
 
     /// The documents with these ids, in one query: in the order of the ids, with what is missing told.
@@ -80,7 +84,7 @@ impl<S: Schema> Session<S> {
         S: Contains<T>,
     {
         GetMany::new(
-            self.access.clone(),
+            self.operation::<T>("get_many"),
             ids.into_iter().map(IntoKey::into_key).collect(),
         )
     }
@@ -90,7 +94,7 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<T>,
     {
-        Find::new(self.access.clone())
+        Find::new(self.operation::<T>("find"))
     }
 
     /// Inserts a document and gives it back as stored.
@@ -98,7 +102,10 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<I::Document>,
     {
-        InsertOne::new(self.access.clone(), document.into_document())
+        InsertOne::new(
+            self.operation::<I::Document>("insert"),
+            document.into_document(),
+        )
     }
 
     /// Inserts documents in order and gives them back as stored.
@@ -110,7 +117,10 @@ impl<S: Schema> Session<S> {
         S: Contains<I::Document>,
     {
         let documents = documents.into_iter().map(Insertable::into_document);
-        InsertMany::new(self.access.clone(), documents.collect())
+        InsertMany::new(
+            self.operation::<I::Document>("insert_many"),
+            documents.collect(),
+        )
     }
 
     /// Reads the document with this id to change and [`save`](Self::save) it.
@@ -122,7 +132,7 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<T>,
     {
-        Edit::new(self.access.clone(), id.into_key())
+        Edit::new(self.operation::<T>("edit"), id.into_key())
     }
 
     /// Saves what has changed in a document since it was read, down to nested fields, and touches nothing else: fields
@@ -155,7 +165,7 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<T>,
     {
-        Save::new(self.access.clone(), edited)
+        Save::new(self.operation::<T>("save"), edited)
     }
 
     /// Reads the document with this id, changes it and saves it; after a conflict it does so again, a bounded number of
@@ -201,7 +211,7 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<T>,
     {
-        Modify::new(self.access.clone(), id.into_key(), change)
+        Modify::new(self.operation::<T>("modify"), id.into_key(), change)
     }
 
     /// Changes the document with this id.
@@ -209,7 +219,7 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<T>,
     {
-        Update::by_id(self.access.clone(), id.into_key())
+        Update::by_id(self.operation::<T>("update"), id.into_key())
     }
 
     /// Changes the first document that meets the condition, in the order that [`sort`](Update::sort) gives: what two
@@ -245,7 +255,7 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<T>,
     {
-        Update::by_condition(self.access.clone(), condition(T::fields()))
+        Update::by_condition(self.operation::<T>("update_first"), condition(T::fields()))
     }
 
     /// Changes all documents that meet the condition: [`Filter::all`] for every document.
@@ -256,7 +266,7 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<T>,
     {
-        Update::by_condition(self.access.clone(), condition(T::fields()))
+        Update::by_condition(self.operation::<T>("update_many"), condition(T::fields()))
     }
 
     /// Deletes the document with this id.
@@ -264,7 +274,7 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<T>,
     {
-        Delete::by_id(self.access.clone(), id.into_key())
+        Delete::by_id(self.operation::<T>("delete"), id.into_key())
     }
 
     /// Deletes the first document that meets the condition, in the order that [`sort`](Delete::sort) gives.
@@ -278,7 +288,7 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<T>,
     {
-        Delete::by_condition(self.access.clone(), condition(T::fields()))
+        Delete::by_condition(self.operation::<T>("delete_first"), condition(T::fields()))
     }
 
     /// Deletes all documents that meet the condition: [`Filter::all`] for every document.
@@ -289,7 +299,49 @@ impl<S: Schema> Session<S> {
     where
         S: Contains<T>,
     {
-        Delete::by_condition(self.access.clone(), condition(T::fields()))
+        Delete::by_condition(self.operation::<T>("delete_many"), condition(T::fields()))
+    }
+
+    /// Brings the outdated documents of a model up to date: those that were written with a smaller `schema_version`.
+    ///
+    /// Reads and writes do so with what they meet, so it need not be waited for; but conditions of a query ask what is stored, so
+    /// until it is done they may miss outdated documents. It can run while the application writes, in several processes, and
+    /// again after it was interrupted.
+    ///
+    /// # Errors
+    ///
+    /// Those of the backend. A document that cannot be upgraded is in the report, and the others are.
+    ///
+    /// ```
+    /// use odm::{bson, prelude::*};
+    ///
+    /// #[derive(Debug, Serialize, Deserialize, Document)]
+    /// #[document(collection = "users", schema_version = 2, upgrade = upgrade_user)]
+    /// struct User { #[serde(rename = "_id")] id: i64, first: String, last: String }
+    ///
+    /// /// Version 1 had a `name`.
+    /// fn upgrade_user(_from: u32, user: &mut bson::Document) -> odm::Result<()> {
+    ///     let name = user.remove("name");
+    ///     let name = name.as_ref().and_then(|name| name.as_str()).unwrap_or_default();
+    ///     let (first, last) = name.split_once(' ').unwrap_or((name, ""));
+    ///     user.extend(bson::doc! { "first": first, "last": last });
+    ///     Ok(())
+    /// }
+    /// # #[derive(Schema)] #[schema(models(User))] struct Site;
+    /// # async fn example(db: odm::Database<Site>) -> odm::Result<()> {
+    /// let report = db.upgrade::<User>().await?;
+    /// println!("{} upgraded", report.upgraded);
+    /// for error in &report.failed {
+    ///     eprintln!("{error}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn upgrade<T: Document>(&self) -> UpgradeAll<T>
+    where
+        S: Contains<T>,
+    {
+        UpgradeAll::new(self.operation::<T>("upgrade"))
     }
 
     /// Several writes in as few round trips as the backend has for them: none yet.
@@ -308,7 +360,7 @@ impl<S: Schema> Session<S> {
     /// # }
     /// ```
     pub fn bulk(&self) -> Bulk {
-        Bulk::new(self.access.clone())
+        Bulk::new(self.access.operation("bulk", None))
     }
 }
 

@@ -317,6 +317,12 @@ macro_rules! for_every_test {
                     every_field_has_its_last_value,
                     with_a_version_no_update_is_lost,
                 ]
+                trace: [
+                    a_scan_is_warned_of_where_plans_are_asked_for,
+                    an_array_near_its_bound_is_warned_of,
+                    an_operation_is_one_span,
+                    one_query_for_each_document_is_warned_of,
+                ]
                 transaction: [
                     a_dropped_transaction_is_aborted,
                     a_kept_handle_is_over,
@@ -324,6 +330,14 @@ macro_rules! for_every_test {
                     an_own_error_aborts,
                     conflicts_are_tried_again,
                     others_see_nothing_before_the_commit,
+                ]
+                upgrade: [
+                    a_job_upgrades_the_rest,
+                    a_transaction_upgrades_within_itself,
+                    a_write_to_many_sees_todays_form,
+                    a_write_upgrades_its_document_first,
+                    reads_upgrade_what_they_get,
+                    what_cannot_be_upgraded_is_an_error_in_its_place,
                 ]
                 upsert: [
                     a_condition_is_not_a_missing_document,

@@ -14,7 +14,14 @@ use crate::{
 };
 
 /// What `#[document(…)]` can say, beside `crate`.
-const SETTINGS: &[&str] = &["collection", "index", "timestamps", "version"];
+const SETTINGS: &[&str] = &[
+    "collection",
+    "index",
+    "schema_version",
+    "timestamps",
+    "upgrade",
+    "version",
+];
 
 pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream> {
     let container = Container::parse(ctxt, input, "document", SETTINGS);
@@ -43,9 +50,10 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         .as_ref()
         .map_or_else(String::new, syn::LitStr::value);
     let private = private(&container.krate);
+    let upgrade = upgrade(ctxt, &container);
 
     let fields = fields(&model, id, &private);
-    let implementation = implementation(&model, id, &collection, &indexes, &private);
+    let implementation = implementation(&model, id, &collection, &indexes, upgrade, &private);
     let insertable = model.insertable(&private);
     let closed = model.closed(&private);
     let checks = ctxt.is_clean().then(|| {
@@ -54,6 +62,44 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         quote!(#layout #id)
     });
     Some(quote!(#fields #implementation #insertable #closed #checks))
+}
+
+/// The version of the model and what leads to it.
+struct Upgrade<'c> {
+    version: u32,
+    function: &'c syn::Path,
+}
+
+fn upgrade<'c>(ctxt: &mut Ctxt, container: &'c Container) -> Option<Upgrade<'c>> {
+    let version = container.schema_version.as_ref();
+    let number = version.map(|version| version.base10_parse::<u32>().unwrap_or(0));
+    match (version, number, &container.upgrade) {
+        (None, _, None) => None,
+        (Some(version), Some(0 | 1), _) => {
+            ctxt.error(
+                version,
+                "the first version, 1, is that of documents without a mark: say `schema_version = 2` with an `upgrade` when the \
+                 model changes",
+            );
+            None
+        }
+        (Some(_), Some(version), Some(function)) => Some(Upgrade { version, function }),
+        (Some(version), ..) => {
+            ctxt.error(
+                version,
+                "what makes older documents documents of this version? Say `upgrade = function`, with \
+                 `fn function(from: u32, document: &mut odm::bson::Document) -> odm::Result<()>`",
+            );
+            None
+        }
+        (None, _, Some(function)) => {
+            ctxt.error(
+                function,
+                "an upgrade leads to a version: say `schema_version = 2`, and count on with each change of the model",
+            );
+            None
+        }
+    }
 }
 
 fn find_id<'m, 'a>(ctxt: &mut Ctxt, model: &'m Model<'a>) -> Option<&'m Field<'a>> {
@@ -204,6 +250,7 @@ fn implementation(
     id: &Field<'_>,
     collection: &str,
     compound: &[&IndexAttr],
+    upgrade: Option<Upgrade<'_>>,
     private: &TokenStream,
 ) -> TokenStream {
     let input = model.input;
@@ -227,6 +274,13 @@ fn implementation(
     let filled = filled.map(|field| &field.stored);
     let indexes =
         declared(model, compound).map(|(keys, options, _)| index(&keys, options, private));
+    let mark = upgrade
+        .as_ref()
+        .map(|_| quote!(#private::index_of_versions()));
+    let indexes = indexes.chain(mark);
+    let upgrade = upgrade.map(|Upgrade { version, function }| {
+        quote_spanned!(function.span()=> schema_version: #version, upgrade: #private::Some(#function),)
+    });
     let quiet = quiet();
     quote! {
         #[automatically_derived]
@@ -245,6 +299,7 @@ fn implementation(
                 filled: &[#(#filled),*],
                 version: #version,
                 updated: #updated,
+                #upgrade
                 ..#private::Model::UNKNOWN
             };
             fn id(&self) -> &#id_ty {

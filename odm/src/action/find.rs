@@ -224,7 +224,9 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> Find<S, T, P, J
     /// [`stream`](Self::stream) reads past such documents.
     pub async fn all(self) -> Result<Vec<J::Item>> {
         let access = self.access.clone();
-        let raws = access.find_all(&T::MODEL, self.to_operation()?).await?;
+        let find = self.to_operation()?;
+        access.note(&T::MODEL, &find);
+        let raws = access.find_all(&T::MODEL, find).await?;
         let items = assemble::<P, J>(access, raws, self.joins).await?;
         items.into_iter().collect()
     }
@@ -307,7 +309,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> Find<S, T, P, J
 impl<S, T: Document, P, J: Clone> Clone for Find<S, T, P, J> {
     fn clone(&self) -> Self {
         Self {
-            access: self.access.clone(),
+            access: self.access.again(),
             filter: self.filter.clone(),
             sort: self.sort.clone(),
             limit: self.limit,
@@ -384,11 +386,10 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> State<S, T, P, 
 
 impl<P: Projection<Of: Document>, J: Joins<P>> Open<P, J> {
     async fn start<S: Schema>(find: Find<S, P::Of, P, J>) -> Result<Self> {
+        let ask = find.to_operation()?;
+        find.access.note(&P::Of::MODEL, &ask);
         Ok(Self {
-            cursor: find
-                .access
-                .find(&P::Of::MODEL, find.to_operation()?)
-                .await?,
+            cursor: find.access.find(&P::Of::MODEL, ask).await?,
             access: find.access,
             joins: find.joins,
             ready: VecDeque::new(),
@@ -401,6 +402,7 @@ impl<P: Projection<Of: Document>, J: Joins<P>> Open<P, J> {
         if raws.is_empty() {
             return Ok(false);
         }
+        self.access.told().had(raws.len() as u64);
         let items = assemble::<P, J>(self.access.clone(), raws, self.joins.clone()).await?;
         self.ready.extend(items);
         Ok(true)

@@ -92,15 +92,13 @@ pub(super) async fn stored_by_id<T: Document>(
     access: &Access,
     id: &T::Id,
 ) -> Result<Option<RawDocumentBuf>> {
-    let found = access.find_all(
-        &T::MODEL,
-        Find {
-            collection: T::COLLECTION.into(),
-            filter: document("_id", document("$eq", encode(id)?)?)?,
-            projection: None,
-            sort: None,
-            limit: Some(1),
-        },
-    );
-    Ok(found.await?.pop())
+    let find = Find {
+        collection: T::COLLECTION.into(),
+        filter: document("_id", document("$eq", encode(id)?)?)?,
+        projection: None,
+        sort: None,
+        limit: Some(1),
+    };
+    access.note(&T::MODEL, &find);
+    Ok(access.find_all(&T::MODEL, find).await?.pop())
 }

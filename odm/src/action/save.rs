@@ -17,7 +17,8 @@ use crate::{
     error,
     field::{Path, Variants},
     maintain::Plan,
-    query::{Filter, Node, encode, encode_document},
+    query::{Filter, Node, document, encode, encode_document},
+    schema::upgrade,
 };
 
 /// Reads a document to change it; made by [`Session::edit`](crate::Session::edit).
@@ -64,6 +65,15 @@ impl<'e, T: Document> IntoFuture for Save<'e, T> {
 
 pub(super) async fn edit<T: Document>(access: &Access, id: &T::Id) -> Result<Edited<T>> {
     let stored = stored_by_id::<T>(access, id).await?;
+    let stored = match stored {
+        // What is saved is compared with what was read, so that has to be there.
+        Some(stored) if upgrade::upgraded(&T::MODEL, &stored)?.is_some() => {
+            let by_id = document("_id", document("$eq", encode(id)?)?)?;
+            upgrade::before_write(access, &T::MODEL, &by_id).await?;
+            stored_by_id::<T>(access, id).await?
+        }
+        stored => stored,
+    };
     Edited::new(stored.ok_or_else(|| error::not_found::<T>(id))?)
 }
 

@@ -28,6 +28,7 @@ use crate::{
     field::{Bits, Date, Elem, FromPath, Keyed, Ordered, Path, Place, Settable, Writable, shape},
     maintain::Plan,
     query::{Filter, IntoFilter, IntoSort, IntoValue, Node, document, pull_to_raw, values},
+    trace,
 };
 
 /// Changes documents; made by [`Session::update`](crate::Session::update),
@@ -496,10 +497,28 @@ impl<T: Document, K: Which> Prepared<T, K> {
         if !multi && done.matched == 0 {
             self.refuse_full().await?;
         }
+        if trace::looks_at_plans() {
+            self.tell_lengths().await;
+        }
         Ok(Updated {
             matched: done.matched,
             modified: done.modified,
         })
+    }
+
+    /// Tells which arrays of the document are near their bound now.
+    async fn tell_lengths(&self) {
+        let Ok(by_id @ Node::Test(..)) = self.target.by_id_alone() else {
+            return;
+        };
+        for (_, Bound { path, max }) in &self.rooms {
+            let near = trace::near(*max);
+            let last = Path::ROOT.append(&format!("{path}.{}", near.saturating_sub(1)));
+            let is_long = by_id.clone().and(Node::Test(last, "$exists", true.into()));
+            if near <= *max && self.is_there(is_long).await.unwrap_or(false) {
+                trace::length(path, near, *max);
+            }
+        }
     }
 
     /// Changes the first document that was asked for, and gives it back in the same step.

@@ -216,7 +216,7 @@ async fn run<T: Document, K: WithId, R: Answer<T>>(
             .run(update.access.clone())
             .await;
         match inserted.map_err(Error::without_inserted) {
-            Ok(()) => return Ok(Done::Inserted),
+            Ok(_) => return Ok(Done::Inserted),
             Err(error) if !error.is_duplicate_key() => return Err(error),
             // It may be the key of another document, or both documents may have both keys in common.
             Err(error) if error.index() != Some("_id_") => {

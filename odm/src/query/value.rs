@@ -206,7 +206,8 @@ pub(crate) fn encode<T: Stored>(value: &T) -> Result<RawBson> {
 
 /// A whole document as it is stored: its `_id` first.
 pub(crate) fn encode_document<T: Document>(document: &T) -> Result<RawDocumentBuf> {
-    document.validate()?;
+    let validate = || document.validate();
+    tracing::debug_span!(target: "odm", "encode", model = T::MODEL.name).in_scope(validate)?;
     encode_unchecked(document)
 }
 

@@ -1,5 +1,7 @@
 //! What a derive knows of its model, as plain data.
 
+use super::Upgrade;
+
 /// A model: its names and its fields.
 #[derive(Debug, Clone, Copy)]
 pub struct Model {
@@ -22,6 +24,10 @@ pub struct Model {
     pub updated: Option<&'static str>,
     /// The stored field that tells its documents from others in the collection, and its value there.
     pub tag: Option<(&'static str, &'static str)>,
+    /// The version of the model; 1 unless it says otherwise.
+    pub schema_version: u32,
+    /// What makes documents of older versions documents of this one.
+    pub upgrade: Option<Upgrade>,
 }
 
 impl Model {
@@ -37,6 +43,8 @@ impl Model {
         version: None,
         updated: None,
         tag: None,
+        schema_version: 1,
+        upgrade: None,
     };
 }
 

@@ -343,6 +343,15 @@ fn brings_fields_back(stages: &[Bson]) -> bool {
         let (name, operand) = stage.iter().next().unzip();
         match name.map_or("", String::as_str) {
             "$set" | "$addFields" | "$unwind" | "$lookup" if removes => return true,
+            // An empty array that is kept is a field that is gone.
+            "$unwind" => {
+                let options = operand.and_then(Bson::as_document);
+                removes |= options.is_some_and(|options| {
+                    options
+                        .get_bool("preserveNullAndEmptyArrays")
+                        .unwrap_or_default()
+                });
+            }
             "$unset" => removes = true,
             "$project" => removes |= operand.is_some_and(excludes),
             _ => {}
@@ -428,6 +437,10 @@ mod tests {
         assert_eq!(of(&[set(), unset()]), Some(Way::AsBag));
         assert_eq!(of(&[unset(), set()]), Some(Way::AsBagOfMaps));
         assert_eq!(of(&[without(), set()]), Some(Way::AsBagOfMaps));
+        let unwind =
+            |kept: bool| doc! { "$unwind": { "path": "$b", "preserveNullAndEmptyArrays": kept } };
+        assert_eq!(of(&[unwind(true), set()]), Some(Way::AsBagOfMaps));
+        assert_eq!(of(&[unwind(false), set()]), Some(Way::AsBag));
         let documents = |document: Document| doc! { "docs": [document] };
         let (one, other) = (
             doc! { "a": [{ "b": 1, "c": 2 }] },

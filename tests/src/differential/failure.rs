@@ -45,6 +45,16 @@ pub(super) fn is_open(
     }
 }
 
+/// Whether a write conflicts with another transaction's on a key of a unique index. MongoDB looks for that before it looks whether
+/// the key is there already, and even for the key of a document that the index leaves out.
+pub(super) fn is_conflict_of_keys(step: &Step, mongodb: &Document) -> bool {
+    const WRITE_CONFLICT: i32 = 112;
+    let error = mongodb.get_document("error");
+    step.session.is_some()
+        && step.is_write()
+        && error.is_ok_and(|error| error.get("code") == Some(&Bson::Int32(WRITE_CONFLICT)))
+}
+
 /// Whether this is a mistake of MongoDB 6.0 in what groups: it fails with the number of a fault of its own on an `$cond` that
 /// reads a field twice, and puts the least and the greatest key into a document under no name. A filter that it moves in front
 /// of a stage can get an operator that it does not know itself, or has not at that place.
@@ -55,7 +65,9 @@ fn is_mistaken(mongodb: &Document) -> bool {
         return error.get("code") == Some(&Bson::Int32(DUPLICATE_FIELD))
             || message.ends_with("unknown operator: $alwaysFalse")
             || message.contains("Failed to optimize pipeline")
-                && message.contains("unknown top level operator");
+                && ["unknown top level operator", "unknown operator: $"]
+                    .iter()
+                    .any(|part| message.contains(part));
     }
     mongodb.get("docs").is_some_and(has_wrapped_key)
 }
@@ -121,10 +133,12 @@ fn is_of_optimizer(error: &Document) -> bool {
 
 /// Whether a document could not be sorted.
 fn is_of_sort(error: &Document) -> bool {
+    const POSITION_OR_NAME: i32 = 16746;
     let message = ["errmsg", "message"].map(|name| error.get_str(name).unwrap_or_default());
-    message
-        .iter()
-        .any(|text| text.contains("with keys that are parallel arrays"))
+    error.get("code") == Some(&Bson::Int32(POSITION_OR_NAME))
+        || message
+            .iter()
+            .any(|text| text.contains("with keys that are parallel arrays"))
 }
 
 /// Whether there are stages beside a sort: MongoDB may move them before it or behind it, or leave it out for a later one.
@@ -161,6 +175,13 @@ pub(super) fn depends_on_plan(step: &Step, is_indexed: bool) -> bool {
     };
     // MongoDB may project before it sorts, and so before it skips.
     if step.name == "find" && step.args.contains_key("sort") && computes_projection(step) {
+        return true;
+    }
+    // Of an index's documents, others come first.
+    let is_page = ["limit", "skip"]
+        .iter()
+        .any(|name| step.args.contains_key(*name));
+    if step.name == "find" && is_indexed && is_page && computes_projection(step) {
         return true;
     }
     if step.name != "aggregate" {
@@ -251,6 +272,57 @@ mod tests {
         assert!(is_open_of(&[sort.clone(), unwind.clone()]));
         assert!(is_open_of(&[unwind, sort.clone()]));
         assert!(!is_open_of(&[sort]));
+    }
+
+    #[test]
+    fn a_page_by_an_index_may_leave_out_what_fails() {
+        let found = doc! { "docs": [] };
+        let failed = doc! { "error": { "code": 51246 } };
+        let find =
+            doc! { "filter": { "b": { "$nin": [] } }, "projection": { "b.$": 1 }, "limit": 2 };
+        let step = Step::new("c", "find", find);
+        assert!(is_open(&step, true, &found, &failed));
+        assert!(!is_open(&step, false, &found, &failed));
+        let all = doc! { "filter": {}, "projection": { "b.$": 1 } };
+        assert!(!is_open(
+            &Step::new("c", "find", all),
+            true,
+            &found,
+            &failed
+        ));
+    }
+
+    #[test]
+    fn a_key_may_conflict_before_it_is_looked_for() {
+        let conflict = doc! { "error": { "code": 112 } };
+        let insert = Step::new("c", "insertMany", doc! { "documents": [{ "_id": 1 }] });
+        assert!(!is_conflict_of_keys(&insert, &conflict));
+        let inside = Step {
+            session: Some("s1".into()),
+            ..insert
+        };
+        assert!(is_conflict_of_keys(&inside, &conflict));
+        assert!(!is_conflict_of_keys(
+            &inside,
+            &doc! { "error": { "code": 11000 } }
+        ));
+        let find = Step {
+            session: Some("s1".into()),
+            ..Step::new("c", "find", doc! {})
+        };
+        assert!(!is_conflict_of_keys(&find, &conflict));
+    }
+
+    #[test]
+    fn a_filter_that_mongodb_made_up_is_no_question() {
+        let found = doc! { "docs": [] };
+        let step = Step::new("c", "aggregate", doc! { "pipeline": [{ "$match": {} }] });
+        let with = |message: &str| doc! { "error": { "code": 2, "errmsg": message } };
+        let is_open_for = |message: &str| is_open(&step, false, &with(message), &found);
+        assert!(is_open_for(
+            "Failed to optimize pipeline :: caused by :: unknown operator: $and"
+        ));
+        assert!(!is_open_for("unknown operator: $and"));
     }
 
     #[test]

@@ -118,8 +118,11 @@ impl Pair {
             return Ok(Asked::Last);
         }
         let agreement = way.compare(&mongodb, &engine);
+        let is_unique = |index: &Document| index.get_bool("unique").unwrap_or_default();
+        let is_unique = indexes.is_some_and(|indexes| indexes.iter().any(is_unique));
         let is_open = agreement == Agreement::Different
-            && failure::is_open(step, is_indexed, &mongodb, &engine);
+            && (failure::is_open(step, is_indexed, &mongodb, &engine)
+                || is_unique && failure::is_conflict_of_keys(step, &mongodb));
         if is_open && !step.is_write() && step.session.is_none() {
             return Ok(Asked::Open);
         }

@@ -1,0 +1,302 @@
+//! What operations tell of themselves by `tracing`.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex},
+};
+
+use odm::prelude::*;
+use tracing::{
+    Event, Level, Metadata, Subscriber,
+    field::{Field, Visit},
+    span::{Attributes, Id, Record},
+    subscriber::Interest,
+};
+
+use crate::Fixture;
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "makers")]
+struct Maker {
+    #[serde(rename = "_id")]
+    id: i64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "parts")]
+struct Part {
+    #[serde(rename = "_id")]
+    id: i64,
+    name: String,
+    #[index]
+    number: i64,
+    #[reference]
+    maker: Ref<Maker>,
+    #[embed(max = 20)]
+    tags: Vec<String>,
+}
+
+#[derive(Schema)]
+#[schema(models(Maker, Part))]
+struct Shop;
+type Db = odm::Database<Shop>;
+
+fn part(id: i64, tags: usize) -> Part {
+    Part {
+        id,
+        name: format!("part {id}"),
+        number: id,
+        maker: Ref::new(1),
+        tags: (0..tags).map(|tag| format!("tag {tag}")).collect(),
+    }
+}
+
+async fn filled(fixture: &Fixture) -> Db {
+    let db = Db::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    db.insert(Maker { id: 1 }).await.unwrap();
+    db.insert_many((1..=12).map(|id| part(id, 2)))
+        .await
+        .unwrap();
+    db
+}
+
+/// The fields of a span or an event, as text.
+#[derive(Debug, Clone, Default)]
+struct Told(BTreeMap<&'static str, String>);
+
+impl Told {
+    fn get(&self, field: &str) -> &str {
+        self.0.get(field).map_or("", String::as_str)
+    }
+}
+
+impl Visit for Told {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let text = format!("{value:?}");
+        self.0
+            .insert(field.name(), text.trim_matches('"').to_owned());
+    }
+}
+
+#[derive(Default)]
+struct Heard {
+    spans: Vec<Told>,
+    warnings: Vec<Told>,
+}
+
+/// Listens on this thread, on which a test runs with all of its tasks.
+#[derive(Clone)]
+struct Listener {
+    plans: bool,
+    heard: Arc<Mutex<Heard>>,
+}
+
+impl Listener {
+    fn listen(plans: bool) -> (Self, tracing::subscriber::DefaultGuard) {
+        let listener = Self {
+            plans,
+            heard: Arc::default(),
+        };
+        let guard = tracing::subscriber::set_default(listener.clone());
+        (listener, guard)
+    }
+
+    fn operations(&self) -> Vec<Told> {
+        let mut heard = self.heard.lock().unwrap();
+        let spans = std::mem::take(&mut heard.spans);
+        let mut operations = spans.into_iter();
+        operations
+            .by_ref()
+            .filter(|span| !span.get("operation").is_empty())
+            .collect()
+    }
+
+    fn warnings(&self) -> Vec<Told> {
+        std::mem::take(&mut self.heard.lock().unwrap().warnings)
+    }
+}
+
+impl Subscriber for Listener {
+    fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
+        Interest::sometimes()
+    }
+
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        match metadata.target() {
+            "odm" | "odm::advice" => true,
+            "odm::plan" => self.plans,
+            _ => false,
+        }
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        let mut told = Told::default();
+        span.record(&mut told);
+        let spans = &mut self.heard.lock().unwrap().spans;
+        spans.push(told);
+        Id::from_u64(spans.len() as u64)
+    }
+
+    fn record(&self, span: &Id, values: &Record<'_>) {
+        let at = usize::try_from(span.into_u64()).unwrap() - 1;
+        if let Some(span) = self.heard.lock().unwrap().spans.get_mut(at) {
+            values.record(span);
+        }
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut told = Told::default();
+        event.record(&mut told);
+        if *event.metadata().level() == Level::WARN {
+            self.heard.lock().unwrap().warnings.push(told);
+        }
+    }
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+pub async fn an_operation_is_one_span(fixture: Fixture) {
+    let db = filled(&fixture).await;
+    let (listener, _guard) = Listener::listen(false);
+    let find = db
+        .find::<Part>()
+        .filter(|p| p.number().lte(5))
+        .with(|p| p.maker());
+    assert_eq!(find.clone().all().await.unwrap().len(), 5);
+    drop(find);
+    db.update_many::<Part>(|p| p.number().gt(5))
+        .set(|p| p.name(), "new")
+        .await
+        .unwrap();
+    db.insert(part(13, 0)).await.unwrap();
+    db.modify::<Part>(1, |part| part.name.push('!'))
+        .await
+        .unwrap();
+    let mut rows = db.find::<Part>().stream();
+    while let Some(row) = rows.next().await {
+        row.unwrap();
+    }
+    drop(rows);
+    let told: Vec<_> = listener
+        .operations()
+        .iter()
+        .map(|span| {
+            assert_eq!(
+                (span.get("model"), span.get("collection")),
+                ("Part", "parts")
+            );
+            let fields = ["operation", "queries", "writes", "documents"];
+            fields.map(|field| span.get(field).to_owned()).join(" ")
+        })
+        .collect();
+    // The documents of a join, and the one that a modification reads and writes, count too.
+    assert_eq!(
+        told,
+        [
+            "find 2 0 6",
+            "update_many 0 1 7",
+            "insert 0 1 1",
+            "modify 1 1 2",
+            "find 1 0 13"
+        ]
+    );
+    assert!(listener.warnings().is_empty());
+}
+
+pub async fn one_query_for_each_document_is_warned_of(fixture: Fixture) {
+    let db = filled(&fixture).await;
+    let (listener, _guard) = Listener::listen(false);
+    // Somebody who waits for a document, and who asks for many at once.
+    for _ in 0..15 {
+        db.get::<Part>(1).await.unwrap();
+    }
+    db.get_many::<Part>(1..=12).await.unwrap();
+    assert!(listener.warnings().is_empty());
+    let all = (1..=12).map(|id| db.get::<Part>(id).into_future());
+    for part in futures_util::future::join_all(all).await {
+        part.unwrap();
+    }
+    let warnings = listener.warnings();
+    let [warning] = &warnings[..] else {
+        panic!("{warnings:?}");
+    };
+    assert_eq!(
+        (warning.get("model"), warning.get("filter")),
+        ("Part", "{_id: {$eq: ?}}")
+    );
+    assert!(warning.get("message").contains("get_many"), "{warning:?}");
+    for number in 1..=12 {
+        let find = db
+            .find::<Part>()
+            .filter(|p| p.number().eq(number) & p.name().ne("secret"));
+        find.first().await.unwrap();
+    }
+    let warnings = listener.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(!format!("{warnings:?}").contains("secret"), "{warnings:?}");
+}
+
+pub async fn a_scan_is_warned_of_where_plans_are_asked_for(fixture: Fixture) {
+    let db = filled(&fixture).await;
+    let (listener, _guard) = Listener::listen(true);
+    let by_name = || db.find::<Part>().filter(|p| p.name().eq("secret"));
+    by_name().all().await.unwrap();
+    by_name().count().await.unwrap();
+    db.update_many::<Part>(|p| p.name().eq("secret"))
+        .set(|p| p.number(), 0)
+        .await
+        .unwrap();
+    let warnings = listener.warnings();
+    assert_eq!(warnings.len(), 3, "{warnings:?}");
+    for warning in &warnings {
+        assert_eq!(
+            (warning.get("model"), warning.get("documents_examined")),
+            ("Part", "12")
+        );
+        assert_eq!(warning.get("filter"), "{name: {$eq: ?}}");
+    }
+    // All documents are found by a scan, and others by an index.
+    db.find::<Part>().all().await.unwrap();
+    db.find::<Part>()
+        .filter(|p| p.number().gt(5))
+        .all()
+        .await
+        .unwrap();
+    db.update::<Part>(1).set(|p| p.number(), 0).await.unwrap();
+    assert!(listener.warnings().is_empty());
+}
+
+pub async fn an_array_near_its_bound_is_warned_of(fixture: Fixture) {
+    let db = filled(&fixture).await;
+    let (listener, guard) = Listener::listen(false);
+    db.insert(part(20, 17)).await.unwrap();
+    assert!(listener.warnings().is_empty());
+    db.insert(part(21, 18)).await.unwrap();
+    let warnings = listener.warnings();
+    let [warning] = &warnings[..] else {
+        panic!("{warnings:?}");
+    };
+    let told = ["path", "elements", "max"].map(|field| warning.get(field));
+    assert_eq!(told, ["tags", "18", "20"]);
+    drop(guard);
+    // What is pushed onto is not known without a look, which is one at plans.
+    let (listener, _guard) = Listener::listen(true);
+    let push = || {
+        db.update::<Part>(20)
+            .push(|p| p.tags(), "more")
+            .into_future()
+    };
+    push().await.unwrap();
+    let warnings = listener.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert_eq!(warnings[0].get("path"), "tags");
+    db.update::<Part>(1)
+        .push(|p| p.tags(), "more")
+        .await
+        .unwrap();
+    assert!(listener.warnings().is_empty());
+}

@@ -1,0 +1,343 @@
+//! Documents of older schema versions.
+
+use odm::{
+    Error, ErrorKind, Filter,
+    backend::operation::Insert,
+    bson::{self, RawDocumentBuf, doc},
+    prelude::*,
+};
+
+use crate::Fixture;
+
+/// Version 1 had a `name`, version 2 a `first` and a `last` name, version 3 has an array of mails for the one `mail`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "users", schema_version = 3, upgrade = upgrade_user, version)]
+struct User {
+    #[serde(rename = "_id")]
+    id: i64,
+    first: String,
+    last: String,
+    #[embed(max = 5)]
+    mails: Vec<String>,
+    #[reference]
+    friend: Option<Ref<User>>,
+    version: i64,
+}
+
+fn upgrade_user(from: u32, user: &mut bson::Document) -> odm::Result<()> {
+    if from < 2 {
+        let name = user.remove("name");
+        let name = name.as_ref().and_then(|name| name.as_str());
+        let name = name.ok_or_else(|| Error::other("a user without a name"))?;
+        let (first, last) = name.split_once(' ').unwrap_or((name, ""));
+        user.extend(doc! { "first": first, "last": last });
+    }
+    let mail = user.remove("mail");
+    user.insert("mails", mail.into_iter().collect::<Vec<_>>());
+    Ok(())
+}
+
+#[derive(Debug, PartialEq, Deserialize, Projection)]
+#[projection(of = User)]
+struct Mails {
+    mails: Vec<String>,
+}
+
+#[derive(Schema)]
+#[schema(models(User))]
+struct Site;
+type Db = odm::Database<Site>;
+
+fn user(id: i64, first: &str, last: &str, mails: &[&str]) -> NewUser {
+    NewUser {
+        id,
+        first: first.into(),
+        last: last.into(),
+        mails: mails.iter().map(|&mail| mail.into()).collect(),
+        friend: None,
+    }
+}
+
+fn of_version_1(id: i64, name: &str) -> bson::Document {
+    doc! { "_id": id, "name": name, "mail": format!("{id}@a"), "friend": 3_i64, "other": "kept", "version": 4_i64 }
+}
+
+fn of_version_2(id: i64) -> bson::Document {
+    doc! { "_id": id, "first": "kim", "last": "lee", "mail": "k@a", "version": 1_i64, "_odm": { "schema_version": 2, "x": 1 } }
+}
+
+async fn put(db: &Db, documents: impl IntoIterator<Item = bson::Document>) {
+    let documents = documents
+        .into_iter()
+        .map(|document| RawDocumentBuf::try_from(&document));
+    let insert = Insert {
+        collection: "users".into(),
+        documents: documents.collect::<Result<_, _>>().unwrap(),
+        ordered: true,
+    };
+    db.backend().insert(insert).await.unwrap();
+}
+
+async fn stored(db: &Db, id: i64) -> bson::Document {
+    let find = odm::backend::operation::Find {
+        collection: "users".into(),
+        filter: bson::rawdoc! { "_id": id },
+        projection: None,
+        sort: None,
+        limit: None,
+    };
+    let cursor = db.backend().find(find).await.unwrap();
+    let stored = odm::backend::drain(cursor).await.unwrap().remove(0);
+    bson::Document::try_from(&stored).unwrap()
+}
+
+/// Two of version 1, one of version 2, one of today's.
+async fn mixed(fixture: &Fixture) -> Db {
+    let db = Db::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    put(
+        &db,
+        [
+            of_version_1(1, "ann ray"),
+            of_version_1(2, "bob"),
+            of_version_2(3),
+        ],
+    )
+    .await;
+    db.insert(user(4, "zoe", "zed", &["z@a"])).await.unwrap();
+    db
+}
+
+pub async fn reads_upgrade_what_they_get(fixture: Fixture) {
+    let db = mixed(&fixture).await;
+    let before = stored(&db, 1).await;
+    let ann = db.get::<User>(1).await.unwrap();
+    assert_eq!((ann.first.as_str(), ann.last.as_str()), ("ann", "ray"));
+    assert_eq!(
+        (ann.mails.as_slice(), ann.version),
+        (&["1@a".to_owned()][..], 4)
+    );
+    let all = db
+        .find::<User>()
+        .sort(|u| u.id().asc())
+        .with(|u| u.friend())
+        .all()
+        .await
+        .unwrap();
+    let names: Vec<_> = all.iter().map(|(user, _)| user.first.as_str()).collect();
+    assert_eq!(names, ["ann", "bob", "kim", "zoe"]);
+    // What is joined, and what joins.
+    let friend = all[0].1.as_ref().unwrap().loaded().unwrap();
+    assert_eq!((friend.first.as_str(), friend.mails.len()), ("kim", 1));
+    let mut rows = db
+        .find::<User>()
+        .sort(|u| u.id().asc())
+        .select::<Mails>()
+        .stream();
+    assert_eq!(rows.next().await.unwrap().unwrap().mails, ["1@a"]);
+    let page = db.find::<User>().page(2).await.unwrap();
+    assert_eq!(page.items.len(), 2);
+    // Reading writes nothing.
+    assert_eq!(stored(&db, 1).await, before);
+    assert_eq!(
+        stored(&db, 4).await.get_document("_odm").unwrap(),
+        &doc! { "schema_version": 3_i64 }
+    );
+}
+
+pub async fn a_write_upgrades_its_document_first(fixture: Fixture) {
+    let db = mixed(&fixture).await;
+    db.update::<User>(1)
+        .when(|u| u.first().eq("ann") & u.mails().contains("1@a"))
+        .push(|u| u.mails(), "new@a")
+        .await
+        .unwrap()
+        .expect_applied()
+        .unwrap();
+    let expected = doc! {
+        "_id": 1_i64, "friend": 3_i64, "other": "kept", "version": 5_i64, "first": "ann", "last": "ray", "mails": ["1@a", "new@a"],
+        "_odm": { "schema_version": 3_i64 },
+    };
+    assert_eq!(stored(&db, 1).await, expected);
+    // Others are as they were, but for what is under `_odm` already.
+    assert!(stored(&db, 2).await.contains_key("name"));
+    let kim = db
+        .update::<User>(3)
+        .set(|u| u.last(), "ray")
+        .returning_after()
+        .await
+        .unwrap();
+    assert_eq!(
+        (kim.first.as_str(), kim.last.as_str(), kim.mails.len()),
+        ("kim", "ray", 1)
+    );
+    let own = doc! { "schema_version": 3_i64, "x": 1 };
+    assert_eq!(stored(&db, 3).await.get_document("_odm").unwrap(), &own);
+    let mut bob = db.edit::<User>(2).await.unwrap();
+    bob.last = "last".into();
+    db.save(&mut bob).await.unwrap();
+    assert_eq!(bob.version, 5);
+    let bob = stored(&db, 2).await;
+    let text = |name| bob.get_str(name).unwrap();
+    assert_eq!((text("last"), text("other")), ("last", "kept"));
+    assert!(!bob.contains_key("name") && !bob.contains_key("mail"));
+}
+
+pub async fn a_write_to_many_sees_todays_form(fixture: Fixture) {
+    let db = mixed(&fixture).await;
+    let done = db
+        .update_many::<User>(|u| u.mails().ne("z@a"))
+        .set(|u| u.last(), "same")
+        .await
+        .unwrap();
+    assert_eq!((done.matched, done.modified), (3, 3));
+    let db = {
+        db.delete_many::<User>(|_| Filter::all()).await.unwrap();
+        db
+    };
+    put(&db, (1..=250).map(|id| of_version_1(id, "ann ray"))).await;
+    let report = db
+        .bulk()
+        .add(db.update::<User>(7).set(|u| u.first(), "bob"))
+        .add(db.delete_many::<User>(|u| u.first().eq("ann") & u.id().gt(200)))
+        .await
+        .unwrap()
+        .into_result()
+        .unwrap();
+    assert_eq!((report.matched, report.deleted), (1, 50));
+    let left = db
+        .delete_first::<User>(|u| u.first().eq("bob"))
+        .await
+        .unwrap();
+    assert_eq!(left.expect_applied().unwrap().into_id(), 7);
+}
+
+pub async fn a_job_upgrades_the_rest(fixture: Fixture) {
+    let db = mixed(&fixture).await;
+    put(&db, (10..260).map(|id| of_version_1(id, "ann ray"))).await;
+    put(
+        &db,
+        [doc! { "_id": 5_i64, "mail": "nobody" }, of_newer_version(6)],
+    )
+    .await;
+    // Several at once, while others write.
+    let jobs = (0..3).map(|_| db.upgrade::<User>().into_future());
+    let writer = async {
+        for id in 10..60 {
+            db.update::<User>(id)
+                .set(|u| u.last(), "new")
+                .await
+                .unwrap();
+        }
+    };
+    let (reports, ()) = futures_util::join!(futures_util::future::join_all(jobs), writer);
+    for report in reports {
+        let report = report.unwrap();
+        let failed: Vec<_> = report
+            .failed
+            .iter()
+            .map(|error| error.id().cloned())
+            .collect();
+        assert_eq!(failed, [Some(5_i64.into()), Some(6_i64.into())]);
+    }
+    for id in [1, 2, 3, 10, 59, 259] {
+        let upgraded = stored(&db, id).await;
+        let own = upgraded.get_document("_odm").unwrap();
+        assert_eq!(own.get_i64("schema_version").unwrap(), 3, "{upgraded}");
+        assert_eq!(
+            upgraded.get_str("last").unwrap() == "new",
+            (10..60).contains(&id),
+            "{upgraded}"
+        );
+    }
+    let again = db.upgrade::<User>().await.unwrap();
+    assert_eq!((again.upgraded, again.failed.len()), (0, 2));
+    // With the index, what is outdated is found without looking at the others.
+    let declared = db.backend().list_indexes("users".into()).await.unwrap();
+    assert!(
+        declared
+            .iter()
+            .any(|index| index.name == "_odm.schema_version_1"),
+        "{declared:?}"
+    );
+}
+
+fn of_newer_version(id: i64) -> bson::Document {
+    doc! { "_id": id, "_odm": { "schema_version": 4 } }
+}
+
+pub async fn what_cannot_be_upgraded_is_an_error_in_its_place(fixture: Fixture) {
+    let db = mixed(&fixture).await;
+    put(
+        &db,
+        [doc! { "_id": 5_i64, "mail": "nobody" }, of_newer_version(6)],
+    )
+    .await;
+    put(
+        &db,
+        [doc! { "_id": 7_i64, "_odm": { "schema_version": "?" } }],
+    )
+    .await;
+    let newer = db.get::<User>(6).await.unwrap_err();
+    assert!(
+        newer.is_decode() && newer.to_string().contains("version 4"),
+        "{newer}"
+    );
+    assert_eq!(
+        (newer.model(), newer.id()),
+        (Some("User"), Some(&6_i64.into()))
+    );
+    assert_eq!(
+        db.get::<User>(7).await.unwrap_err().path(),
+        Some("_odm.schema_version")
+    );
+    let mut rows = db.find::<User>().sort(|u| u.id().asc()).stream();
+    let mut read = Vec::new();
+    while let Some(row) = rows.next().await {
+        read.push(row.is_ok());
+    }
+    assert_eq!(read, [true, true, true, true, false, false, false]);
+    // Nothing is written to it, and nobody is told otherwise.
+    for id in [5, 6, 7] {
+        let before = stored(&db, id).await;
+        db.update::<User>(id)
+            .set(|u| u.last(), "new")
+            .await
+            .unwrap_err();
+        db.delete::<User>(id).await.unwrap_err();
+        db.edit::<User>(id).await.unwrap_err();
+        assert_eq!(stored(&db, id).await, before);
+    }
+    let error = db
+        .update_many::<User>(|_| Filter::all())
+        .set(|u| u.last(), "new")
+        .await
+        .unwrap_err();
+    assert_eq!(error.id(), Some(&5_i64.into()), "{error}");
+    assert_eq!(db.get::<User>(4).await.unwrap().last, "zed");
+    assert_eq!(
+        db.update::<User>(8)
+            .set(|u| u.last(), "")
+            .await
+            .unwrap_err()
+            .kind(),
+        ErrorKind::NotFound
+    );
+}
+
+pub async fn a_transaction_upgrades_within_itself(fixture: Fixture) {
+    let db = mixed(&fixture).await;
+    if !fixture.backend().capabilities().transactions {
+        return;
+    }
+    let before = stored(&db, 1).await;
+    let failed: odm::Result<()> = db
+        .transaction(|tx| async move {
+            tx.update::<User>(1).set(|u| u.last(), "new").await?;
+            assert_eq!(tx.get::<User>(1).await?.last, "new");
+            Err(Error::other("no"))
+        })
+        .await;
+    failed.unwrap_err();
+    assert_eq!(stored(&db, 1).await, before);
+}
