@@ -79,7 +79,12 @@ impl Access {
         self.executor.count(count).await.map_err(error::of(model))
     }
 
-    pub(crate) async fn distinct(&self, model: &Model, distinct: Distinct) -> Result<Vec<RawBson>> {
+    pub(crate) async fn distinct(
+        &self,
+        model: &Model,
+        mut distinct: Distinct,
+    ) -> Result<Vec<RawBson>> {
+        self.narrow(model, &mut distinct.filter)?;
         let values = self.executor.distinct(distinct).await;
         values.map_err(error::of(model))
     }

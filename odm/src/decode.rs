@@ -13,7 +13,9 @@ use crate::{
     schema::Model,
 };
 
-/// A value of a stored document of the model: the model itself or a projection of it.
+/// A value of a stored document of the model, as serde reads it: the model itself or a projection of it.
+///
+/// [`Document::from_stored`] is how a model is read.
 pub(crate) fn decode<T: DeserializeOwned>(raw: &RawDocument, model: &Model) -> Result<T> {
     bson::deserialize_from_slice(raw.as_bytes()).map_err(|error| explain::<T>(raw, model, &error))
 }
@@ -25,7 +27,7 @@ pub(crate) fn decode_all<P: Projection<Of: Document>>(
     let model = &<P::Of as Document>::MODEL;
     let mut values = Vec::with_capacity(raws.len());
     for raw in &mut raws {
-        let value: Result<P> = decode(raw, model);
+        let value = P::from_document(raw, model);
         // A document that cannot be encoded again is read as it is.
         if let Ok(Some(Ok(rewritten))) = value.as_ref().map(P::rewritten) {
             *raw = rewritten;
