@@ -22,6 +22,63 @@ use crate::{
 /// What is read and written as this model is of this variant alone: of a document of another variant it is
 /// [`NotFound`](crate::ErrorKind::NotFound). What is stored is the same as what the enum stores, so each can be read as
 /// the other.
+///
+/// ```
+/// use odm::prelude::*;
+///
+/// #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+/// #[document(collection = "shapes", shared(area: f64))]
+/// #[serde(tag = "kind", rename_all = "lowercase")]
+/// enum Shape { Circle(Circle), Square(Square) }
+///
+/// #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+/// #[document(variant_of = Shape)]
+/// struct Circle {
+///     #[serde(rename = "_id")]
+///     id: i64,
+///     area: f64,
+///     #[index]
+///     radius: f64,
+/// }
+///
+/// #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+/// #[document(variant_of = Shape)]
+/// struct Square {
+///     #[serde(rename = "_id")]
+///     id: i64,
+///     area: f64,
+///     side: f64,
+/// }
+///
+/// #[derive(Schema)]
+/// #[schema(models(Shape))]
+/// struct Drawing;
+///
+/// # #[cfg(feature = "engine")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> odm::Result<()> {
+/// # let db = odm::Database::<Drawing>::open("memory:").await?;
+/// // Stored as `{_id: 1, kind: "circle", area: 3, radius: 1}`.
+/// db.insert(Circle { id: 1, area: 3.0, radius: 1.0 }).await?;
+/// db.insert(Shape::Square(Square { id: 2, area: 4.0, side: 2.0 })).await?;
+///
+/// // Circles, with their own fields; all shapes, with what they share; and both.
+/// let circles: Vec<Circle> = db.find::<Circle>().filter(|c| c.radius().lt(2.0)).all().await?;
+/// let shapes: Vec<Shape> = db.find::<Shape>().sort(|s| s.area().desc()).all().await?;
+/// let some = db.find::<Shape>().filter(|s| s.circle(|c| c.radius().gt(5.0)) | s.is_square()).all().await?;
+/// # assert_eq!((circles.len(), shapes.len(), some.len()), (1, 2, 1));
+/// assert!(db.get::<Circle>(2).await.is_err_and(|error| error.is_not_found()));
+///
+/// // Nothing of the one variant stays in the other.
+/// let mut shape = db.edit::<Shape>(1).await?;
+/// *shape = Shape::Square(Square { id: 1, area: 9.0, side: 3.0 });
+/// db.save(&mut shape).await?;
+/// # assert_eq!(db.find::<Circle>().count().await?, 0);
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "engine"))]
+/// # fn main() {}
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the model of a variant of `{E}`",
     label = "no struct with `#[document(variant_of = {E})]`",
