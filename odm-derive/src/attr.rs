@@ -14,7 +14,10 @@ pub(crate) use serde::{SerdeContainer, SerdeField, SerdeVariant};
 
 use proc_macro2::TokenTree;
 use quote::ToTokens;
-use syn::{Attribute, DeriveInput, LitInt, LitStr, Path, Token, Type, meta::ParseNestedMeta};
+use syn::{
+    Attribute, DeriveInput, Ident, LitInt, LitStr, Path, Token, Type, ext::IdentExt,
+    meta::ParseNestedMeta, parse::ParseStream,
+};
 
 use crate::ctxt::Ctxt;
 
@@ -30,6 +33,10 @@ pub(crate) struct Container {
     pub(crate) upgrade: Option<Path>,
     pub(crate) models: Vec<Type>,
     pub(crate) of: Option<Type>,
+    /// The enum of whose variants the document is one.
+    pub(crate) variant_of: Option<Type>,
+    /// The fields that all variants of an enum share.
+    pub(crate) shared: Vec<(Ident, Type)>,
 }
 
 impl Container {
@@ -49,6 +56,8 @@ impl Container {
             upgrade: None,
             models: Vec::new(),
             of: None,
+            variant_of: None,
+            shared: Vec::new(),
         };
         for attr in named(&input.attrs, attribute) {
             settings(ctxt, attr, |meta| container.setting(meta, attribute, known));
@@ -87,6 +96,13 @@ impl Container {
             }
             "index" => self.indexes.push(parse_compound(meta)?),
             "timestamps" => self.filled.extend(filled::parse_timestamps(meta)?),
+            "variant_of" => self.variant_of = Some(meta.value()?.parse()?),
+            "shared" => {
+                let content;
+                syn::parenthesized!(content in meta.input);
+                self.shared
+                    .extend(content.parse_terminated(name_and_type, Token![,])?);
+            }
             "version" => self.filled.push(filled::parse_version(meta)?),
             "schema_version" => self.schema_version = Some(meta.value()?.parse()?),
             "upgrade" => self.upgrade = Some(meta.value()?.parse()?),
@@ -101,6 +117,19 @@ impl Container {
         }
         Ok(())
     }
+}
+
+/// `area: f64`.
+fn name_and_type(input: ParseStream<'_>) -> syn::Result<(Ident, Type)> {
+    let name = input.call(Ident::parse_any)?;
+    if !input.peek(Token![:]) {
+        return Err(syn::Error::new_spanned(
+            &name,
+            format!("of which type? Say `{name}: …`, as in the struct of each variant"),
+        ));
+    }
+    input.parse::<Token![:]>()?;
+    Ok((name, input.parse()?))
 }
 
 /// MongoDB's rules for collections, and ours for the prefix of bookkeeping.

@@ -4,6 +4,7 @@
 
 pub(crate) mod document;
 pub(crate) mod embedded;
+pub(crate) mod enum_document;
 mod enumeration;
 mod fields;
 mod insertable;
@@ -12,11 +13,16 @@ pub(crate) mod schema;
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
-use syn::{GenericParam, Generics, Path};
+use syn::{GenericParam, Generics, Path, Type};
 
 /// The module that generated code calls.
 pub(crate) fn private(krate: &Path) -> TokenStream {
     quote!(#krate::__private)
+}
+
+/// A type as it is spelled.
+pub(crate) fn text(ty: &Type) -> String {
+    ty.to_token_stream().to_string().replace(' ', "")
 }
 
 /// Lints that speak about code a person wrote.

@@ -2,13 +2,25 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{Data, DeriveInput};
+use syn::{Data, DeriveInput, Fields, Type};
 
 use crate::{
     attr::Container,
     ctxt::Ctxt,
-    expand::{private, quiet},
+    expand::{self, private, quiet, text},
 };
+
+/// All settings that there are.
+const KNOWN: &[&str] = &[
+    "collection",
+    "index",
+    "models",
+    "of",
+    "shared",
+    "timestamps",
+    "variant_of",
+    "version",
+];
 
 /// A document without fields.
 pub(crate) fn document(input: &DeriveInput) -> TokenStream {
@@ -16,6 +28,16 @@ pub(crate) fn document(input: &DeriveInput) -> TokenStream {
         return TokenStream::new();
     }
     let (private, quiet) = (krate(input, "document"), quiet());
+    let container = Container::parse(&mut Ctxt::default(), input, "document", KNOWN);
+    let variant = container
+        .variant_of
+        .as_ref()
+        .map(|of| expand::document::variant_of(input, of, &private));
+    let listed = match &container.variant_of {
+        Some(of) => quote!(#of),
+        None => quote!(Self),
+    };
+    let variants = has_variants(input, &private);
     let name = &input.ident;
     let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
     quote! {
@@ -23,6 +45,7 @@ pub(crate) fn document(input: &DeriveInput) -> TokenStream {
         impl #impl_generics #private::Document for #name #type_generics #where_clause {
             type Id = ::std::primitive::i64;
             type Fields = #private::Path;
+            type Listed = #listed;
             const COLLECTION: &'static str = "";
             const MODEL: #private::Model = #private::Model::UNKNOWN;
             fn id(&self) -> &::std::primitive::i64 { &0 }
@@ -31,7 +54,31 @@ pub(crate) fn document(input: &DeriveInput) -> TokenStream {
         }
         #quiet
         impl #impl_generics #private::Whole for #name #type_generics #where_clause {}
+        #variant
+        #variants
     }
+}
+
+/// What the models of an enum's variants rely on.
+fn has_variants(input: &DeriveInput, private: &TokenStream) -> TokenStream {
+    let Data::Enum(data) = &input.data else {
+        return TokenStream::new();
+    };
+    let newtype = |variant: &syn::Variant| match &variant.fields {
+        Fields::Unnamed(fields) if fields.unnamed.len() == 1 => {
+            fields.unnamed.first().map(|field| field.ty.clone())
+        }
+        _ => None,
+    };
+    let mut types: Vec<Type> = Vec::new();
+    for ty in data.variants.iter().filter_map(newtype) {
+        if types.iter().all(|other| text(other) != text(&ty)) {
+            types.push(ty);
+        }
+    }
+    let none = String::new();
+    let pairs = types.iter().map(|ty| (&none, ty));
+    expand::enum_document::has_variants(input, "", "", pairs, private)
 }
 
 /// An embedded struct without fields.
@@ -84,6 +131,5 @@ fn fits_nothing(input: &DeriveInput) -> bool {
 
 /// The path of the crate, as far as the attribute can be read; its errors are reported elsewhere.
 fn krate(input: &DeriveInput, attribute: &str) -> TokenStream {
-    let known = ["collection", "index", "models", "of"];
-    private(&Container::parse(&mut Ctxt::default(), input, attribute, &known).krate)
+    private(&Container::parse(&mut Ctxt::default(), input, attribute, KNOWN).krate)
 }

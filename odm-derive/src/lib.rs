@@ -15,7 +15,8 @@ mod variant;
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
 
-/// Makes a struct the model of a collection's documents. The trait of the same name has an example of every attribute.
+/// Makes a struct or an enum the model of a collection's documents. The trait of the same name has an example of every
+/// attribute.
 ///
 /// The struct has named fields and derives serde's `Serialize` and `Deserialize`; the field that serde calls `_id` is the
 /// id. Type parameters are fine (`struct Batch<T: Embedded>`, with `#[serde(bound = "")]`), lifetimes are not.
@@ -28,6 +29,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `index(host, -time; unique)` | an index over these fields, in this order, `-` for descending; through embedded structs by `outer.inner`; its options stand behind the semicolon |
 /// | `version`, `version = field` | the framework counts the writes of a document in this `i64`, and a save of what is out of date is a conflict |
 /// | `timestamps`, `timestamps(created = field, updated = field)` | the framework keeps there when a document was inserted and when it was written last; the fields are `created_at` and `updated_at` unless named |
+/// | `variant_of = Shape` | the documents are those of one variant of an enum, in its place of a `collection` |
 /// | `crate = mapper` | the path of the crate `odm`, if it has another name |
 ///
 /// Of a model with such fields, here `Task`, a companion `NewTask` is made without them: that is what is inserted.
@@ -55,6 +57,25 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `descending` | largest first, for an index of one field |
 /// | `expire_after_seconds = N` | documents are deleted so long after the date in the field |
 /// | `name = "…"` | its name; made of its fields otherwise |
+///
+/// # Enums
+///
+/// An enum is the model of a collection with documents of several kinds: it has `#[serde(tag = "kind")]`, and each variant
+/// holds a struct that is a model too, with `#[document(variant_of = Shape)]`. The trait `VariantOf` has an example.
+///
+/// | setting | says |
+/// |---|---|
+/// | `collection`, `index(…)`, `version`, `timestamps` | as for a struct; the latter two are said of each variant's struct too |
+/// | `shared(area: f64, name: String)` | fields that the struct of every variant has: of all documents they can be asked for, updated, sorted by, read |
+///
+/// Of all documents there are also the `id()`, the tag under its own name (`kind()`, if that can be one in Rust), and a closure for
+/// each variant, as for an embedded enum: `s.circle(|c| c.radius().gt(2.0))`, `s.is_circle()`. A schema lists the enum,
+/// which brings the models of its variants along. The indexes of a variant's struct are over its documents alone
+/// (`partialFilterExpression`), and their default names end with the tag, `radius_1_circle`.
+///
+/// `rename` and `rename_all` name the variants in the tag. Other representations cannot be documents: without a `tag`, and with
+/// a `content`, serde stores the `_id` one level down, and in what is `untagged` nothing tells the variants apart. Nor can
+/// variants with `skip` or `alias`, as the one is not stored and the other would not be found.
 ///
 /// # serde
 ///

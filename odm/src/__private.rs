@@ -7,12 +7,15 @@ pub use std::{
     vec::Vec,
 };
 
-pub use bson::DateTime;
+pub use bson::{DateTime, RawDocument};
 
 pub use crate::{
     Result,
     backend::operation::{Direction, Index},
-    document::{Document, Embedded, Insertable, Stored, Whole, kind},
+    document::{
+        Document, Embedded, HasVariant, Insertable, OfKind, Stored, VariantOf, Whole, kind,
+        of_no_variant, stored_tag, variant_indexes,
+    },
     field::{
         Beside, Field, FromPath, OfVariant, OneValue, Ordered, Path, Place, Queryable, Tag,
         Variants, role, shape,
@@ -20,7 +23,10 @@ pub use crate::{
     projection::{Projected, Projection, ProjectionOf, Reads},
     query::Filter,
     query::IntoKey,
-    schema::{Closed, Contains, Model, Schema, is_first_on_its_collection},
+    schema::{
+        Closed, Contains, Lists, Model, Schema, is_filled_as, is_first_on_its_collection,
+        leaves_to, stored_or_own, stores_alike,
+    },
 };
 use crate::{error::too_many, field::Date, projection::Holds, query::IntoFilter, schema::same};
 
@@ -214,6 +220,85 @@ impl<T> Held<T> {
     {
     }
 }
+
+/// The `_id` of a variant, which is of one type with those of the others.
+#[diagnostic::on_unimplemented(
+    message = "the `_id` of this variant is a `{Self}`, and that of the first one a `{T}`",
+    label = "another type of ids",
+    note = "the documents of one collection have ids of one type: give the structs of all variants the same"
+)]
+pub trait SameId<T> {
+    /// The id.
+    fn same(&self) -> &T;
+}
+#[diagnostic::do_not_recommend]
+impl<T> SameId<T> for T {
+    fn same(&self) -> &T {
+        self
+    }
+}
+
+/// A field of a variant's model that all variants share.
+pub struct Shared<T, R>(std::marker::PhantomData<(T, R)>);
+
+/// The field of one variant.
+pub fn shared<P: Place>(_: P) -> Shared<P::Value, P::Role> {
+    Shared(std::marker::PhantomData)
+}
+
+impl<T, R> Shared<T, R> {
+    /// It holds a `U`.
+    pub fn holds<U>(&self) -> &Self
+    where
+        T: SharedAs<U>,
+    {
+        self
+    }
+
+    /// It is written by whom the role says.
+    pub fn written_by<S>(&self)
+    where
+        R: WrittenBy<S>,
+    {
+    }
+}
+
+/// What a variant holds in a shared field.
+#[diagnostic::on_unimplemented(
+    message = "a variant has a `{Self}` where the enum shares a `{U}`",
+    label = "not the type of the field in every variant",
+    note = "a field that is shared has the same name and the same type in the struct of each variant"
+)]
+pub trait SharedAs<U> {}
+#[diagnostic::do_not_recommend]
+impl<T> SharedAs<T> for T {}
+
+/// The role of a shared field.
+#[diagnostic::on_unimplemented(
+    message = "the framework fills this field in one place and not in the other",
+    label = "filled differently",
+    note = "`version` and `timestamps` are said of the enum and of the struct of each variant alike, and their fields are shared by that; `shared(…)` has the other fields"
+)]
+pub trait WrittenBy<R> {}
+#[diagnostic::do_not_recommend]
+impl<R> WrittenBy<R> for R {}
+
+/// The path of a field that all variants share, as each has it: an array holds no more than the least bound allows.
+#[must_use]
+pub fn shared_path<const N: usize>(paths: [Path; N]) -> Path {
+    let least = paths
+        .into_iter()
+        .min_by_key(|path| path.max().unwrap_or(usize::MAX));
+    least.unwrap_or(Path::ROOT)
+}
+
+/// The path of a field.
+pub fn path_of<P: Place>(place: P) -> Path {
+    place.path()
+}
+
+/// The type is the model of a variant.
+pub fn variant<V: VariantOf<E>, E>() {}
 
 /// Whether a field is stored under this name; true for a field that does not exist, which is another error.
 #[must_use]

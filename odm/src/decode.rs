@@ -13,7 +13,9 @@ use crate::{
     schema::{Model, upgrade},
 };
 
-/// A value of a stored document of the model: the model itself or a projection of it.
+/// A value of a stored document of the model, as serde reads it: the model itself or a projection of it.
+///
+/// [`Document::from_stored`] is how a model is read.
 pub(crate) fn decode<T: DeserializeOwned>(raw: &RawDocument, model: &Model) -> Result<T> {
     let raw = upgrade::current(model, raw)?;
     let value = bson::deserialize_from_slice(raw.as_bytes());
@@ -35,7 +37,7 @@ pub(crate) fn decode_all<P: Projection<Of: Document>>(
                 continue;
             }
         }
-        let value: Result<P> = decode(raw, model);
+        let value = P::from_document(raw, model);
         // A document that cannot be encoded again is read as it is.
         if let Ok(Some(Ok(rewritten))) = value.as_ref().map(P::rewritten) {
             *raw = rewritten;

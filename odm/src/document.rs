@@ -1,12 +1,21 @@
 //! Documents, what can stand in them, and references between them.
 
+mod variant;
+
 use std::{fmt, hash, marker::PhantomData};
 
+use bson::RawDocument;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
+
+pub(crate) use variant::with_tag;
+#[doc(hidden)]
+pub use variant::{HasVariant, of_no_variant, stored_tag, variant_indexes};
+pub use variant::{InKind, OfKind, VariantOf};
 
 use crate::{
     Result,
     backend::operation::Index,
+    decode::decode,
     field::{Field, FromPath, Path, Variants},
     query::{Brackets, IntoKey},
     relation::{Children, Reference},
@@ -73,6 +82,8 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
     type Id: Stored + Clone;
     /// The fields, for filters, sorts, updates and joins.
     type Fields: FromPath;
+    /// What a schema lists so that it has this model: the model itself or, for one of a variant, its enum.
+    type Listed;
     /// The name of the collection.
     const COLLECTION: &'static str;
     /// What the schema knows of the model.
@@ -104,6 +115,15 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
         Self: Sized,
     {
         let _ = from;
+    }
+
+    /// Reads a stored document.
+    #[doc(hidden)]
+    fn from_stored(raw: &RawDocument) -> Result<Self>
+    where
+        Self: Sized,
+    {
+        decode(raw, &Self::MODEL)
     }
 
     /// The fields, from which filters and updates are built.

@@ -8,7 +8,7 @@ use std::{
 use bson::RawDocumentBuf;
 
 use crate::{
-    Result, decode,
+    Result,
     document::Document,
     error,
     query::{encode_document, encode_unchecked},
@@ -28,7 +28,7 @@ pub struct Edited<T> {
 
 impl<T: Document> Edited<T> {
     pub(crate) fn new(stored: RawDocumentBuf) -> Result<Self> {
-        let document: T = decode::decode(&stored, &T::MODEL)?;
+        let document: T = T::from_stored(&stored)?;
         // What is stored already may be longer than its `max`, and can be read all the same.
         let before = encode_unchecked(&document).map_err(error::of_model::<T>)?;
         Ok(Self {
@@ -41,8 +41,7 @@ impl<T: Document> Edited<T> {
     /// Remembers what is stored after a save.
     pub(crate) fn saved(&mut self, stored: RawDocumentBuf) -> Result<()> {
         if !T::MODEL.filled.is_empty() {
-            self.document
-                .take_filled(decode::decode(&stored, &T::MODEL)?);
+            self.document.take_filled(T::from_stored(&stored)?);
         }
         self.before = encode_unchecked(&self.document).map_err(error::of_model::<T>)?;
         self.stored = stored;

@@ -5,14 +5,16 @@ use std::{
     hash::BuildHasher,
 };
 
-use bson::RawDocumentBuf;
+use bson::{RawDocument, RawDocumentBuf};
 use serde::de::DeserializeOwned;
 
 use crate::{
     Result,
+    decode::decode,
     document::{Document, Ref},
     field::FromPath,
     query::append,
+    schema::Model,
 };
 
 /// A type that holds some fields of what is stored, of a model's documents or of an embedded struct: derive it.
@@ -61,6 +63,12 @@ pub trait Projection: DeserializeOwned + Send + Sync + 'static {
     #[doc(hidden)]
     const READS_IN_ARRAY: Reads = Self::READS;
 
+    /// Reads a stored document of a model.
+    #[doc(hidden)]
+    fn from_document(raw: &RawDocument, model: &Model) -> Result<Self> {
+        decode(raw, model)
+    }
+
     /// The document as the joins of a query may read it, where it differs from the one that is stored.
     #[doc(hidden)]
     fn rewritten(&self) -> Option<Result<RawDocumentBuf>> {
@@ -91,6 +99,10 @@ impl<T: Document> ProjectionOf<T> for T {}
 impl<T: Document> Projection for T {
     type Of = T;
     const READS: Reads = Reads::Whole;
+
+    fn from_document(raw: &RawDocument, _: &Model) -> Result<Self> {
+        T::from_stored(raw)
+    }
 
     fn rewritten(&self) -> Option<Result<RawDocumentBuf>> {
         T::MODEL

@@ -5,9 +5,13 @@ mod sync;
 pub(crate) mod upgrade;
 
 pub(crate) use model::same;
-pub use model::{Model, is_first_on_its_collection};
+pub use model::{
+    Model, is_filled_as, is_first_on_its_collection, leaves_to, stored_or_own, stores_alike,
+};
 pub use sync::{IndexReport, SyncIndexes};
 pub use upgrade::{Upgrade, UpgradeAll, Upgraded};
+
+use crate::document::Document;
 
 /// The models of a database: derive it.
 ///
@@ -45,6 +49,12 @@ pub trait Schema: Sized + Send + Sync + 'static {
     note = "add it: `#[schema(models(…, {T}))]`"
 )]
 pub trait Contains<T>: Schema {}
+#[diagnostic::do_not_recommend]
+impl<S: Lists<T::Listed>, T: Document> Contains<T> for S {}
+
+/// The schema lists the model `T`, and with an enum the models of its variants.
+#[doc(hidden)]
+pub trait Lists<T>: Schema {}
 
 /// The schema has the model `T`, which another one refers to.
 #[diagnostic::on_unimplemented(

@@ -242,6 +242,19 @@ macro_rules! for_every_test {
                     one_and_first,
                     sort_and_limit,
                 ]
+                kinds: [
+                    a_document_becomes_another_variant_as_a_whole,
+                    a_document_of_no_variant_is_an_error_in_its_row,
+                    a_save_writes_what_changed_in_its_variant,
+                    a_variant_is_stored_as_its_enum_is,
+                    all_variants_are_written_by_what_they_share,
+                    documents_are_found_together_and_alone,
+                    indexes_of_a_variant_are_over_its_documents,
+                    pages_are_of_one_variant_or_of_all,
+                    references_lead_to_one_variant_or_to_any,
+                    what_the_framework_fills_is_filled_in_every_variant,
+                    writes_of_a_variant_leave_the_others_alone,
+                ]
                 native: [
                     a_save_sees_no_change_where_there_is_none,
                     filters_and_updates_speak_of_what_is_stored,

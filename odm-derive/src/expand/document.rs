@@ -4,13 +4,13 @@ use std::collections::HashSet;
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
-use syn::{DeriveInput, GenericParam, Ident, ext::IdentExt, spanned::Spanned};
+use syn::{Data, DeriveInput, GenericParam, Ident, Type, ext::IdentExt, spanned::Spanned};
 
-use super::{private, quiet, with_params};
+use super::{enum_document, private, quiet, with_params};
 use crate::{
     attr::{Container, Direction, IndexAttr, Key, OPTIONS_BEHIND_A_SEMICOLON, Options, What},
     ctxt::Ctxt,
-    model::{Field, Model},
+    model::{Field, Model, fields_ident},
 };
 
 /// What `#[document(…)]` can say, beside `crate`.
@@ -20,19 +20,18 @@ const SETTINGS: &[&str] = &[
     "schema_version",
     "timestamps",
     "upgrade",
+    "variant_of",
     "version",
 ];
 
 pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream> {
+    if let Data::Enum(data) = &input.data {
+        return enum_document::expand(ctxt, input, data);
+    }
     let container = Container::parse(ctxt, input, "document", SETTINGS);
     let mut model = Model::parse(ctxt, input, "Document")?;
     model.fill(ctxt, &container.filled);
-    if container.collection.is_none() {
-        ctxt.error(
-            &input.ident,
-            "in which collection? Say `#[document(collection = \"…\")]`",
-        );
-    }
+    let collection = collection(ctxt, input, &container);
     if model.serde.other_form {
         ctxt.error(
             &input.ident,
@@ -45,10 +44,15 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     }
     let id = find_id(ctxt, &model)?;
     let indexes = right_indexes(ctxt, &model, &container.indexes);
-    let collection = container
-        .collection
-        .as_ref()
-        .map_or_else(String::new, syn::LitStr::value);
+    if container.variant_of.is_some() {
+        refuse_sparse(ctxt, &model, &indexes);
+        if let Some(version) = &container.schema_version {
+            ctxt.error(
+                version,
+                "the variants of an enum have no schema versions yet",
+            );
+        }
+    }
     let private = private(&container.krate);
     let upgrade = upgrade(ctxt, &container);
 
@@ -61,7 +65,72 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         let id = id_check(&model, id, &private);
         quote!(#layout #id)
     });
-    Some(quote!(#fields #implementation #insertable #closed #checks))
+    let variant = container
+        .variant_of
+        .as_ref()
+        .map(|of| variant_of(input, of, &private));
+    Some(quote!(#fields #implementation #variant #insertable #closed #checks))
+}
+
+/// Where the documents are.
+enum Collection<'a> {
+    Named(String),
+    /// In that of an enum, as one of its variants.
+    OfEnum(&'a Type),
+}
+
+fn collection<'a>(
+    ctxt: &mut Ctxt,
+    input: &DeriveInput,
+    container: &'a Container,
+) -> Collection<'a> {
+    match (&container.collection, &container.variant_of) {
+        (None, None) => ctxt.error(
+            &input.ident,
+            "in which collection? Say `#[document(collection = \"…\")]`",
+        ),
+        (Some(collection), Some(_)) => ctxt.error(
+            collection,
+            "the documents of a variant are in the collection of its enum: leave `collection` out",
+        ),
+        _ => {}
+    }
+    match &container.variant_of {
+        Some(of) => Collection::OfEnum(of),
+        None => Collection::Named(
+            container
+                .collection
+                .as_ref()
+                .map_or_else(String::new, syn::LitStr::value),
+        ),
+    }
+}
+
+/// The generated claim that the struct is the model of a variant.
+pub(crate) fn variant_of(input: &DeriveInput, of: &Type, private: &TokenStream) -> TokenStream {
+    let name = &input.ident;
+    let (impl_generics, own, where_clause) = input.generics.split_for_impl();
+    let quiet = quiet();
+    quote! {
+        #[automatically_derived]
+        #quiet
+        #[diagnostic::do_not_recommend]
+        impl #impl_generics #private::VariantOf<#of> for #name #own #where_clause {}
+    }
+}
+
+/// The indexes of a variant have a condition, and an index has either that or is sparse.
+fn refuse_sparse(ctxt: &mut Ctxt, model: &Model<'_>, compound: &[&IndexAttr]) {
+    for (_, options, at) in declared(model, compound) {
+        if options.sparse {
+            ctxt.error(
+                at,
+                format!(
+                    "an index of one variant is partial by itself, and so not `sparse`: say `partial = |m| m.{at}().exists()`"
+                ),
+            );
+        }
+    }
 }
 
 /// The version of the model and what leads to it.
@@ -190,18 +259,8 @@ fn id_check(model: &Model<'_>, id: &Field<'_>, private: &TokenStream) -> TokenSt
 
 /// The field tree.
 fn fields(model: &Model<'_>, id: &Field<'_>, private: &TokenStream) -> TokenStream {
-    let input = model.input;
-    let (name, vis, ident) = (&input.ident, &input.vis, model.fields_ident());
-    let (decl, names) = with_params(&input.generics, &quote!(), &quote!());
-    let (impl_generics, _, where_clause) = input.generics.split_for_impl();
-    let used = input
-        .generics
-        .params
-        .iter()
-        .filter_map(|param| match param {
-            GenericParam::Type(param) => Some(&param.ident),
-            _ => None,
-        });
+    let name = &model.input.ident;
+    let (_, names) = with_params(&model.input.generics, &quote!(), &quote!());
     let accessors = model.fields.iter().map(|field| {
         let role = if std::ptr::eq(field, id) {
             quote!(#private::role::Id)
@@ -216,6 +275,26 @@ fn fields(model: &Model<'_>, id: &Field<'_>, private: &TokenStream) -> TokenStre
             [&quote!(#name #names), &role, &quote!(#private::shape::One)],
         )
     });
+    root_tree(model.input, quote!(#(#accessors)*), private)
+}
+
+/// The field tree of a document with these accessors.
+pub(super) fn root_tree(
+    input: &DeriveInput,
+    accessors: TokenStream,
+    private: &TokenStream,
+) -> TokenStream {
+    let (name, vis, ident) = (&input.ident, &input.vis, fields_ident(input));
+    let (decl, names) = with_params(&input.generics, &quote!(), &quote!());
+    let (impl_generics, _, where_clause) = input.generics.split_for_impl();
+    let used = input
+        .generics
+        .params
+        .iter()
+        .filter_map(|param| match param {
+            GenericParam::Type(param) => Some(&param.ident),
+            _ => None,
+        });
     let doc = format!(
         "The fields of [`{}`], for filters, sorts, updates and joins.",
         name.unraw()
@@ -240,7 +319,7 @@ fn fields(model: &Model<'_>, id: &Field<'_>, private: &TokenStream) -> TokenStre
         #[automatically_derived]
         #quiet
         impl #impl_generics #ident #names #where_clause {
-            #(#accessors)*
+            #accessors
         }
     }
 }
@@ -248,7 +327,7 @@ fn fields(model: &Model<'_>, id: &Field<'_>, private: &TokenStream) -> TokenStre
 fn implementation(
     model: &Model<'_>,
     id: &Field<'_>,
-    collection: &str,
+    collection: &Collection<'_>,
     compound: &[&IndexAttr],
     upgrade: Option<Upgrade<'_>>,
     private: &TokenStream,
@@ -281,12 +360,24 @@ fn implementation(
     let upgrade = upgrade.map(|Upgrade { version, function }| {
         quote_spanned!(function.span()=> schema_version: #version, upgrade: #private::Some(#function),)
     });
+    let (listed, collection, tag) = match collection {
+        Collection::Named(name) => (quote!(Self), quote!(#name), quote!(#private::None)),
+        Collection::OfEnum(of) => {
+            let place = quote_spanned!(of.span()=> <#of as #private::HasVariant<Self>>);
+            (
+                quote!(#of),
+                quote!(#place::COLLECTION),
+                quote!(#private::Some(#place::TAG)),
+            )
+        }
+    };
     let quiet = quiet();
     quote! {
         #[automatically_derived]
         #quiet
         #[diagnostic::do_not_recommend]
         impl #impl_generics #private::Document for #name #names #where_clause {
+            type Listed = #listed;
             type Id = #id_ty;
             type Fields = #ident #names;
             const COLLECTION: &'static str = #collection;
@@ -300,6 +391,7 @@ fn implementation(
                 version: #version,
                 updated: #updated,
                 #upgrade
+                tag: #tag,
                 ..#private::Model::UNKNOWN
             };
             fn id(&self) -> &#id_ty {
@@ -322,7 +414,7 @@ fn implementation(
     }
 }
 
-fn index(keys: &[Key], options: &Options, private: &TokenStream) -> TokenStream {
+pub(super) fn index(keys: &[Key], options: &Options, private: &TokenStream) -> TokenStream {
     let ttl = options.expire_after_seconds.is_some();
     let keys = keys.iter().map(|key| {
         let direction = match key.direction {

@@ -1,10 +1,10 @@
 //! `#[derive(Schema)]`.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, format_ident, quote, quote_spanned};
+use quote::{format_ident, quote, quote_spanned};
 use syn::{DeriveInput, Type, spanned::Spanned};
 
-use super::{private, quiet};
+use super::{private, quiet, text};
 use crate::{attr::Container, ctxt::Ctxt};
 
 pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream> {
@@ -32,13 +32,19 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             "two models on one collection: that of `{}` belongs to a model before it in `{name}`; give one of them another collection",
             text(model),
         );
+        let variant = format!(
+            "`{0}` is one variant of an enum, which brings the models of its variants along: list the enum, and leave `{0}` out",
+            text(model),
+        );
         quote_spanned! {model.span()=>
             #quiet
             type #alias = #model;
 
             #[automatically_derived]
             #[diagnostic::do_not_recommend]
-            impl #private::Contains<#alias> for #name {}
+            impl #private::Lists<#alias> for #name {}
+
+            const _: () = ::core::assert!(<#alias as #private::Document>::MODEL.tag.is_none(), #variant);
 
             const _: () = ::core::assert!(
                 #private::is_first_on_its_collection(<#name as #private::Schema>::MODELS, #position),
@@ -78,8 +84,4 @@ fn once_each<'a>(ctxt: &mut Ctxt, models: &'a [Type]) -> Vec<&'a Type> {
         }
     }
     known
-}
-
-fn text(model: &Type) -> String {
-    model.to_token_stream().to_string().replace(' ', "")
 }

@@ -5,8 +5,8 @@ use std::pin::Pin;
 use bson::RawDocumentBuf;
 
 use crate::{
-    Result, access::Access, backend::operation::Insert, decode::decode, document::Document,
-    maintain::Plan, query::encode_document,
+    Result, access::Access, backend::operation::Insert, document::Document, maintain::Plan,
+    query::encode_document,
 };
 
 /// Inserts a document and gives it back as stored; made by [`Session::insert`](crate::Session::insert).
@@ -89,7 +89,7 @@ async fn insert<T: Document>(access: Access, mut given: Vec<T>) -> Result<Vec<T>
 pub(super) fn as_stored<T: Document>(document: &mut T) -> Result<RawDocumentBuf> {
     let encoded = encode_document(document).map_err(crate::error::of_model::<T>)?;
     if T::MODEL.rounds {
-        *document = decode(&encoded, &T::MODEL)?;
+        *document = T::from_stored(&encoded)?;
     }
     Ok(encoded)
 }

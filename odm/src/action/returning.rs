@@ -12,7 +12,6 @@ use super::{
 use crate::{
     Error, Result,
     backend::operation::{FindAndModify, Modification},
-    decode,
     document::Document,
     error,
     maintain::Plan,
@@ -157,5 +156,5 @@ pub(super) async fn find_and_delete<T: Document, K: One>(
 
 /// A document that a write gave back.
 pub(super) fn decoded<P: Projection<Of: Document>>(raw: &RawDocument) -> Result<P> {
-    decode::decode(raw, &<P::Of as Document>::MODEL).map_err(Error::behind_a_write)
+    P::from_document(raw, &<P::Of as Document>::MODEL).map_err(Error::behind_a_write)
 }

@@ -86,7 +86,7 @@ pub(super) async fn save<T: Document>(access: Access, edited: &mut Edited<T>) ->
     let mut difference = Difference::of(&edited.stored, &edited.before, &after, &variants);
     if <T as crate::Projection>::rewritten(edited).is_some() {
         difference.replace_aliases(&edited.stored, &edited.before, |stored| {
-            let document: T = decode::decode(stored, &T::MODEL).ok()?;
+            let document: T = T::from_stored(stored).ok()?;
             crate::query::encode_unchecked(&document).ok()
         });
     }

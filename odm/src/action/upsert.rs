@@ -2,20 +2,24 @@
 
 use std::{marker::PhantomData, pin::Pin};
 
+use bson::Bson;
+
 use super::{
     insert::as_stored,
     returning::decoded,
-    target::{ById, WithId},
+    target::{ById, WithId, to_raw},
     update::{Prepared, Update, Updated},
 };
 use crate::{
     Error, ErrorKind, Result,
-    backend::operation::Insert,
+    backend::operation::{Count, Insert},
     document::Document,
     error,
+    field::Path,
     maintain::Plan,
     query::{Node, encode, same},
     retry,
+    schema::Model,
 };
 
 /// An update of the document with an id, or its insertion if there is none; made by [`Update::or_insert`].
@@ -207,6 +211,7 @@ async fn run<T: Document, K: WithId, R: Answer<T>>(
         if is_there_but_otherwise(&update).await? {
             return Ok(Done::NotApplied);
         }
+        refuse_another_variant(&update).await?;
         let insert = Insert {
             collection: T::COLLECTION.into(),
             documents: vec![raw.clone()],
@@ -233,6 +238,40 @@ async fn run<T: Document, K: WithId, R: Answer<T>>(
         }
         attempt += 1;
     }
+}
+
+/// Refuses an id that belongs to a document of another variant of the model's enum: it could be neither changed nor
+/// inserted, however often that is tried.
+async fn refuse_another_variant<T: Document, K: WithId>(update: &Prepared<T, K>) -> Result<()> {
+    let Some((field, value)) = T::MODEL.tag else {
+        return Ok(());
+    };
+    let is_another = Node::Test(Path::ROOT.then(field), "$ne", value.into());
+    let count = Count {
+        collection: T::COLLECTION.into(),
+        filter: to_raw::<T>(update.target.by_id_alone()?.and(is_another))?,
+        limit: Some(1),
+    };
+    // The documents of all variants are asked.
+    let all = Model {
+        tag: None,
+        ..T::MODEL
+    };
+    if update.access.count(&all, count).await? == 0 {
+        return Ok(());
+    }
+    let message = "the `_id` is that of a document of another variant, which is no document of this model: nothing was written";
+    let error = error::of_model::<T>(Error::new(ErrorKind::DuplicateKey, message)).with_path(field);
+    let id = match update.target.id().map(encode) {
+        Some(Ok(id)) => Bson::try_from(id).ok(),
+        _ => None,
+    };
+    Err(match id {
+        Some(id) => error
+            .with_index("_id_", bson::doc! { "_id": id.clone() })
+            .with_id(id),
+        None => error,
+    })
 }
 
 /// Whether the document is there and does not meet the condition.

@@ -23,7 +23,7 @@ pub enum Tag {
 
 impl Tag {
     /// The condition that the value at `path` is of the variant.
-    fn condition(self, path: &Path) -> Node {
+    pub(crate) fn condition(self, path: &Path) -> Node {
         Node::Variant(path.clone(), self)
     }
 
@@ -117,21 +117,33 @@ pub trait SaidOutside {}
 
 /// Operators that are looked for here, some of which `Iterator` has too.
 macro_rules! said_outside {
-    ($($operator:ident)*) => {
-        impl<P: Place> Within<P> {
-            $(
-                #[doc(hidden)]
-                pub fn $operator<V>(&self, _: V) -> Filter<P::Scope>
-                where
-                    P: SaidOutside,
-                {
-                    Filter::all()
-                }
-            )*
+    ($place:ident<$($param:ident),+>: $scope:ty) => {
+        $crate::field::said_outside! {
+            $place<$($param),+>: $scope, eq ne gt gte lt lte is_in not_in contains starts_with
+        }
+    };
+    ($place:ident<P>: $scope:ty, $($operator:ident)*) => {
+        impl<P: Place> $place<P> {
+            $($crate::field::said_outside!(fn $operator: $scope);)*
+        }
+    };
+    ($place:ident<E, P>: $scope:ty, $($operator:ident)*) => {
+        impl<E, P: Place> $place<E, P> {
+            $($crate::field::said_outside!(fn $operator: $scope);)*
+        }
+    };
+    (fn $operator:ident: $scope:ty) => {
+        #[doc(hidden)]
+        pub fn $operator<V>(&self, _: V) -> Filter<$scope>
+        where
+            P: SaidOutside,
+        {
+            Filter::all()
         }
     };
 }
-said_outside!(eq ne gt gte lt lte is_in not_in contains starts_with);
+pub(crate) use said_outside;
+said_outside!(Within<P>: P::Scope);
 
 /// The fields of a struct that are stored beside the tag of an enum: an internally tagged newtype variant.
 ///
@@ -170,6 +182,8 @@ impl OneValue for super::shape::One {}
 pub struct Variants {
     path: String,
     found: HashMap<String, Option<Tag>>,
+    /// The stored names that any variant of the document itself knows.
+    known: Vec<&'static str>,
 }
 
 impl Variants {
@@ -197,6 +211,16 @@ impl Variants {
     /// Here is an enum that is written as a whole.
     pub fn whole(&mut self) {
         self.found.insert(self.path.clone(), None);
+    }
+
+    /// The document itself is of one of several variants, and one of them knows these fields.
+    pub fn known(&mut self, fields: &'static [(&'static str, &'static str)]) {
+        self.known.extend(fields.iter().map(|(_, stored)| stored));
+    }
+
+    /// The stored names that a variant of the document knows.
+    pub(crate) fn all_known(&self) -> &[&'static str] {
+        &self.known
     }
 
     /// The enum at a path, if there is one.

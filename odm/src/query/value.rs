@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{
     Error, ErrorKind, Result,
-    document::{Document, Ref, Stored},
+    document::{Document, Ref, Stored, with_tag},
     error,
     field::Path,
     native,
@@ -215,7 +215,7 @@ pub(crate) fn encode_document<T: Document>(document: &T) -> Result<RawDocumentBu
 pub(crate) fn encode_unchecked<T: Document>(document: &T) -> Result<RawDocumentBuf> {
     let bytes = bson::serialize_to_vec(document).map_err(error::encode)?;
     let raw = RawDocumentBuf::from_bytes(bytes).map_err(error::encode)?;
-    id_first(raw)
+    id_first(with_tag::<T>(raw)?)
 }
 
 fn id_first(raw: RawDocumentBuf) -> Result<RawDocumentBuf> {

@@ -75,3 +75,93 @@ pub const fn is_first_on_its_collection(models: &[&Model], position: usize) -> b
     }
     true
 }
+
+/// Whether no field of the model is stored under the name of a tag; called by derived code, at compile time.
+#[doc(hidden)]
+#[must_use]
+pub const fn leaves_to(tag: &str, model: &Model) -> bool {
+    let mut i = 0;
+    while i < model.fields.len() {
+        if same(model.fields[i].1, tag) {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+/// Whether both models store a field under the same name; true for one that is missing, which is another error.
+#[doc(hidden)]
+#[must_use]
+pub const fn stores_alike(a: &Model, b: &Model, field: &str) -> bool {
+    match (stored_name(a, field), stored_name(b, field)) {
+        (Some(a), Some(b)) => same(a, b),
+        _ => true,
+    }
+}
+
+/// The stored name of a field; that in Rust for one that is missing, which is another error.
+#[doc(hidden)]
+#[must_use]
+pub const fn stored_or_own(model: &Model, field: &'static str) -> &'static str {
+    match stored_name(model, field) {
+        Some(stored) => stored,
+        None => field,
+    }
+}
+
+const fn stored_name(model: &Model, field: &str) -> Option<&'static str> {
+    let mut i = 0;
+    while i < model.fields.len() {
+        if same(model.fields[i].0, field) {
+            return Some(model.fields[i].1);
+        }
+        i += 1;
+    }
+    None
+}
+
+/// Whether the framework fills as much of the model as is said, and the same fields as of the other.
+#[doc(hidden)]
+#[must_use]
+pub const fn is_filled_as(
+    model: &Model,
+    other: &Model,
+    filled: usize,
+    version: bool,
+    updated: bool,
+) -> bool {
+    model.filled.len() == filled
+        && model.version.is_some() == version
+        && model.updated.is_some() == updated
+        && same_option(model.version, other.version)
+        && same_option(model.updated, other.updated)
+        && all_in(model.filled, other.filled)
+}
+
+const fn same_option(a: Option<&str>, b: Option<&str>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => same(a, b),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+const fn all_in(names: &[&str], others: &[&str]) -> bool {
+    let mut i = 0;
+    while i < names.len() {
+        let mut found = false;
+        let mut j = 0;
+        while j < others.len() {
+            if same(names[i], others[j]) {
+                found = true;
+            }
+            j += 1;
+        }
+        if !found {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}

@@ -49,7 +49,7 @@ pub enum Event<T> {
 impl<T: Document> Change<T> {
     pub(super) fn read(event: &RawDocument) -> Result<Self> {
         let part = |name| event.get_document(name).map_err(malformed);
-        let of_model = |document: &RawDocument| decode::decode::<T>(document, &T::MODEL);
+        let of_model = |document: &RawDocument| T::from_stored(document);
         let id = decode::id(part("documentKey")?).map(RawBson::from);
         let id = id.ok_or_else(|| unreadable("an event has no `_id` of its document"))?;
         let kind = event.get_str("operationType");

@@ -3,6 +3,7 @@
 mod collisions;
 mod enums;
 mod futures;
+mod kinds;
 mod names;
 mod renamed;
 mod shapes;

@@ -18,7 +18,7 @@ use crate::{
     error,
     field::Path,
     projection::{self, Projection},
-    query::{Filter, Sort, behind, key_of, read_by, sort_to_raw},
+    query::{Filter, Node, Sort, behind, key_of, read_by, sort_to_raw},
     relation::Joins,
     schema::Schema,
 };
@@ -184,7 +184,14 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, 
             sorts.push(Sort::new(id, direction, T::Id::BRACKETS));
         }
         let raw_sort = sort_to_raw(&sorts)?.unwrap_or_default();
-        let query = token::query_of(T::COLLECTION, &find.raw_filter()?, &raw_sort);
+        // The tag of one variant of an enum is asked for with the rest, so that an index serves each way by itself.
+        let own = match T::MODEL.tag {
+            Some((field, value)) => Node::Test(Path::ROOT.then(field), "$eq", value.into()),
+            None => Node::All,
+        };
+        let mut filter = find.filter.clone().and(own);
+        let asked = Filter::<T>::from_node(filter.clone()).to_raw()?;
+        let query = token::query_of(T::COLLECTION, &asked, &raw_sort);
 
         let (walked, start) = match (&self.after, &self.before) {
             (Some(_), Some(_)) => {
@@ -197,7 +204,6 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, 
                 Some((token, Side::Behind)),
             ),
         };
-        let mut filter = find.filter.clone();
         if let Some((token, including)) = start {
             let key = token.key_for(query)?;
             let behind = behind(key, &walked, token.side() == including);

@@ -18,6 +18,8 @@ pub(super) struct Difference {
     push: Vec<(String, RawArrayBuf)>,
     /// For each place that is written, that it still is as it was read.
     guards: Vec<(String, Guard)>,
+    /// The document has become another variant, so that nothing of it stays.
+    is_another: bool,
 }
 
 #[derive(Debug)]
@@ -58,8 +60,47 @@ impl Difference {
             after,
             variants,
         };
+        let [whole, now] = [before, after].map(RawBsonRef::Document);
+        if becomes_another(variants.at(""), whole, now) {
+            difference.another(states);
+            return difference;
+        }
         difference.document("", states);
+        if let Some(Some(tag)) = variants.at("")
+            && !difference.is_empty()
+        {
+            difference.same_variant("", tag, stored);
+        }
         difference
+    }
+
+    /// The document itself has become another variant of its enum: beside the `_id` and the framework's bookkeeping nothing
+    /// of the one stays in the other.
+    ///
+    /// It relies on every field of both, as what another write has put there would be read as the other variant's.
+    fn another(&mut self, states: States<'_>) {
+        self.is_another = true;
+        let is_kept = |name: &str| name == "_id" || name == "_odm" || refuse_key(name).is_err();
+        for (name, stored) in fields(states.stored).filter(|(name, _)| !is_kept(name)) {
+            self.guards
+                .push((name.to_owned(), Guard::Equal(stored.into())));
+            match value(states.after, name) {
+                None => self.unset.push(name.to_owned()),
+                Some(after) if same(stored, after) => {}
+                Some(after) => self.set.push((name.to_owned(), after.into())),
+            }
+        }
+        let written = fields(states.after).map(|(name, _)| name);
+        let known = states.variants.all_known().iter().copied();
+        for name in known.chain(written).filter(|name| !is_kept(name)) {
+            let is_guarded = self.guards.iter().any(|(path, _)| path == name);
+            if !is_guarded {
+                self.guards.push((name.to_owned(), Guard::Missing));
+                if let Some(after) = value(states.after, name) {
+                    self.set.push((name.to_owned(), after.into()));
+                }
+            }
+        }
     }
 
     /// Removes what is stored under another name of a field that is now written under its own.
@@ -72,6 +113,9 @@ impl Difference {
         before: &RawDocument,
         rewrite: impl Fn(&RawDocument) -> Option<RawDocumentBuf>,
     ) {
+        if self.is_another {
+            return;
+        }
         let reads_as_before = |document: &RawDocument| {
             rewrite(document).is_some_and(|read| read.as_bytes() == before.as_bytes())
         };

@@ -1,0 +1,10 @@
+#[path = "../kinds.rs"]
+mod kinds;
+
+use kinds::*;
+
+fn wrong(db: &Db) {
+    let _ = db.find::<Shape>().filter(|s| s.square(|s| s.radius().gt(2.0)));
+}
+
+fn main() {}

@@ -1,0 +1,27 @@
+use odm::prelude::*;
+
+#[derive(Serialize, Deserialize, Document)]
+#[document(collection = "shapes", shared(circle: i64, kind: String, color))]
+#[serde(tag = "kind")]
+enum Shape {
+    Circle(Circle),
+    Id(Named),
+}
+
+#[derive(Serialize, Deserialize, Document)]
+#[document(variant_of = Shape)]
+struct Circle {
+    #[serde(rename = "_id")]
+    id: i64,
+    circle: i64,
+}
+
+#[derive(Serialize, Deserialize, Document)]
+#[document(variant_of = Shape)]
+struct Named {
+    #[serde(rename = "_id")]
+    id: i64,
+    circle: i64,
+}
+
+fn main() {}

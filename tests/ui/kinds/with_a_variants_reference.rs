@@ -1,0 +1,10 @@
+#[path = "../kinds.rs"]
+mod kinds;
+
+use kinds::*;
+
+fn wrong(db: &Db) {
+    let _ = db.find::<Shape>().with(|s| s.circle(|c| c.like()));
+}
+
+fn main() {}
