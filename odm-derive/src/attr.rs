@@ -84,6 +84,8 @@ impl Container {
             "index" => self.indexes.push(parse_compound(meta)?),
             "timestamps" => self.filled.extend(filled::parse_timestamps(meta)?),
             "version" => self.filled.push(filled::parse_version(meta)?),
+            "soft_delete" => self.filled.push(filled::parse_soft_delete(meta)?),
+            "scope" => self.filled.push(filled::parse_scope(meta)?),
             "models" => {
                 let content;
                 syn::parenthesized!(content in meta.input);

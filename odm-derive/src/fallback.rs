@@ -7,7 +7,7 @@ use syn::{Data, DeriveInput};
 use crate::{
     attr::Container,
     ctxt::Ctxt,
-    expand::{private, quiet},
+    expand::{private, quiet, scope::in_any_scope},
 };
 
 /// A document without fields.
@@ -18,7 +18,9 @@ pub(crate) fn document(input: &DeriveInput) -> TokenStream {
     let (private, quiet) = (krate(input, "document"), quiet());
     let name = &input.ident;
     let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
+    let in_scope = in_any_scope(input, &private);
     quote! {
+        #in_scope
         #quiet
         impl #impl_generics #private::Document for #name #type_generics #where_clause {
             type Id = ::std::primitive::i64;

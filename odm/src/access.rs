@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bson::{RawArrayBuf, RawBson, RawDocumentBuf};
+use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf};
 
 use crate::{
     Result,
@@ -11,8 +11,11 @@ use crate::{
         operation::{Aggregate, Count, Distinct, Explain, Find, FindEach},
     },
     error,
-    query::{append, document},
+    field::Path,
+    query::{Node, append, document},
     schema::Model,
+    scope::Scope,
+    soft_delete::Sight,
 };
 
 /// Where typed operations are carried out; cheap to clone.
@@ -21,11 +24,32 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Access {
     executor: Arc<dyn Executor>,
+    scope: Scope,
+    sight: Sight,
 }
 
 impl Access {
     pub(crate) fn new(executor: Arc<dyn Executor>) -> Self {
-        Self { executor }
+        Self {
+            executor,
+            scope: Scope::NONE,
+            sight: Sight::Present,
+        }
+    }
+
+    /// The same for a scope.
+    pub(crate) fn within(self, scope: Scope) -> Self {
+        Self { scope, ..self }
+    }
+
+    /// The same with these of the documents that may be deleted by a mark.
+    pub(crate) fn seeing(self, sight: Sight) -> Self {
+        Self { sight, ..self }
+    }
+
+    /// For whom it is.
+    pub(crate) fn scope(&self) -> &Scope {
+        &self.scope
     }
 
     /// The backend or its transaction; for writes, which are `maintain`'s.
@@ -40,10 +64,58 @@ impl Access {
 
     /// Narrows a filter to what is of the model: its collection may have other documents beside.
     pub(crate) fn narrow(&self, model: &Model, filter: &mut RawDocumentBuf) -> Result<()> {
-        if let Some((field, value)) = model.tag {
-            also(filter, field, document("$eq", value)?)?;
+        for (field, operator, value) in self.conditions(model)? {
+            also(filter, field, document(operator, value)?)?;
         }
         Ok(())
+    }
+
+    /// The same as part of a filter that is still a tree.
+    pub(crate) fn node(&self, model: &Model) -> Result<Node> {
+        let tests = self.conditions(model)?.into_iter();
+        let tests = tests
+            .map(|(field, operator, value)| Node::Test(Path::ROOT.then(field), operator, value));
+        Ok(tests.fold(Node::All, Node::and))
+    }
+
+    /// What the documents meet that are of the model and may be seen: fields with an operator and a value.
+    fn conditions(&self, model: &Model) -> Result<Vec<(&'static str, &'static str, RawBson)>> {
+        let mut conditions = Vec::new();
+        if let Some((field, value)) = model.tag {
+            conditions.push((field, "$eq", value.into()));
+        }
+        if let Some(field) = model.scope {
+            let value = self.scope.stored().map_err(error::of(model))?;
+            conditions.extend(value.map(|value| (field, "$eq", value)));
+        }
+        if let Some(field) = model.soft_delete {
+            match self.sight {
+                Sight::Present => conditions.push((field, "$eq", RawBson::Null)),
+                Sight::Deleted => conditions.push((field, "$ne", RawBson::Null)),
+                Sight::All => {}
+            }
+        }
+        Ok(conditions)
+    }
+
+    /// Whether there is a document that matches and is out of sight here: of another scope, deleted, of another kind.
+    pub(crate) async fn hides(&self, model: &Model, mut count: Count) -> Result<bool> {
+        let mut seen = RawDocumentBuf::new();
+        self.narrow(model, &mut seen)?;
+        if seen.is_empty() {
+            return Ok(false);
+        }
+        let mut none = RawArrayBuf::new();
+        none.push(seen);
+        append(&mut count.filter, "$nor", none)?;
+        let found = self.executor.count(count).await;
+        Ok(found.map_err(error::of(model))? > 0)
+    }
+
+    /// Whether there may be documents in the model's collection that are out of sight here.
+    pub(crate) fn narrows(&self, model: &Model) -> bool {
+        self.conditions(model)
+            .map_or(true, |conditions| !conditions.is_empty())
     }
 
     /// The documents that match, batch by batch.
@@ -79,7 +151,12 @@ impl Access {
         self.executor.count(count).await.map_err(error::of(model))
     }
 
-    pub(crate) async fn distinct(&self, model: &Model, distinct: Distinct) -> Result<Vec<RawBson>> {
+    pub(crate) async fn distinct(
+        &self,
+        model: &Model,
+        mut distinct: Distinct,
+    ) -> Result<Vec<RawBson>> {
+        self.narrow(model, &mut distinct.filter)?;
         let values = self.executor.distinct(distinct).await;
         values.map_err(error::of(model))
     }
@@ -112,8 +189,13 @@ impl Access {
 
 /// Adds a condition on a field to a filter.
 fn also(filter: &mut RawDocumentBuf, field: &str, condition: RawDocumentBuf) -> Result<()> {
-    if filter.get(field).is_ok_and(|other| other.is_none()) {
-        return append(filter, field, condition);
+    match filter.get(field) {
+        Ok(None) => return append(filter, field, condition),
+        // It is asked for already.
+        Ok(Some(RawBsonRef::Document(other))) if other.as_bytes() == condition.as_bytes() => {
+            return Ok(());
+        }
+        _ => {}
     }
     let mut both = RawArrayBuf::new();
     both.push(std::mem::take(filter));

@@ -1,9 +1,14 @@
 //! The write path: every typed write becomes a plan, and no typed write goes around it.
 //!
 //! A plan is the write itself and the maintenance that the schema asks for: versions and timestamps, which are part of the
-//! same write; copies, inverse sides and counters will follow. It is added here and nowhere else.
+//! same write; copies, inverse sides and counters will follow. It is added here and nowhere else. A delete is a mark here, if its
+//! model says so.
+
+mod removal;
 
 use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
+
+pub(crate) use removal::{Means, Removal, of_one};
 
 use crate::{
     Error, ErrorKind, Result,
@@ -11,8 +16,8 @@ use crate::{
     backend::{
         Executor, operation,
         operation::{
-            BulkItem, BulkWrite, BulkWritten, Change, Delete, Deleted, FindAndModify, Insert,
-            Modification, Update, Updated, Written,
+            BulkItem, BulkWrite, BulkWritten, Change, FindAndModify, Insert, Modification, Update,
+            Updated, Written,
         },
         outcome,
     },
@@ -102,18 +107,6 @@ impl Write for Update {
     }
 }
 
-impl Write for Delete {
-    type Done = Deleted;
-
-    fn filter(&mut self) -> Option<&mut RawDocumentBuf> {
-        Some(&mut self.filter)
-    }
-
-    async fn run(self, executor: &dyn Executor) -> Result<Deleted> {
-        executor.delete(self).await
-    }
-}
-
 impl Write for FindAndModify {
     type Done = Option<RawDocumentBuf>;
 
@@ -138,40 +131,67 @@ impl Write for FindAndModify {
 pub(crate) struct Planned {
     model: &'static Model,
     item: BulkItem,
+    is_mark: bool,
 }
 
 impl Planned {
     /// # Errors
     ///
-    /// As [`Plan::new`].
-    pub(crate) fn new(model: &'static Model, mut item: BulkItem) -> Result<Self> {
-        if let operation::Write::Update(update) = &mut item.write {
-            fill(&mut update.change, model)?;
+    /// As [`Plan::new`], and that of what cannot be asked for.
+    pub(crate) fn new(
+        access: &Access,
+        model: &'static Model,
+        mut item: BulkItem,
+        means: Means,
+    ) -> Result<Self> {
+        let mut is_mark = false;
+        if let operation::Write::Delete(delete) = item.write {
+            let removal = Removal::new(model, delete, means)?;
+            is_mark = matches!(removal, Removal::Mark(_));
+            item.write = removal.into();
         }
-        Ok(Self { model, item })
+        // Each is narrowed by its own access: that of the bulk may be one of another scope.
+        match &mut item.write {
+            operation::Write::Insert { .. } => {}
+            operation::Write::Update(update) => {
+                access.narrow(model, &mut update.filter)?;
+                fill(&mut update.change, model)?;
+            }
+            operation::Write::Delete(delete) => access.narrow(model, &mut delete.filter)?,
+        }
+        Ok(Self {
+            model,
+            item,
+            is_mark,
+        })
+    }
+
+    /// Whether it is a delete that sets a mark: what it matches is deleted, not changed.
+    pub(crate) fn is_mark(&self) -> bool {
+        self.is_mark
     }
 }
 
 /// Carries out several writes in a task of its own, so that they are not left half done when the caller is dropped.
+///
+/// Either all of them set marks, or none does: a backend counts together what it has changed.
 pub(crate) async fn run_bulk(
     access: Access,
     planned: Vec<Planned>,
     ordered: bool,
 ) -> Result<BulkWritten> {
-    let (models, mut writes): (Vec<&Model>, Vec<_>) = planned
+    let are_marks = planned.iter().any(Planned::is_mark);
+    let (models, writes): (Vec<&Model>, Vec<_>) = planned
         .into_iter()
         .map(|planned| (planned.model, planned.item))
         .unzip();
-    for (model, item) in models.iter().zip(&mut writes) {
-        match &mut item.write {
-            operation::Write::Insert { .. } => {}
-            operation::Write::Update(update) => access.narrow(model, &mut update.filter)?,
-            operation::Write::Delete(delete) => access.narrow(model, &mut delete.filter)?,
-        }
-    }
     let bulk = BulkWrite { writes, ordered };
     let done = tokio::spawn(async move { access.executor().bulk_write(bulk).await }).await;
     let mut done = outcome(done).flatten()?;
+    if are_marks {
+        done.deleted += std::mem::take(&mut done.matched);
+        done.modified = 0;
+    }
     for (result, model) in done.results.iter_mut().zip(models) {
         if let Written::Failed(error) = result {
             *error = error::of(model)(error.clone());

@@ -7,6 +7,8 @@ pub(crate) use model::same;
 pub use model::{Model, is_first_on_its_collection};
 pub use sync::{IndexReport, SyncIndexes};
 
+use crate::scope::{AllScopes, Unscoped};
+
 /// The models of a database: derive it.
 ///
 /// A model outside of it cannot be used through the database, so nothing that must be maintained can be forgotten. The
@@ -36,13 +38,13 @@ pub trait Schema: Sized + Send + Sync + 'static {
     fn indexes() -> Vec<(&'static Model, Vec<crate::backend::operation::Index>)>;
 }
 
-/// The schema has the model `T`.
+/// The schema has the model `T`, and it may be used through a session of `C`.
 #[diagnostic::on_unimplemented(
     message = "`{T}` is not a model of `{Self}`",
     label = "not in the schema",
     note = "add it: `#[schema(models(…, {T}))]`"
 )]
-pub trait Contains<T>: Schema {}
+pub trait Contains<T, C = Unscoped>: Schema {}
 
 /// The schema has the model `T`, which another one refers to.
 #[diagnostic::on_unimplemented(
@@ -52,7 +54,7 @@ pub trait Contains<T>: Schema {}
 )]
 pub trait ContainsTarget<T>: Schema {}
 #[diagnostic::do_not_recommend]
-impl<S: Contains<T>, T> ContainsTarget<T> for S {}
+impl<S: Contains<T, AllScopes>, T> ContainsTarget<T> for S {}
 
 /// Every model that `Self` refers to is in the schema `S`.
 pub trait Closed<S: Schema> {}

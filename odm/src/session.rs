@@ -13,6 +13,7 @@ use crate::{
     edited::Edited,
     query::{Filter, IntoKey},
     schema::{Contains, Schema},
+    scope::{Reach, Unscoped},
 };
 
 /// The typed operations on the models of a schema, in a [`Database`](crate::Database) or in a
@@ -35,12 +36,14 @@ use crate::{
 /// db.transaction(|tx| async move { give(&tx, "jane", 5).await }).await
 /// # }
 /// ```
-pub struct Session<S> {
-    access: Access,
-    of: PhantomData<fn() -> S>,
+///
+/// `C` is for whom it works, if models belong to somebody: see [`scope`](Self::scope).
+pub struct Session<S, C = Unscoped> {
+    pub(crate) access: Access,
+    of: PhantomData<fn() -> (S, C)>,
 }
 
-impl<S> Session<S> {
+impl<S, C> Session<S, C> {
     pub(crate) fn new(access: Access) -> Self {
         Self {
             access,
@@ -49,7 +52,7 @@ impl<S> Session<S> {
     }
 }
 
-impl<S: Schema> Session<S> {
+impl<S: Schema, C: Reach> Session<S, C> {
     /// The document with this id.
     ///
     /// # Errors
@@ -57,7 +60,7 @@ impl<S: Schema> Session<S> {
     /// [`NotFound`](crate::ErrorKind::NotFound) if there is none; [`find_by_id`](Self::find_by_id) gives an option.
     pub fn get<T: Document>(&self, id: impl IntoKey<T>) -> Get<T>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         Get::new(self.access.clone(), id.into_key())
     }
@@ -69,7 +72,7 @@ impl<S: Schema> Session<S> {
     /// Those of the backend, and of a document that does not fit the model.
     pub fn find_by_id<T: Document>(&self, id: impl IntoKey<T>) -> FindById<T>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         FindById::new(self.access.clone(), id.into_key())
     }
@@ -77,7 +80,7 @@ impl<S: Schema> Session<S> {
     /// The documents with these ids, in one query: in the order of the ids, with what is missing told.
     pub fn get_many<T: Document>(&self, ids: impl IntoIterator<Item: IntoKey<T>>) -> GetMany<T>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         GetMany::new(
             self.access.clone(),
@@ -86,9 +89,9 @@ impl<S: Schema> Session<S> {
     }
 
     /// A query over the documents of a model.
-    pub fn find<T: Document>(&self) -> Find<S, T>
+    pub fn find<T: Document>(&self) -> Find<S, T, T, (), C>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         Find::new(self.access.clone())
     }
@@ -96,9 +99,10 @@ impl<S: Schema> Session<S> {
     /// Inserts a document and gives it back as stored.
     pub fn insert<I: Insertable>(&self, document: I) -> InsertOne<I::Document>
     where
-        S: Contains<I::Document>,
+        S: Contains<I::Document, C::Inserts>,
     {
-        InsertOne::new(self.access.clone(), document.into_document())
+        let document = document.into_document(self.access.scope());
+        InsertOne::new(self.access.clone(), document)
     }
 
     /// Inserts documents in order and gives them back as stored.
@@ -107,9 +111,12 @@ impl<S: Schema> Session<S> {
         documents: impl IntoIterator<Item = I>,
     ) -> InsertMany<I::Document>
     where
-        S: Contains<I::Document>,
+        S: Contains<I::Document, C::Inserts>,
     {
-        let documents = documents.into_iter().map(Insertable::into_document);
+        let scope = self.access.scope();
+        let documents = documents
+            .into_iter()
+            .map(|document| document.into_document(scope));
         InsertMany::new(self.access.clone(), documents.collect())
     }
 
@@ -120,7 +127,7 @@ impl<S: Schema> Session<S> {
     /// [`NotFound`](crate::ErrorKind::NotFound) if there is none.
     pub fn edit<T: Document>(&self, id: impl IntoKey<T>) -> Edit<T>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         Edit::new(self.access.clone(), id.into_key())
     }
@@ -153,7 +160,7 @@ impl<S: Schema> Session<S> {
     /// ```
     pub fn save<'e, T: Document>(&self, edited: &'e mut Edited<T>) -> Save<'e, T>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         Save::new(self.access.clone(), edited)
     }
@@ -184,7 +191,7 @@ impl<S: Schema> Session<S> {
         mut change: impl FnMut(&mut T) + Send + 'c,
     ) -> Modify<'c, T>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         self.try_modify(id, move |document: &mut T| {
             change(document);
@@ -199,7 +206,7 @@ impl<S: Schema> Session<S> {
         change: impl FnMut(&mut T) -> Result<()> + Send + 'c,
     ) -> Modify<'c, T>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         Modify::new(self.access.clone(), id.into_key(), change)
     }
@@ -207,7 +214,7 @@ impl<S: Schema> Session<S> {
     /// Changes the document with this id.
     pub fn update<T: Document>(&self, id: impl IntoKey<T>) -> Update<T>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         Update::by_id(self.access.clone(), id.into_key())
     }
@@ -243,7 +250,7 @@ impl<S: Schema> Session<S> {
         condition: impl FnOnce(T::Fields) -> Filter<T>,
     ) -> Update<T, First>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         Update::by_condition(self.access.clone(), condition(T::fields()))
     }
@@ -254,15 +261,15 @@ impl<S: Schema> Session<S> {
         condition: impl FnOnce(T::Fields) -> Filter<T>,
     ) -> Update<T, Many>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         Update::by_condition(self.access.clone(), condition(T::fields()))
     }
 
-    /// Deletes the document with this id.
+    /// Deletes the document with this id: for good, or by a mark if its model has a [soft delete](crate::SoftDelete).
     pub fn delete<T: Document>(&self, id: impl IntoKey<T>) -> Delete<T>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         Delete::by_id(self.access.clone(), id.into_key())
     }
@@ -276,7 +283,7 @@ impl<S: Schema> Session<S> {
         condition: impl FnOnce(T::Fields) -> Filter<T>,
     ) -> Delete<T, First>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         Delete::by_condition(self.access.clone(), condition(T::fields()))
     }
@@ -287,7 +294,7 @@ impl<S: Schema> Session<S> {
         condition: impl FnOnce(T::Fields) -> Filter<T>,
     ) -> Delete<T, Many>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         Delete::by_condition(self.access.clone(), condition(T::fields()))
     }
@@ -312,13 +319,13 @@ impl<S: Schema> Session<S> {
     }
 }
 
-impl<S> Clone for Session<S> {
+impl<S, C> Clone for Session<S, C> {
     fn clone(&self) -> Self {
         Self::new(self.access.clone())
     }
 }
 
-impl<S> fmt::Debug for Session<S> {
+impl<S, C> fmt::Debug for Session<S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Session").field(&self.access).finish()
     }

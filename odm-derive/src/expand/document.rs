@@ -14,7 +14,14 @@ use crate::{
 };
 
 /// What `#[document(…)]` can say, beside `crate`.
-const SETTINGS: &[&str] = &["collection", "index", "timestamps", "version"];
+const SETTINGS: &[&str] = &[
+    "collection",
+    "index",
+    "scope",
+    "soft_delete",
+    "timestamps",
+    "version",
+];
 
 pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream> {
     let container = Container::parse(ctxt, input, "document", SETTINGS);
@@ -47,13 +54,14 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     let fields = fields(&model, id, &private);
     let implementation = implementation(&model, id, &collection, &indexes, &private);
     let insertable = model.insertable(&private);
+    let reach = model.reach(&private);
     let closed = model.closed(&private);
     let checks = ctxt.is_clean().then(|| {
         let layout = model.layout_checks(&private);
         let id = id_check(&model, id, &private);
         quote!(#layout #id)
     });
-    Some(quote!(#fields #implementation #insertable #closed #checks))
+    Some(quote!(#fields #implementation #insertable #reach #closed #checks))
 }
 
 fn find_id<'m, 'a>(ctxt: &mut Ctxt, model: &'m Model<'a>) -> Option<&'m Field<'a>> {
@@ -221,6 +229,8 @@ fn implementation(
     let validation = model.validation(private, &quote!(#private::Path::ROOT));
     let version = model.stored_name_of(What::Version, private);
     let updated = model.stored_name_of(What::Updated, private);
+    let soft_delete = model.stored_name_of(What::Deleted, private);
+    let scope = model.stored_name_of(What::Scope, private);
     let take_filled = model.take_filled();
     let variants = model.look_for_variants(private);
     let filled = model.fields.iter().filter(|field| field.filled.is_some());
@@ -245,6 +255,8 @@ fn implementation(
                 filled: &[#(#filled),*],
                 version: #version,
                 updated: #updated,
+                soft_delete: #soft_delete,
+                scope: #scope,
                 ..#private::Model::UNKNOWN
             };
             fn id(&self) -> &#id_ty {

@@ -38,7 +38,10 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
 
             #[automatically_derived]
             #[diagnostic::do_not_recommend]
-            impl #private::Contains<#alias> for #name {}
+            impl<__Scope> #private::Contains<#alias, __Scope> for #name
+            where
+                #alias: #private::InScope<__Scope>,
+            {}
 
             const _: () = ::core::assert!(
                 #private::is_first_on_its_collection(<#name as #private::Schema>::MODELS, #position),

@@ -23,7 +23,7 @@ use crate::{
     schema::Schema,
 };
 
-impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> Find<S, T, P, J> {
+impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P, J, C> {
     /// One page of this many documents, the first unless [`after`](FindPage::after) or [`before`](FindPage::before) says
     /// otherwise.
     ///
@@ -65,7 +65,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> Find<S, T, P, J
     /// ```
     pub fn page(self, size: u32) -> FindPage<S, T, P, J> {
         FindPage {
-            find: self,
+            find: self.checked(),
             size,
             after: None,
             before: None,
@@ -184,7 +184,10 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, 
             sorts.push(Sort::new(id, direction, T::Id::BRACKETS));
         }
         let raw_sort = sort_to_raw(&sorts)?.unwrap_or_default();
-        let query = token::query_of(T::COLLECTION, &find.raw_filter()?, &raw_sort);
+        // What a token is good for is also whose documents are seen, and which of them.
+        let mut asked = find.raw_filter()?;
+        find.access.narrow(&T::MODEL, &mut asked)?;
+        let query = token::query_of(T::COLLECTION, &asked, &raw_sort);
 
         let (walked, start) = match (&self.after, &self.before) {
             (Some(_), Some(_)) => {
@@ -201,6 +204,8 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, 
         if let Some((token, including)) = start {
             let key = token.key_for(query)?;
             let behind = behind(key, &walked, token.side() == including);
+            // An index begins with the scope, so that is said in each way too.
+            filter = filter.and(find.access.node(&T::MODEL)?);
             filter = filter.and_each(behind.ok_or_else(token::of_another_query)?);
         }
         let mut needs = find.joins.needs()?;
