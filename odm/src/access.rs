@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf};
+use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::{
     Result,
@@ -189,18 +189,32 @@ impl Access {
 
 /// Adds a condition on a field to a filter.
 fn also(filter: &mut RawDocumentBuf, field: &str, condition: RawDocumentBuf) -> Result<()> {
-    match filter.get(field) {
-        Ok(None) => return append(filter, field, condition),
-        // It is asked for already.
-        Ok(Some(RawBsonRef::Document(other))) if other.as_bytes() == condition.as_bytes() => {
-            return Ok(());
-        }
-        _ => {}
+    if asks(filter, field, &condition) {
+        return Ok(());
+    }
+    if filter.get(field).is_ok_and(|other| other.is_none()) {
+        return append(filter, field, condition);
     }
     let mut both = RawArrayBuf::new();
     both.push(std::mem::take(filter));
     both.push(document(field, condition)?);
     append(filter, "$and", both)
+}
+
+/// Whether the filter has the condition already, by itself or in each of its alternatives, as a page has it.
+fn asks(filter: &RawDocument, field: &str, condition: &RawDocument) -> bool {
+    if let Ok(Some(RawBsonRef::Document(asked))) = filter.get(field) {
+        return asked.as_bytes() == condition.as_bytes();
+    }
+    let Ok(ways) = filter.get_array("$or") else {
+        return false;
+    };
+    let mut ways = ways.into_iter().peekable();
+    ways.peek().is_some()
+        && ways.all(|way| match way {
+            Ok(RawBsonRef::Document(way)) => asks(way, field, condition),
+            _ => false,
+        })
 }
 
 #[cfg(test)]
@@ -220,9 +234,31 @@ mod tests {
         );
         also(&mut filter, "kind", rawdoc! { "$ne": "dog" }).unwrap();
         let first = rawdoc! { "_id": { "$eq": 1 }, "kind": { "$eq": "cat" } };
-        assert_eq!(
-            filter,
-            rawdoc! { "$and": [first, { "kind": { "$ne": "dog" } }] }
-        );
+        let both = rawdoc! { "$and": [first, { "kind": { "$ne": "dog" } }] };
+        assert_eq!(filter, both);
+    }
+
+    #[test]
+    fn a_condition_is_said_once() {
+        let condition = || rawdoc! { "$eq": "cat" };
+        let cat = rawdoc! { "kind": { "$eq": "cat" }, "n": 1 };
+        let dog = rawdoc! { "kind": { "$eq": "dog" } };
+        let either =
+            |a: &RawDocumentBuf, b: &RawDocumentBuf| rawdoc! { "$or": [a.clone(), b.clone()] };
+        for said in [cat.clone(), either(&cat, &cat)] {
+            let mut filter = said.clone();
+            also(&mut filter, "kind", condition()).unwrap();
+            assert_eq!(filter, said);
+        }
+        for other in [
+            dog.clone(),
+            either(&cat, &dog),
+            rawdoc! { "$or": [] },
+            either(&cat, &rawdoc! {}),
+        ] {
+            let mut filter = other.clone();
+            also(&mut filter, "kind", condition()).unwrap();
+            assert_ne!(filter, other);
+        }
     }
 }
