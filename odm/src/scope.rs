@@ -76,7 +76,8 @@ impl<S: Schema> Session<S> {
     /// A session that goes across all scopes: for reports, support and migrations, named so that it can be found.
     ///
     /// It reads, changes and deletes documents whoever they belong to, and inserts none that belong to somebody: that is
-    /// done in their [scope](Self::scope).
+    /// done in their [scope](Self::scope). (An update with [`or_insert`](crate::action::Update::or_insert) is refused when it
+    /// runs, as [`Invalid`](ErrorKind::Invalid).)
     pub fn all_scopes(&self) -> Session<S, AllScopes> {
         Session::new(self.access.clone().within(Scope(Kind::All)))
     }

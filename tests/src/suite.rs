@@ -314,7 +314,7 @@ macro_rules! for_every_test {
                 ]
                 scope: [
                     a_join_stays_in_the_scope,
-                    a_page_of_a_scope_costs_the_same,
+                    a_page_walks_in_its_scope,
                     a_token_stays_in_its_scope,
                     a_transaction_in_a_scope,
                     across_all_scopes,

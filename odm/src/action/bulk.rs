@@ -24,7 +24,8 @@ use crate::{
 /// Several writes, to documents of one model or of several; made by [`Session::bulk`](crate::Session::bulk).
 ///
 /// They are the same as when awaited by themselves, each atomic for itself; the bulk as a whole is not, unless it runs in a
-/// transaction. They go in order, and the first that fails ends them: an update by id of a document that is not there fails, one
+/// transaction. Each reaches what the session reaches that made it, so that a bulk may be about several
+/// [scopes](crate::scope). They go in order, and the first that fails ends them: an update by id of a document that is not there fails, one
 /// with a condition is merely [`NotApplied`](BulkResult::NotApplied). [`unordered`](Self::unordered) carries out all that can
 /// be, in any order. In a transaction the first failure ends the transaction.
 ///
