@@ -81,8 +81,11 @@ pub struct Find<S, T: Document, P = T, J = (), C = Unscoped> {
     sort: Vec<Sort<T>>,
     limit: Option<u64>,
     joins: J,
-    of: PhantomData<fn() -> (S, P, C)>,
+    of: Marker<(S, P, C)>,
 }
+
+/// Types that a query speaks about without holding them.
+type Marker<T> = PhantomData<fn() -> T>;
 
 impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
     pub(crate) fn new(access: Access) -> Self {
