@@ -36,8 +36,8 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             #quiet
             type #alias = #model;
 
+            // What is not met is said of the model: that it belongs to a scope.
             #[automatically_derived]
-            #[diagnostic::do_not_recommend]
             impl<__Scope> #private::Contains<#alias, __Scope> for #name
             where
                 #alias: #private::InScope<__Scope>,

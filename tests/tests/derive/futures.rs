@@ -27,8 +27,6 @@ struct Paper {
     #[serde(rename = "_id")]
     id: i64,
     of: String,
-    #[serde(skip)]
-    read: bool,
     deleted_at: Option<DateTime>,
 }
 
