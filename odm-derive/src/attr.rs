@@ -106,6 +106,8 @@ impl Container {
             "version" => self.filled.push(filled::parse_version(meta)?),
             "schema_version" => self.schema_version = Some(meta.value()?.parse()?),
             "upgrade" => self.upgrade = Some(meta.value()?.parse()?),
+            "soft_delete" => self.filled.push(filled::parse_soft_delete(meta)?),
+            "scope" => self.filled.push(filled::parse_scope(meta)?),
             "models" => {
                 let content;
                 syn::parenthesized!(content in meta.input);

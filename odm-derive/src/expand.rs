@@ -10,6 +10,7 @@ mod fields;
 mod insertable;
 pub(crate) mod projection;
 pub(crate) mod schema;
+pub(crate) mod scope;
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};

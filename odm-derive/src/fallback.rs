@@ -7,7 +7,7 @@ use syn::{Data, DeriveInput, Fields, Type};
 use crate::{
     attr::Container,
     ctxt::Ctxt,
-    expand::{self, private, quiet, text},
+    expand::{self, private, quiet, scope::in_any_scope, text},
 };
 
 /// All settings that there are.
@@ -16,8 +16,12 @@ const KNOWN: &[&str] = &[
     "index",
     "models",
     "of",
+    "schema_version",
+    "scope",
     "shared",
+    "soft_delete",
     "timestamps",
+    "upgrade",
     "variant_of",
     "version",
 ];
@@ -40,7 +44,9 @@ pub(crate) fn document(input: &DeriveInput) -> TokenStream {
     let variants = has_variants(input, &private);
     let name = &input.ident;
     let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
+    let in_scope = in_any_scope(input, &private);
     quote! {
+        #in_scope
         #quiet
         impl #impl_generics #private::Document for #name #type_generics #where_clause {
             type Id = ::std::primitive::i64;

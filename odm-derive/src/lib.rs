@@ -30,6 +30,8 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `version`, `version = field` | the framework counts the writes of a document in this `i64`, and a save of what is out of date is a conflict |
 /// | `timestamps`, `timestamps(created = field, updated = field)` | the framework keeps there when a document was inserted and when it was written last; the fields are `created_at` and `updated_at` unless named |
 /// | `variant_of = Shape` | the documents are those of one variant of an enum, in its place of a `collection` |
+/// | `soft_delete`, `soft_delete = field` | a delete sets a date in this `Option<DateTime>`, `deleted_at` unless named, and nothing finds the document from then on but what asks for it: [`SoftDelete`](../odm/trait.SoftDelete.html) |
+/// | `scope = tenant` | the field says whose a document is, and only sessions for that one reach it: [`Session::scope`](../odm/struct.Session.html#method.scope) |
 /// | `crate = mapper` | the path of the crate `odm`, if it has another name |
 ///
 /// Of a model with such fields, here `Task`, a companion `NewTask` is made without them: that is what is inserted.

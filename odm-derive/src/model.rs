@@ -61,7 +61,11 @@ impl<'a> Model<'a> {
 
     /// Finds the fields that the framework writes.
     pub(crate) fn fill(&mut self, ctxt: &mut Ctxt, filled: &[Filled]) {
-        for Filled { what, field: name } in filled {
+        for (position, Filled { what, field: name }) in filled.iter().enumerate() {
+            if filled[..position].iter().any(|other| other.what == *what) {
+                ctxt.error(name, "it is said twice");
+                continue;
+            }
             let Some(field) = self.fields.iter_mut().find(|field| field.ident == name) else {
                 ctxt.error(
                     name,
@@ -72,8 +76,15 @@ impl<'a> Model<'a> {
             if field.filled.replace(*what).is_some() {
                 ctxt.error(name, format!("the framework fills `{name}` already"));
             }
-            if field.stored == "_id" || !field.layout.is_plain() {
+            let is_one = match what {
+                What::Scope => matches!(field.layout, Layout::Plain | Layout::Reference),
+                _ => field.layout.is_plain(),
+            };
+            if field.stored == "_id" || !is_one {
                 ctxt.error(name, what.remedy());
+            }
+            if *what == What::Scope && is_parameter(self.input, field.ty) {
+                ctxt.error(field.ty, "the type of a scope is no parameter of the model");
             }
         }
     }
@@ -141,6 +152,12 @@ impl<'a> Field<'a> {
             filled: None,
         })
     }
+}
+
+/// Whether the type is one of the input's parameters.
+fn is_parameter(input: &DeriveInput, ty: &Type) -> bool {
+    let mut params = input.generics.type_params();
+    matches!(ty, Type::Path(path) if params.any(|param| path.path.is_ident(&param.ident)))
 }
 
 /// The fields of a struct that has names for them.

@@ -27,6 +27,8 @@ pub use crate::{
         Closed, Contains, Lists, Model, Schema, is_filled_as, is_first_on_its_collection,
         leaves_to, stored_or_own, stores_alike,
     },
+    scope::{AllScopes, InScope, Scope},
+    soft_delete::SoftDelete,
 };
 use crate::{error::too_many, field::Date, projection::Holds, query::IntoFilter, schema::same};
 
@@ -195,6 +197,20 @@ impl Timestamp for DateTime {
     fn at(moment: DateTime) -> Self {
         moment
     }
+}
+
+/// The field in which the framework keeps when a document was deleted.
+#[diagnostic::on_unimplemented(
+    message = "a soft delete is an `Option<DateTime>`, not a `{Self}`",
+    label = "no type of a date that may be missing"
+)]
+pub trait DeletedAt {
+    /// That of a document that is not deleted.
+    const NEVER: Self;
+}
+#[diagnostic::do_not_recommend]
+impl<T: Timestamp> DeletedAt for Option<T> {
+    const NEVER: Self = None;
 }
 
 /// What a field of a model holds.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bson::{RawArrayBuf, RawBson, RawDocument, RawDocumentBuf};
+use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use tracing::{Instrument, Span};
 
 use crate::{
@@ -12,8 +12,11 @@ use crate::{
         operation::{Aggregate, Collection, Count, Distinct, Explain, Find, FindEach},
     },
     error,
-    query::{append, document},
+    field::Path,
+    query::{Node, append, document},
     schema::Model,
+    scope::Scope,
+    soft_delete::Sight,
     trace::{self, Operation, Repetition},
 };
 
@@ -23,6 +26,8 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Access {
     executor: Arc<dyn Executor>,
+    scope: Scope,
+    sight: Sight,
     /// What is told of; shared by the parts of one operation.
     operation: Arc<Operation>,
     repetition: Arc<Repetition>,
@@ -32,6 +37,8 @@ impl Access {
     pub(crate) fn new(executor: Arc<dyn Executor>) -> Self {
         Self {
             executor,
+            scope: Scope::NONE,
+            sight: Sight::Present,
             operation: Arc::new(Operation::new("session", None)),
             repetition: Arc::default(),
         }
@@ -100,6 +107,21 @@ impl Access {
         Ok(all)
     }
 
+    /// The same for a scope.
+    pub(crate) fn within(self, scope: Scope) -> Self {
+        Self { scope, ..self }
+    }
+
+    /// The same with these of the documents that may be deleted by a mark.
+    pub(crate) fn seeing(self, sight: Sight) -> Self {
+        Self { sight, ..self }
+    }
+
+    /// For whom it is.
+    pub(crate) fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
     /// The backend or its transaction; for writes, which are `maintain`'s.
     pub(crate) fn executor(&self) -> &Arc<dyn Executor> {
         &self.executor
@@ -112,10 +134,58 @@ impl Access {
 
     /// Narrows a filter to what is of the model: its collection may have other documents beside.
     pub(crate) fn narrow(&self, model: &Model, filter: &mut RawDocumentBuf) -> Result<()> {
-        if let Some((field, value)) = model.tag {
-            also(filter, field, document("$eq", value)?)?;
+        for (field, operator, value) in self.conditions(model)? {
+            also(filter, field, document(operator, value)?)?;
         }
         Ok(())
+    }
+
+    /// The same as part of a filter that is still a tree.
+    pub(crate) fn node(&self, model: &Model) -> Result<Node> {
+        let tests = self.conditions(model)?.into_iter();
+        let tests = tests
+            .map(|(field, operator, value)| Node::Test(Path::ROOT.then(field), operator, value));
+        Ok(tests.fold(Node::All, Node::and))
+    }
+
+    /// What the documents meet that are of the model and may be seen: fields with an operator and a value.
+    fn conditions(&self, model: &Model) -> Result<Vec<(&'static str, &'static str, RawBson)>> {
+        let mut conditions = Vec::new();
+        if let Some((field, value)) = model.tag {
+            conditions.push((field, "$eq", value.into()));
+        }
+        if let Some(field) = model.scope {
+            let value = self.scope.stored().map_err(error::of(model))?;
+            conditions.extend(value.map(|value| (field, "$eq", value)));
+        }
+        if let Some(field) = model.soft_delete {
+            match self.sight {
+                Sight::Present => conditions.push((field, "$eq", RawBson::Null)),
+                Sight::Deleted => conditions.push((field, "$ne", RawBson::Null)),
+                Sight::All => {}
+            }
+        }
+        Ok(conditions)
+    }
+
+    /// Whether there is a document that matches and is out of sight here: of another scope, deleted, of another kind.
+    pub(crate) async fn hides(&self, model: &Model, mut count: Count) -> Result<bool> {
+        let mut seen = RawDocumentBuf::new();
+        self.narrow(model, &mut seen)?;
+        if seen.is_empty() {
+            return Ok(false);
+        }
+        let mut none = RawArrayBuf::new();
+        none.push(seen);
+        append(&mut count.filter, "$nor", none)?;
+        let found = self.executor.count(count).await;
+        Ok(found.map_err(error::of(model))? > 0)
+    }
+
+    /// Whether there may be documents in the model's collection that are out of sight here.
+    pub(crate) fn narrows(&self, model: &Model) -> bool {
+        self.conditions(model)
+            .map_or(true, |conditions| !conditions.is_empty())
     }
 
     /// The documents that match, batch by batch.
@@ -215,6 +285,9 @@ pub(crate) fn also(
     field: &str,
     condition: RawDocumentBuf,
 ) -> Result<()> {
+    if asks(filter, field, &condition) {
+        return Ok(());
+    }
     if filter.get(field).is_ok_and(|other| other.is_none()) {
         return append(filter, field, condition);
     }
@@ -222,6 +295,22 @@ pub(crate) fn also(
     both.push(std::mem::take(filter));
     both.push(document(field, condition)?);
     append(filter, "$and", both)
+}
+
+/// Whether the filter has the condition already, by itself or in each of its alternatives, as a page has it.
+fn asks(filter: &RawDocument, field: &str, condition: &RawDocument) -> bool {
+    if let Ok(Some(RawBsonRef::Document(asked))) = filter.get(field) {
+        return asked.as_bytes() == condition.as_bytes();
+    }
+    let Ok(ways) = filter.get_array("$or") else {
+        return false;
+    };
+    let mut ways = ways.into_iter().peekable();
+    ways.peek().is_some()
+        && ways.all(|way| match way {
+            Ok(RawBsonRef::Document(way)) => asks(way, field, condition),
+            _ => false,
+        })
 }
 
 #[cfg(test)]
@@ -241,9 +330,31 @@ mod tests {
         );
         also(&mut filter, "kind", rawdoc! { "$ne": "dog" }).unwrap();
         let first = rawdoc! { "_id": { "$eq": 1 }, "kind": { "$eq": "cat" } };
-        assert_eq!(
-            filter,
-            rawdoc! { "$and": [first, { "kind": { "$ne": "dog" } }] }
-        );
+        let both = rawdoc! { "$and": [first, { "kind": { "$ne": "dog" } }] };
+        assert_eq!(filter, both);
+    }
+
+    #[test]
+    fn a_condition_is_said_once() {
+        let condition = || rawdoc! { "$eq": "cat" };
+        let cat = rawdoc! { "kind": { "$eq": "cat" }, "n": 1 };
+        let dog = rawdoc! { "kind": { "$eq": "dog" } };
+        let either =
+            |a: &RawDocumentBuf, b: &RawDocumentBuf| rawdoc! { "$or": [a.clone(), b.clone()] };
+        for said in [cat.clone(), either(&cat, &cat)] {
+            let mut filter = said.clone();
+            also(&mut filter, "kind", condition()).unwrap();
+            assert_eq!(filter, said);
+        }
+        for other in [
+            dog.clone(),
+            either(&cat, &dog),
+            rawdoc! { "$or": [] },
+            either(&cat, &rawdoc! {}),
+        ] {
+            let mut filter = other.clone();
+            also(&mut filter, "kind", condition()).unwrap();
+            assert_ne!(filter, other);
+        }
     }
 }

@@ -20,6 +20,7 @@ use crate::{
     query::{Brackets, IntoKey},
     relation::{Children, Reference},
     schema::{Closed, ContainsTarget, Model},
+    scope::Scope,
 };
 
 /// A type whose values are the documents of a collection: derive it.
@@ -175,14 +176,18 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be inserted",
     label = "not what is inserted",
-    note = "a document is inserted as itself; one with fields that the framework fills (`version`, `timestamps`) as its companion without them: `New…`"
+    note = "a document is inserted as itself; one with fields that the framework fills (`version`, `timestamps`, `soft_delete`, `scope`) as its companion without them: `New…`"
 )]
 pub trait Insertable: Send + Sync + 'static {
     /// The model.
     type Document: Document;
 
     /// The document, with what the framework fills.
-    fn into_document(self) -> Self::Document;
+    ///
+    /// # Errors
+    ///
+    /// The model belongs to a scope, and this is none of its type.
+    fn into_document(self, scope: &Scope) -> Result<Self::Document>;
 }
 
 /// A document in which the framework fills nothing, so that it is inserted as itself.
@@ -192,8 +197,8 @@ pub trait Whole {}
 #[diagnostic::do_not_recommend]
 impl<T: Document + Whole> Insertable for T {
     type Document = T;
-    fn into_document(self) -> T {
-        self
+    fn into_document(self, _: &Scope) -> Result<T> {
+        Ok(self)
     }
 }
 

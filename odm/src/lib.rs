@@ -57,7 +57,7 @@
 //! Models are [`Document`]s with [`Embedded`] structs inside; their whole is a [`Schema`]. Operations are methods of a
 //! [`Session`], that is of a [`Database`] or of a [`Transaction`]. Everything else hangs on these:
 //! [`field`], [`query`] and [`aggregate`] are the typed language, [`action`] what can be done, [`relation`] what a query brings along,
-//! [`backend`] the seam to a database.
+//! [`scope`] whose documents a session reaches, [`backend`] the seam to a database.
 
 pub mod document;
 pub mod schema;
@@ -76,7 +76,9 @@ mod decode;
 mod edited;
 mod maintain;
 mod retry;
+pub mod scope;
 mod session;
+mod soft_delete;
 mod trace;
 mod transaction;
 pub mod watch;
@@ -98,6 +100,7 @@ pub use projection::Projection;
 pub use query::{Filter, Pattern};
 pub use schema::Schema;
 pub use session::Session;
+pub use soft_delete::SoftDelete;
 pub use transaction::Transaction;
 pub use watch::ResumeToken;
 

@@ -1,10 +1,15 @@
 //! The write path: every typed write becomes a plan, and no typed write goes around it.
 //!
 //! A plan is the write itself and the maintenance that the schema asks for: versions and timestamps, which are part of the
-//! same write; copies, inverse sides and counters will follow. It is added here and nowhere else.
+//! same write; copies, inverse sides and counters will follow. It is added here and nowhere else. A delete is a mark here, if its
+//! model says so.
+
+mod removal;
 
 use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
 use tracing::Instrument;
+
+pub(crate) use removal::{Means, Removal, of_one};
 
 use crate::{
     Error, ErrorKind, Result,
@@ -12,8 +17,8 @@ use crate::{
     backend::{
         Executor, operation,
         operation::{
-            BulkItem, BulkWrite, BulkWritten, Change, Delete, Deleted, FindAndModify, Insert,
-            Modification, Update, Updated, Written,
+            BulkItem, BulkWrite, BulkWritten, Change, FindAndModify, Insert, Modification, Update,
+            Updated, Written,
         },
         outcome,
     },
@@ -127,26 +132,6 @@ impl Write for Update {
     }
 }
 
-impl Write for Delete {
-    type Done = Deleted;
-
-    fn filled(self, _: &Model) -> Result<Self> {
-        Ok(self)
-    }
-
-    fn documents(done: &Deleted) -> u64 {
-        done.deleted
-    }
-
-    fn filter(&mut self) -> Option<&mut RawDocumentBuf> {
-        Some(&mut self.filter)
-    }
-
-    async fn run(self, executor: &dyn Executor) -> Result<Deleted> {
-        executor.delete(self).await
-    }
-}
-
 impl Write for FindAndModify {
     type Done = Option<RawDocumentBuf>;
 
@@ -173,40 +158,72 @@ impl Write for FindAndModify {
 /// One of several writes, with what the framework fills.
 #[derive(Debug, Clone)]
 pub(crate) struct Planned {
+    access: Access,
     model: &'static Model,
     item: BulkItem,
+    is_mark: bool,
 }
 
 impl Planned {
     /// # Errors
     ///
-    /// As [`Plan::new`].
-    pub(crate) fn new(model: &'static Model, mut item: BulkItem) -> Result<Self> {
+    /// As [`Plan::new`], and that of what cannot be asked for.
+    pub(crate) fn new(
+        access: &Access,
+        model: &'static Model,
+        mut item: BulkItem,
+        means: Means,
+    ) -> Result<Self> {
+        let mut is_mark = false;
+        if let operation::Write::Delete(delete) = item.write {
+            let removal = Removal::new(model, delete, means)?;
+            is_mark = matches!(removal, Removal::Mark(_));
+            item.write = removal.into();
+        }
         match &mut item.write {
             operation::Write::Insert { document, .. } => upgrade::mark(model, document)?,
             operation::Write::Update(update) => fill(&mut update.change, model)?,
             operation::Write::Delete(_) => {}
         }
-        Ok(Self { model, item })
+        Ok(Self {
+            access: access.clone(),
+            model,
+            item,
+            is_mark,
+        })
+    }
+
+    /// Whether it is a delete that sets a mark: what it matches is deleted, not changed.
+    pub(crate) fn is_mark(&self) -> bool {
+        self.is_mark
     }
 }
 
 /// Carries out several writes in a task of its own, so that they are not left half done when the caller is dropped.
+///
+/// Either all of them set marks, or none does: a backend counts together what it has changed.
 pub(crate) async fn run_bulk(
     access: Access,
     planned: Vec<Planned>,
     ordered: bool,
 ) -> Result<BulkWritten> {
-    let (models, mut writes): (Vec<&Model>, Vec<_>) = planned
-        .into_iter()
-        .map(|planned| (planned.model, planned.item))
-        .unzip();
-    for (model, item) in models.iter().zip(&mut writes) {
+    let are_marks = planned.iter().any(Planned::is_mark);
+    let (mut models, mut writes) = (Vec::new(), Vec::new());
+    for Planned {
+        access: own,
+        model,
+        mut item,
+        ..
+    } in planned
+    {
+        // Each is narrowed by its own access: that of the bulk may be one of another scope.
         match &mut item.write {
             operation::Write::Insert { .. } => {}
-            operation::Write::Update(update) => narrow(&access, model, &mut update.filter).await?,
-            operation::Write::Delete(delete) => narrow(&access, model, &mut delete.filter).await?,
+            operation::Write::Update(update) => narrow(&own, model, &mut update.filter).await?,
+            operation::Write::Delete(delete) => narrow(&own, model, &mut delete.filter).await?,
         }
+        models.push(model);
+        writes.push(item);
     }
     let bulk = BulkWrite { writes, ordered };
     let told = access.clone();
@@ -215,6 +232,10 @@ pub(crate) async fn run_bulk(
     told.told().writes();
     let mut done = outcome(done).flatten()?;
     told.told().had(done.inserted + done.matched + done.deleted);
+    if are_marks {
+        done.deleted += std::mem::take(&mut done.matched);
+        done.modified = 0;
+    }
     for (result, model) in done.results.iter_mut().zip(models) {
         if let Written::Failed(error) = result {
             *error = error::of(model)(error.clone());

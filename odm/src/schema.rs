@@ -11,7 +11,10 @@ pub use model::{
 pub use sync::{IndexReport, SyncIndexes};
 pub use upgrade::{Upgrade, UpgradeAll, Upgraded};
 
-use crate::document::Document;
+use crate::{
+    document::Document,
+    scope::{AllScopes, InScope, Unscoped},
+};
 
 /// The models of a database: derive it.
 ///
@@ -42,18 +45,22 @@ pub trait Schema: Sized + Send + Sync + 'static {
     fn indexes() -> Vec<(&'static Model, Vec<crate::backend::operation::Index>)>;
 }
 
-/// The schema has the model `T`.
+/// The schema has the model `T`, and it may be used through a session of `C`.
 #[diagnostic::on_unimplemented(
     message = "`{T}` is not a model of `{Self}`",
     label = "not in the schema",
     note = "add it: `#[schema(models(…, {T}))]`"
 )]
-pub trait Contains<T>: Schema {}
-#[diagnostic::do_not_recommend]
-impl<S: Lists<T::Listed>, T: Document> Contains<T> for S {}
+pub trait Contains<T, C = Unscoped>: Schema {}
+impl<S: Lists<T::Listed>, T: Document + InScope<C>, C> Contains<T, C> for S {}
 
 /// The schema lists the model `T`, and with an enum the models of its variants.
 #[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{T}` is not a model of `{Self}`",
+    label = "not in the schema",
+    note = "add it: `#[schema(models(…, {T}))]`"
+)]
 pub trait Lists<T>: Schema {}
 
 /// The schema has the model `T`, which another one refers to.
@@ -64,7 +71,7 @@ pub trait Lists<T>: Schema {}
 )]
 pub trait ContainsTarget<T>: Schema {}
 #[diagnostic::do_not_recommend]
-impl<S: Contains<T>, T> ContainsTarget<T> for S {}
+impl<S: Contains<T, AllScopes>, T> ContainsTarget<T> for S {}
 
 /// Every model that `Self` refers to is in the schema `S`.
 pub trait Closed<S: Schema> {}

@@ -13,6 +13,7 @@ use crate::{
     edited::Edited,
     query::{Filter, IntoKey},
     schema::{Contains, Schema, UpgradeAll},
+    scope::{Reach, Unscoped},
 };
 
 /// The typed operations on the models of a schema, in a [`Database`](crate::Database) or in a
@@ -35,12 +36,14 @@ use crate::{
 /// db.transaction(|tx| async move { give(&tx, "jane", 5).await }).await
 /// # }
 /// ```
-pub struct Session<S> {
-    access: Access,
-    of: PhantomData<fn() -> S>,
+///
+/// `C` is for whom it works, if models belong to somebody: see [`scope`](Self::scope).
+pub struct Session<S, C = Unscoped> {
+    pub(crate) access: Access,
+    of: PhantomData<fn() -> (S, C)>,
 }
 
-impl<S> Session<S> {
+impl<S, C> Session<S, C> {
     pub(crate) fn new(access: Access) -> Self {
         Self {
             access,
@@ -49,7 +52,7 @@ impl<S> Session<S> {
     }
 }
 
-impl<S: Schema> Session<S> {
+impl<S: Schema, C: Reach> Session<S, C> {
     fn operation<T: Document>(&self, name: &'static str) -> Access {
         self.access.operation(name, Some(&T::MODEL))
     }
@@ -61,7 +64,7 @@ impl<S: Schema> Session<S> {
     /// [`NotFound`](crate::ErrorKind::NotFound) if there is none; [`find_by_id`](Self::find_by_id) gives an option.
     pub fn get<T: Document>(&self, id: impl IntoKey<T>) -> Get<T>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         Get::new(self.operation::<T>("get"), id.into_key())
     }
@@ -73,7 +76,7 @@ impl<S: Schema> Session<S> {
     /// Those of the backend, and of a document that does not fit the model.
     pub fn find_by_id<T: Document>(&self, id: impl IntoKey<T>) -> FindById<T>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         FindById::new(self.operation::<T>("find_by_id"), id.into_key())
     }
@@ -81,7 +84,7 @@ impl<S: Schema> Session<S> {
     /// The documents with these ids, in one query: in the order of the ids, with what is missing told.
     pub fn get_many<T: Document>(&self, ids: impl IntoIterator<Item: IntoKey<T>>) -> GetMany<T>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         GetMany::new(
             self.operation::<T>("get_many"),
@@ -90,9 +93,9 @@ impl<S: Schema> Session<S> {
     }
 
     /// A query over the documents of a model.
-    pub fn find<T: Document>(&self) -> Find<S, T>
+    pub fn find<T: Document>(&self) -> Find<S, T, T, (), C>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         Find::new(self.operation::<T>("find"))
     }
@@ -100,12 +103,10 @@ impl<S: Schema> Session<S> {
     /// Inserts a document and gives it back as stored.
     pub fn insert<I: Insertable>(&self, document: I) -> InsertOne<I::Document>
     where
-        S: Contains<I::Document>,
+        S: Contains<I::Document, C::Inserts>,
     {
-        InsertOne::new(
-            self.operation::<I::Document>("insert"),
-            document.into_document(),
-        )
+        let document = document.into_document(self.access.scope());
+        InsertOne::new(self.operation::<I::Document>("insert"), document)
     }
 
     /// Inserts documents in order and gives them back as stored.
@@ -114,9 +115,12 @@ impl<S: Schema> Session<S> {
         documents: impl IntoIterator<Item = I>,
     ) -> InsertMany<I::Document>
     where
-        S: Contains<I::Document>,
+        S: Contains<I::Document, C::Inserts>,
     {
-        let documents = documents.into_iter().map(Insertable::into_document);
+        let scope = self.access.scope();
+        let documents = documents
+            .into_iter()
+            .map(|document| document.into_document(scope));
         InsertMany::new(
             self.operation::<I::Document>("insert_many"),
             documents.collect(),
@@ -130,7 +134,7 @@ impl<S: Schema> Session<S> {
     /// [`NotFound`](crate::ErrorKind::NotFound) if there is none.
     pub fn edit<T: Document>(&self, id: impl IntoKey<T>) -> Edit<T>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         Edit::new(self.operation::<T>("edit"), id.into_key())
     }
@@ -163,7 +167,7 @@ impl<S: Schema> Session<S> {
     /// ```
     pub fn save<'e, T: Document>(&self, edited: &'e mut Edited<T>) -> Save<'e, T>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         Save::new(self.operation::<T>("save"), edited)
     }
@@ -194,7 +198,7 @@ impl<S: Schema> Session<S> {
         mut change: impl FnMut(&mut T) + Send + 'c,
     ) -> Modify<'c, T>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         self.try_modify(id, move |document: &mut T| {
             change(document);
@@ -209,7 +213,7 @@ impl<S: Schema> Session<S> {
         change: impl FnMut(&mut T) -> Result<()> + Send + 'c,
     ) -> Modify<'c, T>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         Modify::new(self.operation::<T>("modify"), id.into_key(), change)
     }
@@ -217,7 +221,7 @@ impl<S: Schema> Session<S> {
     /// Changes the document with this id.
     pub fn update<T: Document>(&self, id: impl IntoKey<T>) -> Update<T>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         Update::by_id(self.operation::<T>("update"), id.into_key())
     }
@@ -253,7 +257,7 @@ impl<S: Schema> Session<S> {
         condition: impl FnOnce(T::Fields) -> Filter<T>,
     ) -> Update<T, First>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         Update::by_condition(self.operation::<T>("update_first"), condition(T::fields()))
     }
@@ -264,15 +268,15 @@ impl<S: Schema> Session<S> {
         condition: impl FnOnce(T::Fields) -> Filter<T>,
     ) -> Update<T, Many>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         Update::by_condition(self.operation::<T>("update_many"), condition(T::fields()))
     }
 
-    /// Deletes the document with this id.
+    /// Deletes the document with this id: for good, or by a mark if its model has a [soft delete](crate::SoftDelete).
     pub fn delete<T: Document>(&self, id: impl IntoKey<T>) -> Delete<T>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         Delete::by_id(self.operation::<T>("delete"), id.into_key())
     }
@@ -286,7 +290,7 @@ impl<S: Schema> Session<S> {
         condition: impl FnOnce(T::Fields) -> Filter<T>,
     ) -> Delete<T, First>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         Delete::by_condition(self.operation::<T>("delete_first"), condition(T::fields()))
     }
@@ -297,7 +301,7 @@ impl<S: Schema> Session<S> {
         condition: impl FnOnce(T::Fields) -> Filter<T>,
     ) -> Delete<T, Many>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         Delete::by_condition(self.operation::<T>("delete_many"), condition(T::fields()))
     }
@@ -339,7 +343,7 @@ impl<S: Schema> Session<S> {
     /// ```
     pub fn upgrade<T: Document>(&self) -> UpgradeAll<T>
     where
-        S: Contains<T>,
+        S: Contains<T, C>,
     {
         UpgradeAll::new(self.operation::<T>("upgrade"))
     }
@@ -364,13 +368,13 @@ impl<S: Schema> Session<S> {
     }
 }
 
-impl<S> Clone for Session<S> {
+impl<S, C> Clone for Session<S, C> {
     fn clone(&self) -> Self {
         Self::new(self.access.clone())
     }
 }
 
-impl<S> fmt::Debug for Session<S> {
+impl<S, C> fmt::Debug for Session<S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Session").field(&self.access).finish()
     }

@@ -8,6 +8,7 @@ pub mod differential;
 mod fixture;
 pub mod models;
 pub mod mongod;
+mod out_of_sight;
 pub mod suite;
 
 pub use fixture::Fixture;

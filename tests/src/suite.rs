@@ -326,6 +326,32 @@ macro_rules! for_every_test {
                     declared_indexes_are_created,
                     what_differs_is_reported_and_replaced_when_told,
                 ]
+                scope: [
+                    a_join_stays_in_the_scope,
+                    a_page_walks_in_its_scope,
+                    a_token_stays_in_its_scope,
+                    a_transaction_in_a_scope,
+                    across_all_scopes,
+                    no_entry_reaches_another_tenants,
+                    scopes_of_several_types,
+                    several_scopes_in_one_bulk,
+                    tenants_write_at_the_same_time,
+                    what_is_inserted_is_of_the_scope,
+                ]
+                soft_delete: [
+                    a_delete_sets_a_mark,
+                    a_deleted_document_keeps_its_id_alone,
+                    a_mark_is_one_operation,
+                    a_permanent_delete_is_one,
+                    a_transaction_takes_a_delete_back,
+                    another_name_and_another_date,
+                    deletes_in_a_bulk,
+                    deletes_of_several,
+                    no_entry_reaches_what_is_deleted,
+                    of_many_deletes_one_counts,
+                    what_is_deleted_can_be_read,
+                    what_is_deleted_can_be_restored,
+                ]
                 storm: [
                     every_field_has_its_last_value,
                     with_a_version_no_update_is_lost,

@@ -1,4 +1,4 @@
-//! Fields that the framework writes: `version`, `timestamps`.
+//! Fields that the framework writes: `version`, `timestamps`, `soft_delete`, `scope`.
 
 use proc_macro2::Span;
 use syn::{
@@ -21,6 +21,10 @@ pub(crate) enum What {
     Created,
     /// When it was written last.
     Updated,
+    /// When it was deleted.
+    Deleted,
+    /// Whose it is.
+    Scope,
 }
 
 impl What {
@@ -29,6 +33,14 @@ impl What {
         match self {
             Self::Version => {
                 "`version` keeps a count in a field: add `version: i64`, or name the field, `version = revision`"
+            }
+            Self::Deleted => {
+                "`soft_delete` keeps a date in a field: add `deleted_at: Option<DateTime>`, or name the field, \
+                 `soft_delete = removed_at`"
+            }
+            Self::Scope => {
+                "`scope` names the field that says whose a document is: one value or a `Ref`, such as `tenant: TenantId`, and not \
+                 the `_id`"
             }
             Self::Created | Self::Updated => {
                 "`timestamps` keeps dates in fields: add `created_at: DateTime` and `updated_at: DateTime`, or name those \
@@ -40,15 +52,31 @@ impl What {
 
 /// `version`, or `version = field`.
 pub(crate) fn parse_version(meta: &ParseNestedMeta<'_>) -> syn::Result<Filled> {
+    one(meta, What::Version, "version")
+}
+
+/// `soft_delete`, or `soft_delete = field`.
+pub(crate) fn parse_soft_delete(meta: &ParseNestedMeta<'_>) -> syn::Result<Filled> {
+    one(meta, What::Deleted, "deleted_at")
+}
+
+/// `scope = field`.
+pub(crate) fn parse_scope(meta: &ParseNestedMeta<'_>) -> syn::Result<Filled> {
+    if !meta.input.peek(Token![=]) {
+        return Err(
+            meta.error("whose are the documents? Name the field that says so: `scope = tenant`")
+        );
+    }
+    one(meta, What::Scope, "scope")
+}
+
+fn one(meta: &ParseNestedMeta<'_>, what: What, otherwise: &str) -> syn::Result<Filled> {
     let field = if meta.input.peek(Token![=]) {
         meta.value()?.parse()?
     } else {
-        Ident::new("version", meta.path.span())
+        Ident::new(otherwise, meta.path.span())
     };
-    Ok(Filled {
-        what: What::Version,
-        field,
-    })
+    Ok(Filled { what, field })
 }
 
 /// `timestamps`, or `timestamps(created = field, updated = field)` with one or both.

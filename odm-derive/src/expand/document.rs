@@ -18,6 +18,8 @@ const SETTINGS: &[&str] = &[
     "collection",
     "index",
     "schema_version",
+    "scope",
+    "soft_delete",
     "timestamps",
     "upgrade",
     "variant_of",
@@ -46,6 +48,14 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     let indexes = right_indexes(ctxt, &model, &container.indexes);
     if container.variant_of.is_some() {
         refuse_sparse(ctxt, &model, &indexes);
+        for filled in &container.filled {
+            if matches!(filled.what, What::Deleted | What::Scope) {
+                ctxt.error(
+                    &filled.field,
+                    "the variants of an enum have no soft delete and no scope yet",
+                );
+            }
+        }
         if let Some(version) = &container.schema_version {
             ctxt.error(
                 version,
@@ -59,6 +69,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     let fields = fields(&model, id, &private);
     let implementation = implementation(&model, id, &collection, &indexes, upgrade, &private);
     let insertable = model.insertable(&private);
+    let reach = model.reach(&private);
     let closed = model.closed(&private);
     let checks = ctxt.is_clean().then(|| {
         let layout = model.layout_checks(&private);
@@ -69,7 +80,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         .variant_of
         .as_ref()
         .map(|of| variant_of(input, of, &private));
-    Some(quote!(#fields #implementation #variant #insertable #closed #checks))
+    Some(quote!(#fields #implementation #variant #insertable #reach #closed #checks))
 }
 
 /// Where the documents are.
@@ -347,6 +358,8 @@ fn implementation(
     let validation = model.validation(private, &quote!(#private::Path::ROOT));
     let version = model.stored_name_of(What::Version, private);
     let updated = model.stored_name_of(What::Updated, private);
+    let soft_delete = model.stored_name_of(What::Deleted, private);
+    let scope = model.stored_name_of(What::Scope, private);
     let take_filled = model.take_filled();
     let variants = model.look_for_variants(private);
     let filled = model.fields.iter().filter(|field| field.filled.is_some());
@@ -392,6 +405,8 @@ fn implementation(
                 updated: #updated,
                 #upgrade
                 tag: #tag,
+                soft_delete: #soft_delete,
+                scope: #scope,
                 ..#private::Model::UNKNOWN
             };
             fn id(&self) -> &#id_ty {

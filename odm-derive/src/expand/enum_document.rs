@@ -9,7 +9,9 @@ use syn::{DataEnum, DeriveInput, Ident, Type, ext::IdentExt, spanned::Spanned};
 use super::{
     document::{index, root_tree},
     fields::{closed, layout_function, of_stored},
-    private, quiet, text, where_bounds, with_params,
+    private, quiet,
+    scope::in_any_scope,
+    text, where_bounds, with_params,
 };
 use crate::{
     attr::{Container, Filled, IndexAttr, Key, Layout, OPTIONS_BEHIND_A_SEMICOLON, What},
@@ -51,7 +53,8 @@ pub(super) fn expand(ctxt: &mut Ctxt, input: &DeriveInput, data: &DataEnum) -> O
     let closed = closed(input, types.iter(), &kinds.private);
     let variants = kinds.variants();
     let checks = ctxt.is_clean().then(|| kinds.checks());
-    Some(quote!(#tree #implementation #variants #closed #checks))
+    let reach = in_any_scope(input, &kinds.private);
+    Some(quote!(#tree #implementation #reach #variants #closed #checks))
 }
 
 impl<'a> Kinds<'a> {
@@ -111,6 +114,8 @@ impl<'a> Kinds<'a> {
             let ty = match what {
                 What::Version => syn::parse_quote!(::std::primitive::i64),
                 What::Created | What::Updated => syn::parse_quote!(#private::DateTime),
+                // No setting of an enum asks for them.
+                What::Deleted | What::Scope => continue,
             };
             shared.push(Shared {
                 ident: field.clone(),

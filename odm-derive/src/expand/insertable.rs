@@ -68,14 +68,14 @@ impl Model<'_> {
             #[diagnostic::do_not_recommend]
             impl #impl_generics #private::Insertable for #companion #own #where_clause {
                 type Document = #name #own;
-                fn into_document(self) -> #name #own {
+                fn into_document(self, scope: &#private::Scope) -> #private::Result<#name #own> {
                     let now = #private::DateTime::now();
-                    let _ = now;
-                    #name {
+                    let _ = (now, scope);
+                    #private::Ok(#name {
                         #(#idents: self.#idents,)*
                         #(#filled,)*
                         #(#skipped: ::core::default::Default::default(),)*
-                    }
+                    })
                 }
             }
 
@@ -130,5 +130,9 @@ fn filling(field: &Field<'_>, private: &TokenStream) -> Option<TokenStream> {
         What::Created | What::Updated => {
             quote_spanned!(ty.span()=> #ident: <#ty as #private::Timestamp>::at(now))
         }
+        What::Deleted => {
+            quote_spanned!(ty.span()=> #ident: <#ty as #private::DeletedAt>::NEVER)
+        }
+        What::Scope => quote_spanned!(ty.span()=> #ident: scope.value::<#ty>()?),
     })
 }

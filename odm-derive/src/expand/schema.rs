@@ -40,6 +40,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             #quiet
             type #alias = #model;
 
+            // What is not met is said of the model: that it belongs to a scope.
             #[automatically_derived]
             #[diagnostic::do_not_recommend]
             impl #private::Lists<#alias> for #name {}

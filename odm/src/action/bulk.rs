@@ -17,14 +17,15 @@ use crate::{
     },
     document::Document,
     error,
-    maintain::{Planned, run_bulk},
+    maintain::{Means, Planned, run_bulk},
     query::encode_document,
 };
 
 /// Several writes, to documents of one model or of several; made by [`Session::bulk`](crate::Session::bulk).
 ///
 /// They are the same as when awaited by themselves, each atomic for itself; the bulk as a whole is not, unless it runs in a
-/// transaction. They go in order, and the first that fails ends them: an update by id of a document that is not there fails, one
+/// transaction. Each reaches what the session reaches that made it, so that a bulk may be about several
+/// [scopes](crate::scope). They go in order, and the first that fails ends them: an update by id of a document that is not there fails, one
 /// with a condition is merely [`NotApplied`](BulkResult::NotApplied). [`unordered`](Self::unordered) carries out all that can
 /// be, in any order. In a transaction the first failure ends the transaction.
 ///
@@ -241,13 +242,14 @@ type Look = Box<dyn FnOnce() -> BoxFuture<'static, Result<()>> + Send>;
 impl<T: Document> IntoBulk for InsertOne<T> {
     fn into_bulk(self) -> BulkEntry {
         let (access, document) = self.into_parts();
-        let document = encode_document(&document).map_err(error::of_model::<T>);
+        let document =
+            document.and_then(|document| encode_document(&document).map_err(error::of_model::<T>));
         let planned = document.and_then(|document| {
             let write = Write::Insert {
                 collection: T::COLLECTION.into(),
                 document,
             };
-            plan::<T>(write, Unmatched::Fine)
+            plan::<T>(&access, write, Unmatched::Fine)
         });
         BulkEntry {
             access,
@@ -280,7 +282,7 @@ impl<T: Document> IntoBulk for Update<T, Many> {
             Err(error) => (Err(error), None),
             Ok(update) => {
                 let write = update.operation(true).map(Write::Update);
-                let planned = write.and_then(|write| plan::<T>(write, Unmatched::Fine));
+                let planned = write.and_then(|write| plan::<T>(&access, write, Unmatched::Fine));
                 (planned, Some(update))
             }
         };
@@ -307,7 +309,10 @@ impl<T: Document, K: Counted> IntoBulk for Delete<T, K> {
         };
         let write = self.operation().map(Write::Delete);
         BulkEntry {
-            planned: write.and_then(|write| plan::<T>(write, unmatched)),
+            planned: write.and_then(|write| {
+                let item = BulkItem { write, unmatched };
+                Planned::new(&self.access, &T::MODEL, item, self.means)
+            }),
             access: self.access,
             before: None,
             unmatched: None,
@@ -335,7 +340,7 @@ fn update_by_id<T: Document, K: Counted>(update: Update<T, K>) -> BulkEntry {
         false => Unmatched::Told,
     };
     let write = update.operation(false).map(Write::Update);
-    let planned = write.and_then(|write| plan::<T>(write, unmatched));
+    let planned = write.and_then(|write| plan::<T>(&access, write, unmatched));
     let look: Look = Box::new(move || {
         Box::pin(async move {
             update.refuse_full().await?;
@@ -350,8 +355,9 @@ fn update_by_id<T: Document, K: Counted>(update: Update<T, K>) -> BulkEntry {
     }
 }
 
-fn plan<T: Document>(write: Write, unmatched: Unmatched) -> Result<Planned> {
-    Planned::new(&T::MODEL, BulkItem { write, unmatched })
+fn plan<T: Document>(access: &Access, write: Write, unmatched: Unmatched) -> Result<Planned> {
+    let item = BulkItem { write, unmatched };
+    Planned::new(access, &T::MODEL, item, Means::OfModel)
 }
 
 /// A bulk that is being carried out.
@@ -412,7 +418,7 @@ impl Run {
     /// Sends what is ready, and says whether something may follow.
     async fn flush(&mut self) -> Result<bool> {
         while !self.ready.is_empty() {
-            let ready = std::mem::take(&mut self.ready);
+            let (ready, later) = self.next_of_one_kind();
             let planned = ready.iter().map(|ready| ready.planned.clone()).collect();
             let sent = run_bulk(self.access.clone(), planned, self.ordered).await;
             let done = match sent {
@@ -429,8 +435,23 @@ impl Run {
             if !self.settle(ready, done).await {
                 return Ok(false);
             }
+            self.ready.extend(later);
         }
         Ok(true)
+    }
+
+    /// What is sent next: what goes together with the first, and what comes later.
+    fn next_of_one_kind(&mut self) -> (Vec<Ready>, Vec<Ready>) {
+        let mut ready = std::mem::take(&mut self.ready);
+        let first = ready.first().is_some_and(|first| first.planned.is_mark());
+        let is_like = |ready: &Ready| ready.planned.is_mark() == first;
+        if self.ordered {
+            let end = ready.iter().position(|ready| !is_like(ready));
+            let later = ready.split_off(end.unwrap_or(ready.len()));
+            (ready, later)
+        } else {
+            ready.into_iter().partition(is_like)
+        }
     }
 
     /// Notes what became of what was sent. What was not attempted because of a document that did not match, which has

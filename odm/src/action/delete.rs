@@ -14,18 +14,21 @@ use crate::{
     backend::operation,
     document::{Document, Ref},
     error,
-    maintain::Plan,
+    maintain::{Means, Plan, Removal},
     query::{Filter, IntoFilter, IntoSort, document},
+    soft_delete::{Sight, SoftDelete},
 };
 
 /// Deletes documents; made by [`Session::delete`](crate::Session::delete),
 /// [`Session::delete_first`](crate::Session::delete_first) and [`Session::delete_many`](crate::Session::delete_many).
 ///
-/// Deleting what is not there is no error: [`Deleted::deleted`] is 0.
+/// Deleting what is not there is no error: [`Deleted::deleted`] is 0. Of a model with a [soft delete](SoftDelete) a delete
+/// sets a mark, where there is none yet; [`permanently`](Self::permanently) deletes for good.
 #[must_use = "a delete happens when it is awaited"]
 pub struct Delete<T: Document, K = ById> {
     pub(super) access: Access,
     pub(super) target: Target<T, K>,
+    pub(super) means: Means,
 }
 
 impl Deleted {
@@ -54,6 +57,7 @@ impl<T: Document> Delete<T> {
         Self {
             access,
             target: Target::by_id(id),
+            means: Means::OfModel,
         }
     }
 }
@@ -64,6 +68,7 @@ impl<T: Document, K: Which> Delete<T, K> {
         Self {
             access,
             target: Target::by_condition(condition),
+            means: Means::OfModel,
         }
     }
 
@@ -75,6 +80,7 @@ impl<T: Document, K: Which> Delete<T, K> {
         Delete {
             access: self.access,
             target: self.target.when(condition),
+            means: self.means,
         }
     }
 
@@ -85,6 +91,31 @@ impl<T: Document, K: Which> Delete<T, K> {
     {
         self.target.sort(order);
         self
+    }
+
+    /// Deletes for good, in a model with a soft delete, what is deleted already and what is not.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "posts", soft_delete)]
+    /// # struct Post { #[serde(rename = "_id")] id: i64, deleted_at: Option<DateTime> }
+    /// # #[derive(Schema)] #[schema(models(Post))] struct Blog;
+    /// # async fn example(db: odm::Database<Blog>, month_ago: DateTime) -> odm::Result<()> {
+    /// db.delete::<Post>(1).permanently().await?;
+    /// db.delete_many::<Post>(|p| p.deleted_at().lt(month_ago)).permanently().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn permanently(self) -> Self
+    where
+        T: SoftDelete,
+    {
+        Self {
+            access: self.access.seeing(Sight::All),
+            means: Means::ForGood,
+            ..self
+        }
     }
 
     /// Gives the document as it was, read in the same atomic step.
@@ -109,9 +140,8 @@ impl<T: Document, K: Counted> IntoFuture for Delete<T, K> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            Plan::new(&T::MODEL, self.operation()?)?
-                .run(self.access)
-                .await
+            let removal = Removal::new(&T::MODEL, self.operation()?, self.means)?;
+            Plan::new(&T::MODEL, removal)?.run(self.access).await
         })
     }
 }

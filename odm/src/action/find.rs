@@ -32,10 +32,14 @@ use crate::{
     query::{Filter, IntoFilter, IntoSort, Node, Sort, sort_to_raw},
     relation::{Append, Children, IntoJoin, Join, Joins},
     schema::{Contains, Schema},
+    scope::{AllScopes, InScope, Unscoped},
+    soft_delete::{Sight, SoftDelete},
 };
 
 /// A query over the documents of the model `T`, read as `P` and joined with `J`; made by
 /// [`Session::find`](crate::Session::find).
+///
+/// `C` is for whom the session of the query works: see [`scope`](crate::scope).
 ///
 /// It runs when one of [`one`](Self::one), [`first`](Self::first), [`all`](Self::all), [`stream`](Self::stream),
 /// [`count`](Self::count) and [`exists`](Self::exists) is called.
@@ -71,16 +75,19 @@ use crate::{
 /// # }
 /// ```
 #[must_use = "a query runs when `one`, `first`, `all`, `stream`, `count` or `exists` is called"]
-pub struct Find<S, T: Document, P = T, J = ()> {
+pub struct Find<S, T: Document, P = T, J = (), C = Unscoped> {
     access: Access,
     filter: Node,
     sort: Vec<Sort<T>>,
     limit: Option<u64>,
     joins: J,
-    of: PhantomData<fn() -> (S, P)>,
+    of: Marker<(S, P, C)>,
 }
 
-impl<S: Schema, T: Document> Find<S, T> {
+/// Types that a query speaks about without holding them.
+type Marker<T> = PhantomData<fn() -> T>;
+
+impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
     pub(crate) fn new(access: Access) -> Self {
         Self {
             access,
@@ -93,7 +100,7 @@ impl<S: Schema, T: Document> Find<S, T> {
     }
 
     /// Reads only the fields of a [`Projection`].
-    pub fn select<P: ProjectionOf<T>>(self) -> Find<S, T, P> {
+    pub fn select<P: ProjectionOf<T>>(self) -> Find<S, T, P, (), C> {
         Find {
             access: self.access,
             filter: self.filter,
@@ -105,7 +112,7 @@ impl<S: Schema, T: Document> Find<S, T> {
     }
 }
 
-impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> Find<S, T, P, J> {
+impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P, J, C> {
     /// Only documents that meet the condition, and those of further calls.
     pub fn filter<F: IntoFilter<T>>(mut self, condition: impl FnOnce(T::Fields) -> F) -> Self {
         if let Some(filter) = condition(T::fields()).into_filter() {
@@ -120,6 +127,24 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> Find<S, T, P, J
         self
     }
 
+    /// Also documents that are deleted by a mark: see [`SoftDelete`]. What is joined is seen only if it is not deleted.
+    pub fn with_deleted(mut self) -> Self
+    where
+        T: SoftDelete,
+    {
+        self.access = self.access.seeing(Sight::All);
+        self
+    }
+
+    /// Only documents that are deleted by a mark: see [`SoftDelete`]. What is joined is seen only if it is not deleted.
+    pub fn only_deleted(mut self) -> Self
+    where
+        T: SoftDelete,
+    {
+        self.access = self.access.seeing(Sight::Deleted);
+        self
+    }
+
     /// This many documents at most.
     pub fn limit(mut self, limit: u64) -> Self {
         self.limit = Some(limit);
@@ -130,10 +155,10 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> Find<S, T, P, J
     ///
     /// The item becomes a tuple with a [`Link`](crate::relation::Link), an option of one or
     /// [`Links`](crate::relation::Links). Up to 10,000 different ids go into one query.
-    pub fn with<K: IntoJoin<Scope = T>>(
+    pub fn with<K: IntoJoin<Scope = T, Out: InScope<C>>>(
         self,
         relation: impl FnOnce(T::Fields) -> K,
-    ) -> Find<S, T, P, J::Then>
+    ) -> Find<S, T, P, J::Then, C>
     where
         J: Append<Join<T, K::Out>>,
     {
@@ -162,18 +187,30 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> Find<S, T, P, J
     /// # Ok(())
     /// # }
     /// ```
-    pub fn with_children<C: Document, K: Joins<C>>(
+    pub fn with_children<D: Document, K: Joins<D, Item: InScope<C>>>(
         self,
-        children: Children<C, T, K>,
-    ) -> Find<S, T, P, J::Then>
+        children: Children<D, T, K>,
+    ) -> Find<S, T, P, J::Then, C>
     where
         J: Append<Join<T, Vec<K::Item>>>,
-        S: Contains<C>,
+        S: Contains<D, AllScopes>,
     {
         self.append(children.into_join())
     }
 
-    fn append<X>(self, join: X) -> Find<S, T, P, J::Then>
+    /// The same query, of which all that it joins has been checked to be in reach.
+    fn checked(self) -> Find<S, T, P, J> {
+        Find {
+            access: self.access,
+            filter: self.filter,
+            sort: self.sort,
+            limit: self.limit,
+            joins: self.joins,
+            of: PhantomData,
+        }
+    }
+
+    fn append<X>(self, join: X) -> Find<S, T, P, J::Then, C>
     where
         J: Append<X>,
     {
@@ -236,7 +273,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> Find<S, T, P, J
     /// A document that does not fit the model is an error in its place, and the stream goes on behind it. Joins are
     /// loaded for each batch.
     pub fn stream(self) -> Rows<J::Item> {
-        let start = State::<S, T, P, J>::Start(self);
+        let start = State::<S, T, P, J>::Start(self.checked());
         Rows(Box::pin(stream::unfold(start, State::next).fuse()))
     }
 
@@ -306,7 +343,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> Find<S, T, P, J
     }
 }
 
-impl<S, T: Document, P, J: Clone> Clone for Find<S, T, P, J> {
+impl<S, T: Document, P, J: Clone, C> Clone for Find<S, T, P, J, C> {
     fn clone(&self) -> Self {
         Self {
             access: self.access.again(),
@@ -326,6 +363,8 @@ async fn assemble<P: Projection<Of: Document>, J: Joins<P>>(
     joins: J,
 ) -> Result<Vec<Result<J::Item>>> {
     let (roots, raws) = decode_all::<P>(raws);
+    // Whether what is joined is seen is not said by whether its parents are.
+    let access = access.seeing(Sight::Present);
     joins.load(access, raws, roots).await
 }
 

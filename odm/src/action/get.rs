@@ -13,6 +13,7 @@ use crate::{
     error,
     query::{document, encode},
     relation::{self, Links},
+    soft_delete::{Sight, SoftDelete},
 };
 
 /// Reads the document with an id; made by [`Session::get`](crate::Session::get).
@@ -22,6 +23,14 @@ pub struct Get<T: Document>(FindById<T>);
 impl<T: Document> Get<T> {
     pub(crate) fn new(access: Access, id: T::Id) -> Self {
         Self(FindById::new(access, id))
+    }
+
+    /// Also if it is deleted by a mark: see [`SoftDelete`].
+    pub fn with_deleted(self) -> Self
+    where
+        T: SoftDelete,
+    {
+        Self(self.0.with_deleted())
     }
 }
 
@@ -47,6 +56,15 @@ pub struct FindById<T: Document> {
 impl<T: Document> FindById<T> {
     pub(crate) fn new(access: Access, id: T::Id) -> Self {
         Self { access, id }
+    }
+
+    /// Also if it is deleted by a mark: see [`SoftDelete`].
+    pub fn with_deleted(self) -> Self
+    where
+        T: SoftDelete,
+    {
+        let access = self.access.seeing(Sight::All);
+        Self { access, ..self }
     }
 }
 

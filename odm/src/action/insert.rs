@@ -17,15 +17,15 @@ use crate::{
 #[must_use = "an insert happens when it is awaited"]
 pub struct InsertOne<T> {
     access: Access,
-    document: T,
+    document: Result<T>,
 }
 
 impl<T: Document> InsertOne<T> {
-    pub(crate) fn new(access: Access, document: T) -> Self {
+    pub(crate) fn new(access: Access, document: Result<T>) -> Self {
         Self { access, document }
     }
 
-    pub(super) fn into_parts(self) -> (Access, T) {
+    pub(super) fn into_parts(self) -> (Access, Result<T>) {
         (self.access, self.document)
     }
 }
@@ -35,7 +35,7 @@ impl<T: Document> IntoFuture for InsertOne<T> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let inserted = insert(self.access, vec![self.document]).await;
+            let inserted = insert(self.access, vec![self.document?]).await;
             let mut inserted = inserted.map_err(crate::Error::without_inserted)?;
             Ok(inserted.swap_remove(0))
         })
@@ -51,11 +51,11 @@ impl<T: Document> IntoFuture for InsertOne<T> {
 #[must_use = "an insert happens when it is awaited"]
 pub struct InsertMany<T> {
     access: Access,
-    documents: Vec<T>,
+    documents: Result<Vec<T>>,
 }
 
 impl<T: Document> InsertMany<T> {
-    pub(crate) fn new(access: Access, documents: Vec<T>) -> Self {
+    pub(crate) fn new(access: Access, documents: Result<Vec<T>>) -> Self {
         Self { access, documents }
     }
 }
@@ -64,7 +64,7 @@ impl<T: Document> IntoFuture for InsertMany<T> {
     type Output = Result<Vec<T>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { insert(self.access, self.documents).await })
+        Box::pin(async move { insert(self.access, self.documents?).await })
     }
 }
 

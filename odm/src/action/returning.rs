@@ -14,7 +14,7 @@ use crate::{
     backend::operation::{FindAndModify, Modification},
     document::Document,
     error,
-    maintain::Plan,
+    maintain::{Plan, of_one},
     projection::{self, Projection, ProjectionOf},
 };
 
@@ -143,14 +143,19 @@ pub(super) async fn find_and_delete<T: Document, K: One>(
     delete: Delete<T, K>,
     projection: Option<RawDocumentBuf>,
 ) -> Result<Option<RawDocumentBuf>> {
-    let Delete { access, target } = delete;
-    let write = FindAndModify {
+    let Delete {
+        access,
+        target,
+        means,
+    } = delete;
+    let mut write = FindAndModify {
         collection: T::COLLECTION.into(),
         filter: to_raw::<T>(target.node().map_err(error::of_model::<T>)?)?,
         sort: target.raw_sort().map_err(error::of_model::<T>)?,
         projection,
         modification: Modification::Delete,
     };
+    of_one(&T::MODEL, &mut write, means)?;
     Plan::new(&T::MODEL, write)?.run(access.clone()).await
 }
 

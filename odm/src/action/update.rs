@@ -167,7 +167,17 @@ impl<T: Document, K: Which> Update<T, K> {
     where
         K: WithId,
     {
-        Upsert::new(self, document.into_document())
+        let document = document.into_document(self.access.scope());
+        Upsert::new(self, document)
+    }
+
+    /// Takes the mark of what was deleted away.
+    pub(crate) fn restoring(mut self) -> Self {
+        if let Some(field) = T::MODEL.soft_delete {
+            let path = Path::ROOT.then(field);
+            self.changes.add("$unset", &path, Ok(true.into()));
+        }
+        self
     }
 
     /// Sets the field to the value: `$set`.

@@ -30,12 +30,12 @@ use crate::{
 /// is neither changed nor inserted.
 ///
 /// It costs one operation if the document is there, and two if it is not; a condition or a bounded array that grows costs
-/// another one where the update did not apply.
+/// another one where the update did not apply, and so does a model with a soft delete or a scope.
 ///
 /// It fails with [`Invalid`](ErrorKind::Invalid) if the document has another id, or the update changes a field inside of an
 /// enum's variant (a document of another variant could be neither changed nor inserted),
-/// [`DuplicateKey`](ErrorKind::DuplicateKey) if another document has the value of a unique index, and otherwise as an update
-/// and as an insert.
+/// [`DuplicateKey`](ErrorKind::DuplicateKey) if another document has the value of a unique index, or the one with the id is
+/// deleted by a mark or of another scope, and otherwise as an update and as an insert.
 ///
 /// ```
 /// # use odm::prelude::*;
@@ -58,7 +58,7 @@ use crate::{
 #[must_use = "an update happens when it is awaited"]
 pub struct Upsert<T: Document, K = ById, R = Counts> {
     update: Update<T, K>,
-    document: T,
+    document: Result<T>,
     return_new: bool,
     of: PhantomData<fn() -> R>,
 }
@@ -100,7 +100,7 @@ pub struct Counts;
 pub struct Documents;
 
 impl<T: Document, K: WithId> Upsert<T, K> {
-    pub(super) fn new(update: Update<T, K>, document: T) -> Self {
+    pub(super) fn new(update: Update<T, K>, document: Result<T>) -> Self {
         Self {
             update,
             document,
@@ -162,7 +162,7 @@ impl<T: Document, K: WithId, R: Answer<T>> IntoFuture for Upsert<T, K, R> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let mut document = self.document;
+            let mut document = self.document.map_err(error::of_model::<T>)?;
             let done = run::<T, K, R>(self.update, &mut document, self.return_new).await?;
             let done = match done {
                 Done::Updated(updated) => Some(Upserted::Updated(updated)),
@@ -212,6 +212,9 @@ async fn run<T: Document, K: WithId, R: Answer<T>>(
             return Ok(Done::NotApplied);
         }
         refuse_another_variant(&update).await?;
+        if is_out_of_sight(&update).await? {
+            return Err(out_of_sight::<T>(document));
+        }
         let insert = Insert {
             collection: T::COLLECTION.into(),
             documents: vec![raw.clone()],
@@ -289,6 +292,17 @@ async fn is_there_but_otherwise<T: Document, K: WithId>(update: &Prepared<T, K>)
     }
 }
 
+/// Whether a document has the id that no update may find: a deleted one, or one of another scope. Both would go on for
+/// ever.
+async fn is_out_of_sight<T: Document, K: WithId>(update: &Prepared<T, K>) -> Result<bool> {
+    let count = Count {
+        collection: T::COLLECTION.into(),
+        filter: to_raw::<T>(update.target.by_id_alone()?)?,
+        limit: Some(1),
+    };
+    update.access.hides(&T::MODEL, count).await
+}
+
 fn refuse_another_id<T: Document>(id: Option<&T::Id>, document: &T) -> Result<()> {
     let is_same = match id {
         None => false,
@@ -310,6 +324,16 @@ fn of_a_variant<T: Document>() -> Error {
     let message = "an upsert changes nothing inside of an enum's variant: a document whose value is of another variant would \
                    be neither changed nor inserted; set the enum as a whole, or update and insert apart";
     error::of_model::<T>(Error::new(ErrorKind::Invalid, message))
+}
+
+fn out_of_sight<T: Document>(document: &T) -> Error {
+    let message = "a document has the `_id` that cannot be reached from here, so that none can be updated and none inserted: \
+                   it is deleted (`restore` it, or delete it `permanently`), or belongs to somebody else";
+    let error = Error::new(ErrorKind::DuplicateKey, message).with_path("_id");
+    error::of_model::<T>(match bson::serialize_to_bson(document.id()) {
+        Ok(id) => error.with_id(id),
+        Err(_) => error,
+    })
 }
 
 fn conflict<T: Document>() -> Error {

@@ -22,6 +22,10 @@ pub struct Model {
     pub version: Option<&'static str>,
     /// The stored name of the field in which the framework keeps the time of the last write.
     pub updated: Option<&'static str>,
+    /// The stored name of the field in which the framework keeps when a document was deleted, if that is a mark.
+    pub soft_delete: Option<&'static str>,
+    /// The stored name of the field that says whose a document is.
+    pub scope: Option<&'static str>,
     /// The stored field that tells its documents from others in the collection, and its value there.
     pub tag: Option<(&'static str, &'static str)>,
     /// The version of the model; 1 unless it says otherwise.
@@ -42,6 +46,8 @@ impl Model {
         filled: &[],
         version: None,
         updated: None,
+        soft_delete: None,
+        scope: None,
         tag: None,
         schema_version: 1,
         upgrade: None,

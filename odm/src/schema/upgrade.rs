@@ -17,6 +17,7 @@ use crate::{
     error,
     query::{append, document},
     schema::Model,
+    soft_delete::Sight,
 };
 
 /// Makes a document of an older version one of today's; see [`Document`](derive@crate::Document).
@@ -254,7 +255,8 @@ pub struct Upgraded {
 impl<T: Document> UpgradeAll<T> {
     pub(crate) fn new(access: Access) -> Self {
         Self {
-            access,
+            // Those that were deleted can be restored.
+            access: access.seeing(Sight::All),
             of: std::marker::PhantomData,
         }
     }

@@ -19,6 +19,8 @@ pub mod places;
 pub mod projection;
 pub mod relation;
 pub mod schema;
+pub mod scope;
+pub mod soft_delete;
 pub mod storm;
 pub mod trace;
 pub mod transaction;

@@ -21,8 +21,17 @@ struct Name {
     name: String,
 }
 
+#[derive(Debug, Serialize, Deserialize, Document)]
+#[document(collection = "papers", scope = of, soft_delete)]
+struct Paper {
+    #[serde(rename = "_id")]
+    id: i64,
+    of: String,
+    deleted_at: Option<DateTime>,
+}
+
 #[derive(Schema)]
-#[schema(models(User))]
+#[schema(models(User, Paper))]
 struct Users;
 
 fn user(id: i64) -> User {
@@ -84,6 +93,13 @@ async fn every_future_can_be_spawned() {
     let _ = spawned! { db: db.update::<User>(1).inc(|u| u.karma(), 0).or_insert(user(1)); };
     let _ = spawned! { db: db.update::<User>(1).when(|u| u.karma().gt(9)).inc(|u| u.karma(), 0).or_insert(user(1)).returning_after(); };
     let _ = spawned! { db: db.delete::<User>(9).returning(); };
+    let _ = spawned! { db: db.scope("acme").insert(NewPaper { id: 1 }); };
+    let _ = spawned! { db: db.scope("acme").get::<Paper>(1).with_deleted(); };
+    let _ = spawned! { db: db.all_scopes().find::<Paper>().only_deleted().all(); };
+    let _ = spawned! { db: db.scope("acme").delete::<Paper>(1); };
+    let _ = spawned! { db: db.scope("acme").restore::<Paper>(1).returning_after(); };
+    let _ = spawned! { db: db.scope("acme").restore_many::<Paper>(|p| p.id().gt(0)); };
+    let _ = spawned! { db: db.scope("acme").delete::<Paper>(1).permanently(); };
     let _ = spawned! { db: db.delete_first::<User>(|u| u.karma().gt(9)); };
     let _ = spawned! { db: db.bulk().add(db.update::<User>(2).inc(|u| u.karma(), 0)).add(db.delete::<User>(9)); };
     let _ = spawned! { db: async move { both(&db).await }; };

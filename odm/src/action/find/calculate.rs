@@ -46,7 +46,7 @@ impl<V> IntoFuture for Calculation<V> {
 /// # Ok(())
 /// # }
 /// ```
-impl<S: Schema, T: Document> Find<S, T> {
+impl<S: Schema, T: Document, C: 'static> Find<S, T, T, (), C> {
     /// The different values of a field, each once and in no particular order; of an array those of its elements. Null is
     /// none.
     ///

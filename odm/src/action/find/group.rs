@@ -12,7 +12,7 @@ use crate::{
     schema::Schema,
 };
 
-impl<S: Schema, T: Document> Find<S, T> {
+impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
     /// The documents that match in groups, one for each value of a field or of a tuple of fields; null and missing are
     /// one value.
     ///
@@ -45,7 +45,7 @@ impl<S: Schema, T: Document> Find<S, T> {
         GroupBy {
             key: key(T::fields()).expression(),
             read_key: K::read,
-            find: self,
+            find: self.checked(),
         }
     }
 }

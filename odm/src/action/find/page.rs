@@ -18,12 +18,12 @@ use crate::{
     error,
     field::Path,
     projection::{self, Projection},
-    query::{Filter, Node, Sort, behind, key_of, read_by, sort_to_raw},
+    query::{Filter, Sort, behind, key_of, read_by, sort_to_raw},
     relation::Joins,
     schema::Schema,
 };
 
-impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> Find<S, T, P, J> {
+impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P, J, C> {
     /// One page of this many documents, the first unless [`after`](FindPage::after) or [`before`](FindPage::before) says
     /// otherwise.
     ///
@@ -65,7 +65,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> Find<S, T, P, J
     /// ```
     pub fn page(self, size: u32) -> FindPage<S, T, P, J> {
         FindPage {
-            find: self,
+            find: self.checked(),
             size,
             after: None,
             before: None,
@@ -184,12 +184,9 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, 
             sorts.push(Sort::new(id, direction, T::Id::BRACKETS));
         }
         let raw_sort = sort_to_raw(&sorts)?.unwrap_or_default();
-        // The tag of one variant of an enum is asked for with the rest, so that an index serves each way by itself.
-        let own = match T::MODEL.tag {
-            Some((field, value)) => Node::Test(Path::ROOT.then(field), "$eq", value.into()),
-            None => Node::All,
-        };
-        let mut filter = find.filter.clone().and(own);
+        // What a token is good for is also whose documents are seen, and which of them; and that is asked for with the rest, so that
+        // an index serves each way by itself.
+        let mut filter = find.filter.clone().and(find.access.node(&T::MODEL)?);
         let asked = Filter::<T>::from_node(filter.clone()).to_raw()?;
         let query = token::query_of(T::COLLECTION, &asked, &raw_sort);
 
@@ -207,6 +204,8 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, 
         if let Some((token, including)) = start {
             let key = token.key_for(query)?;
             let behind = behind(key, &walked, token.side() == including);
+            // An index begins with the scope, so that is said in each way too.
+            filter = filter.and(find.access.node(&T::MODEL)?);
             filter = filter.and_each(behind.ok_or_else(token::of_another_query)?);
         }
         let mut needs = find.joins.needs()?;

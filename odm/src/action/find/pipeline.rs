@@ -1,6 +1,6 @@
 //! Pipelines of the caller's own stages behind a typed query.
 
-use bson::{Document as Stage, RawArrayBuf, RawDocumentBuf};
+use bson::{Bson, Document as Stage, RawArrayBuf, RawDocumentBuf};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::de::DeserializeOwned;
 
@@ -16,7 +16,7 @@ use crate::{
     schema::{Model, Schema},
 };
 
-impl<S: Schema, T: Document> Find<S, T> {
+impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
     /// Runs the documents that match, in their order and up to their limit, through stages that are written out; the rows
     /// are read as a type of the caller's.
     ///
@@ -26,7 +26,8 @@ impl<S: Schema, T: Document> Find<S, T> {
     /// and never as a document where an operator could stand.
     ///
     /// A stage that writes (`$out`, `$merge`) is refused: no write goes around the framework. So is `$changeStream`, which
-    /// never ends.
+    /// never ends, and a stage that reads (`$lookup`, `$graphLookup`, `$unionWith`) from the collection of a model with a
+    /// [soft delete](crate::SoftDelete) or a [scope](crate::scope), as it would find what is deleted and what belongs to others.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -61,6 +62,7 @@ impl<S: Schema, T: Document> Find<S, T> {
             pipeline.extend(limited(self.limit)?);
             for stage in stages {
                 refuse(&stage)?;
+                refuse_hidden::<S>(&stage, &self.access)?;
                 pipeline.push(RawDocumentBuf::try_from(&stage).map_err(error::encode)?);
             }
             Ok(of::<T>(pipeline))
@@ -131,7 +133,9 @@ pub(super) fn of<T: Document>(pipeline: Vec<RawDocumentBuf>) -> Aggregate {
 }
 
 /// The stages that give the documents of a query; their order only where it decides which ones these are.
-pub(super) fn chosen<S: Schema, T: Document>(find: &Find<S, T>) -> Result<Vec<RawDocumentBuf>> {
+pub(super) fn chosen<S: Schema, T: Document, C>(
+    find: &Find<S, T, T, (), C>,
+) -> Result<Vec<RawDocumentBuf>> {
     let mut stages = matching(find)?;
     if find.limit.is_some()
         && let Some(sort) = sort_to_raw(&find.sort)?
@@ -142,7 +146,7 @@ pub(super) fn chosen<S: Schema, T: Document>(find: &Find<S, T>) -> Result<Vec<Ra
     Ok(stages)
 }
 
-fn matching<S: Schema, T: Document>(find: &Find<S, T>) -> Result<Vec<RawDocumentBuf>> {
+fn matching<S: Schema, T: Document, C>(find: &Find<S, T, T, (), C>) -> Result<Vec<RawDocumentBuf>> {
     let filter = find.raw_filter()?;
     // Some stages have to be the first.
     if filter.is_empty() {
@@ -175,5 +179,52 @@ fn refuse(stage: &Stage) -> Result<()> {
             ),
         )),
         None => Ok(()),
+    }
+}
+
+/// A stage reads a collection as it is, so none may read one in which something is out of sight.
+fn refuse_hidden<S: Schema>(stage: &Stage, access: &Access) -> Result<()> {
+    let mut names = Vec::new();
+    for (name, value) in stage {
+        read_by(name, value, &mut names);
+    }
+    let mut models = S::MODELS.iter();
+    let hidden = models.find(|model| names.contains(&model.collection) && access.narrows(model));
+    match hidden {
+        None => Ok(()),
+        Some(model) => Err(Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "a stage reads the collection `{}`, of which some documents are out of sight here: they are deleted, belong \
+                 to somebody else or to another model; query `{}` by itself, or join it by `with`",
+                model.collection, model.name,
+            ),
+        )),
+    }
+}
+
+/// The collections that a stage reads beside its own, at whatever depth.
+fn read_by<'s>(name: &str, value: &'s Bson, found: &mut Vec<&'s str>) {
+    let (from, inner) = match name {
+        "$lookup" | "$graphLookup" => ("from", value),
+        "$unionWith" => ("coll", value),
+        _ => ("", value),
+    };
+    match inner {
+        Bson::String(collection) if name == "$unionWith" => found.push(collection),
+        Bson::Document(fields) => {
+            if let Ok(collection) = fields.get_str(from) {
+                found.push(collection);
+            }
+            for (name, value) in fields {
+                read_by(name, value, found);
+            }
+        }
+        Bson::Array(values) => {
+            for value in values {
+                read_by("", value, found);
+            }
+        }
+        _ => {}
     }
 }

@@ -1,0 +1,59 @@
+//! What a model says of who reaches its documents: its scope, its soft delete.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::DeriveInput;
+
+use super::{quiet, where_bounds, with_params};
+use crate::{attr::What, model::Model};
+
+impl Model<'_> {
+    /// The generated traits of a model that has a scope, or none, and of one that has a soft delete.
+    pub(crate) fn reach(&self, private: &TokenStream) -> TokenStream {
+        let scope = self
+            .fields
+            .iter()
+            .find(|field| field.filled == Some(What::Scope));
+        let in_scope = match scope {
+            None => in_any_scope(self.input, private),
+            Some(scope) => {
+                let all = quote!(#private::AllScopes);
+                let sessions = [scope.ty.to_token_stream(), all];
+                let each =
+                    sessions.map(|session| self.implement(&quote!(#private::InScope<#session>)));
+                quote!(#(#each)*)
+            }
+        };
+        let deleted = self
+            .fields
+            .iter()
+            .any(|field| field.filled == Some(What::Deleted));
+        let soft_delete = deleted.then(|| self.implement(&quote!(#private::SoftDelete)));
+        quote!(#in_scope #soft_delete)
+    }
+
+    fn implement(&self, what: &TokenStream) -> TokenStream {
+        let name = &self.input.ident;
+        let (impl_generics, own, where_clause) = self.input.generics.split_for_impl();
+        let quiet = quiet();
+        quote! {
+            #[automatically_derived]
+            #quiet
+            impl #impl_generics #what for #name #own #where_clause {}
+        }
+    }
+}
+
+/// The generated proof that a model without a scope may be used through any session.
+pub(crate) fn in_any_scope(input: &DeriveInput, private: &TokenStream) -> TokenStream {
+    let name = &input.ident;
+    let (decl, _) = with_params(&input.generics, &quote!(__Scope,), &quote!());
+    let (_, own, _) = input.generics.split_for_impl();
+    let bounds = where_bounds(&input.generics);
+    let quiet = quiet();
+    quote! {
+        #[automatically_derived]
+        #quiet
+        impl #decl #private::InScope<__Scope> for #name #own where #bounds {}
+    }
+}

@@ -1,0 +1,19 @@
+//! A session for a scope of another type, and one that went across, are not enough.
+#[path = "../scopes.rs"]
+mod scopes;
+
+use scopes::*;
+
+fn of_a_region(db: &Db) {
+    let _ = db.scope(&Region("north".into())).find::<Invoice>();
+}
+
+fn insert_for_nobody(db: &Db) {
+    let _ = db.all_scopes().insert(NewInvoice { id: 1, number: 7, product: None });
+}
+
+fn out_of_a_scope(db: &Db) {
+    let _ = db.scope(&TenantId("acme".into())).all_scopes();
+}
+
+fn main() {}

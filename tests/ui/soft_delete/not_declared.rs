@@ -1,0 +1,27 @@
+//! A model without a soft delete is deleted for good.
+#[path = "../scopes.rs"]
+mod scopes;
+
+use scopes::*;
+
+fn with_deleted(db: &Db) {
+    let _ = db.find::<Product>().with_deleted();
+}
+
+fn only_deleted(db: &Db) {
+    let _ = db.find::<Product>().only_deleted();
+}
+
+fn get(db: &Db) {
+    let _ = db.get::<Product>(7).with_deleted();
+}
+
+fn permanently(db: &Db) {
+    let _ = db.delete::<Product>(7).permanently();
+}
+
+fn restore(db: &Db) {
+    let _ = db.restore::<Product>(7);
+}
+
+fn main() {}
