@@ -44,15 +44,15 @@ pub trait Schema: Sized + Send + Sync + 'static {
 #[diagnostic::on_unimplemented(
     message = "`{T}` is not a model of `{Self}`",
     label = "not in the schema",
-    note = "add it: `#[schema(models(…, {T}))]`"
+    note = "add it: `#[schema(models(…, {T}))]`; for the model of one variant, its enum"
 )]
 pub trait Contains<T>: Schema {}
 #[diagnostic::do_not_recommend]
-impl<S: Lists<T::Listed>, T: Document> Contains<T> for S {}
+impl<S: Schema, T: Document<Listed: ListedIn<S>>> Contains<T> for S {}
 
-/// The schema lists the model `T`, and with an enum the models of its variants.
+/// The schema `S` lists the model, and with an enum the models of its variants.
 #[doc(hidden)]
-pub trait Lists<T>: Schema {}
+pub trait ListedIn<S> {}
 
 /// The schema has the model `T`, which another one refers to.
 #[diagnostic::on_unimplemented(

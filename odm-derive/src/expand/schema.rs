@@ -42,7 +42,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
 
             #[automatically_derived]
             #[diagnostic::do_not_recommend]
-            impl #private::Lists<#alias> for #name {}
+            impl #private::ListedIn<#name> for #alias {}
 
             const _: () = ::core::assert!(<#alias as #private::Document>::MODEL.tag.is_none(), #variant);
 
