@@ -465,7 +465,8 @@ impl<'a> Kinds<'a> {
         // Of a type with parameters the models are checked where its values are.
         let is_plain = self.input.generics.params.is_empty();
         let models = self.model_checks().filter(|_| is_plain);
-        quote!(#types #(const _: () = #models;)*)
+        let quiet = quiet();
+        quote!(#types #(#quiet const _: () = #models;)*)
     }
 
     /// Checks of what the models of the variants say, at compile time.
