@@ -33,6 +33,7 @@ pub(crate) fn quiet() -> TokenStream {
             dead_code,
             non_snake_case,
             unreachable_pub,
+            unused_qualifications,
             single_use_lifetimes,
             clippy::all,
             clippy::pedantic,

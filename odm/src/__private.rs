@@ -24,7 +24,7 @@ pub use crate::{
     query::Filter,
     query::IntoKey,
     schema::{
-        Closed, Contains, Lists, Model, Schema, is_filled_as, is_first_on_its_collection,
+        Closed, Contains, ListedIn, Model, Schema, is_filled_as, is_first_on_its_collection,
         leaves_to, stored_or_own, stores_alike,
     },
     scope::{AllScopes, InScope, Scope},
@@ -255,49 +255,31 @@ impl<T> SameId<T> for T {
 }
 
 /// A field of a variant's model that all variants share.
-pub struct Shared<T, R>(std::marker::PhantomData<(T, R)>);
+pub struct Shared<T>(std::marker::PhantomData<T>);
 
 /// The field of one variant.
-pub fn shared<P: Place>(_: P) -> Shared<P::Value, P::Role> {
+pub fn shared<P: Place>(_: P) -> Shared<P::Value> {
     Shared(std::marker::PhantomData)
 }
 
-impl<T, R> Shared<T, R> {
-    /// It holds a `U`.
-    pub fn holds<U>(&self) -> &Self
+impl<T> Shared<T> {
+    /// It holds a `U` in the variant with the model `V`.
+    pub fn holds<U, V>(&self)
     where
-        T: SharedAs<U>,
-    {
-        self
-    }
-
-    /// It is written by whom the role says.
-    pub fn written_by<S>(&self)
-    where
-        R: WrittenBy<S>,
+        T: SharedAs<U, V>,
     {
     }
 }
 
 /// What a variant holds in a shared field.
 #[diagnostic::on_unimplemented(
-    message = "a variant has a `{Self}` where the enum shares a `{U}`",
+    message = "the variant `{V}` has a `{Self}` where the enum shares a `{U}`",
     label = "not the type of the field in every variant",
     note = "a field that is shared has the same name and the same type in the struct of each variant"
 )]
-pub trait SharedAs<U> {}
+pub trait SharedAs<U, V> {}
 #[diagnostic::do_not_recommend]
-impl<T> SharedAs<T> for T {}
-
-/// The role of a shared field.
-#[diagnostic::on_unimplemented(
-    message = "the framework fills this field in one place and not in the other",
-    label = "filled differently",
-    note = "`version` and `timestamps` are said of the enum and of the struct of each variant alike, and their fields are shared by that; `shared(…)` has the other fields"
-)]
-pub trait WrittenBy<R> {}
-#[diagnostic::do_not_recommend]
-impl<R> WrittenBy<R> for R {}
+impl<T, V> SharedAs<T, V> for T {}
 
 /// The path of a field that all variants share, as each has it: an array holds no more than the least bound allows.
 #[must_use]

@@ -49,19 +49,19 @@ pub trait Schema: Sized + Send + Sync + 'static {
 #[diagnostic::on_unimplemented(
     message = "`{T}` is not a model of `{Self}`",
     label = "not in the schema",
-    note = "add it: `#[schema(models(…, {T}))]`"
+    note = "add it: `#[schema(models(…, {T}))]`; for the model of one variant, its enum"
 )]
 pub trait Contains<T, C = Unscoped>: Schema {}
-impl<S: Lists<T::Listed>, T: Document + InScope<C>, C> Contains<T, C> for S {}
+impl<S: Schema, T: Document<Listed: ListedIn<S>> + InScope<C>, C> Contains<T, C> for S {}
 
-/// The schema lists the model `T`, and with an enum the models of its variants.
+/// The schema `S` lists the model, and with an enum the models of its variants.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "`{T}` is not a model of `{Self}`",
+    message = "`{Self}` is not a model of `{S}`",
     label = "not in the schema",
-    note = "add it: `#[schema(models(…, {T}))]`"
+    note = "add it: `#[schema(models(…, {Self}))]`"
 )]
-pub trait Lists<T>: Schema {}
+pub trait ListedIn<S> {}
 
 /// The schema has the model `T`, which another one refers to.
 #[diagnostic::on_unimplemented(

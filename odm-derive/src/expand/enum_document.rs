@@ -8,7 +8,7 @@ use syn::{DataEnum, DeriveInput, Ident, Type, ext::IdentExt, spanned::Spanned};
 
 use super::{
     document::{index, root_tree},
-    fields::{closed, layout_function, of_stored},
+    fields::{at, closed, layout_function, of_stored},
     private, quiet,
     scope::in_any_scope,
     text, where_bounds, with_params,
@@ -37,6 +37,8 @@ struct Kinds<'a> {
     shared: Vec<Shared>,
     filled: Vec<Filled>,
     indexes: Vec<IndexAttr>,
+    /// Some variants are missing here, which is reported.
+    is_partial: bool,
 }
 
 /// A field that every variant has.
@@ -134,6 +136,7 @@ impl<'a> Kinds<'a> {
             shared,
             filled: container.filled,
             indexes: container.indexes,
+            is_partial: !ctxt.is_clean(),
         };
         kinds.refuse_same_accessors(ctxt);
         kinds.refuse_wrong_indexes(ctxt);
@@ -172,10 +175,11 @@ impl<'a> Kinds<'a> {
     }
 
     fn refuse_wrong_indexes(&mut self, ctxt: &mut Ctxt) {
-        let accessors: HashSet<String> = self
-            .shared
-            .iter()
-            .map(|shared| shared.ident.to_string())
+        let shared = self.shared.iter().map(|shared| &shared.ident);
+        let accessors: HashSet<String> = shared
+            .chain(&self.tag_ident)
+            .map(ToString::to_string)
+            .chain(["id".to_owned()])
             .collect();
         let mut seen = HashSet::new();
         self.indexes.retain(|index| {
@@ -183,6 +187,17 @@ impl<'a> Kinds<'a> {
                 index.misplaced_option(|name| accessors.contains(&name.to_string()))
             {
                 ctxt.error(option, OPTIONS_BEHIND_A_SEMICOLON);
+                return false;
+            }
+            let mut firsts = index.keys.iter().filter_map(|key| key.path.first());
+            if let Some(name) = firsts.find(|name| !accessors.contains(&name.to_string())) {
+                ctxt.error(
+                    name,
+                    format!(
+                        "an index of all variants is over what they share: add `shared({name}: …)`, or declare the index on the \
+                         struct of one variant"
+                    ),
+                );
                 return false;
             }
             let text: Vec<_> = index.keys.iter().map(Key::to_string).collect();
@@ -326,8 +341,23 @@ impl<'a> Kinds<'a> {
             .map(|attr| index(&attr.keys, &attr.options, private));
         let checks = self.model_checks().map(|check| quote!(const { #check };));
         let same = types.iter().map(|ty| {
-            quote_spanned!(ty.span()=> #private::SameId::<Self::Id>::same(#private::Document::id(one)))
+            at(
+                quote!(#private::SameId::<#id>::same(<#ty as #private::Document>::id(one))),
+                ty.span(),
+            )
         });
+        let each = |code: fn(&Type, &TokenStream) -> TokenStream| {
+            types.iter().map(move |ty| at(code(ty, private), ty.span()))
+        };
+        let validate = each(|ty, private| quote!(<#ty as #private::Document>::validate(one)));
+        let looks = each(|ty, private| quote!(<#ty as #private::Document>::variants(one, found);));
+        let indexes = each(|ty, private| quote!(#private::variant_indexes::<#ty>()));
+        let taken = each(|ty, private| quote!(<#ty as #private::Document>::take_filled(one, from)));
+        let read = each(|ty, private| quote!(<#ty as #private::Document>::from_stored(raw)));
+        // Where a variant was refused, so that nothing of this ever runs.
+        let rest = self
+            .is_partial
+            .then(|| quote!(_ => ::core::unreachable!(),));
         let bounds = where_bounds(&input.generics);
         let quiet = quiet();
         quote! {
@@ -350,20 +380,22 @@ impl<'a> Kinds<'a> {
                     updated: #first_model.updated,
                     ..#private::Model::UNKNOWN
                 };
-                fn id(&self) -> &Self::Id {
+                fn id(&self) -> &#id {
                     match self {
                         #(Self::#idents(one) => #same,)*
+                        #rest
                     }
                 }
                 fn validate(&self) -> #private::Result<()> {
                     #(#checks)*
                     match self {
-                        #(Self::#idents(one) => #private::Document::validate(one),)*
+                        #(Self::#idents(one) => #validate,)*
+                        #rest
                     }
                 }
                 fn indexes() -> #private::Vec<#private::Index> {
                     let mut all = ::std::vec![#(#own_indexes),*];
-                    #(all.extend(#private::variant_indexes::<#types>());)*
+                    #(all.extend(#indexes);)*
                     all
                 }
                 fn variants(&self, found: &mut #private::Variants) {
@@ -371,19 +403,20 @@ impl<'a> Kinds<'a> {
                     match self {
                         #(Self::#idents(one) => {
                             found.variant(#tags);
-                            #private::Document::variants(one, found);
+                            #looks
                         })*
+                        #rest
                     }
                 }
                 fn take_filled(&mut self, from: Self) {
                     match (self, from) {
-                        #((Self::#idents(one), Self::#idents(from)) => #private::Document::take_filled(one, from),)*
+                        #((Self::#idents(one), Self::#idents(from)) => #taken,)*
                         _ => {}
                     }
                 }
                 fn from_stored(raw: &#private::RawDocument) -> #private::Result<Self> {
                     match #private::stored_tag(raw, #tag) {
-                        #(#private::Some(#stored) => <#types as #private::Document>::from_stored(raw).map(Self::#idents),)*
+                        #(#private::Some(#stored) => #read.map(Self::#idents),)*
                         _ => #private::of_no_variant(raw, #tag),
                     }
                 }
@@ -424,21 +457,21 @@ impl<'a> Kinds<'a> {
         let models = self
             .variants
             .iter()
-            .map(|(_, ty)| quote_spanned!(ty.span()=> #private::variant::<#ty, #name #own>();));
+            .map(|(_, ty)| at(quote!(#private::variant::<#ty, #name #own>();), ty.span()));
         let shared = self.variants.iter().flat_map(|(_, variant)| {
-            self.shared.iter().map(move |Shared { ident, ty, role }| {
+            self.shared.iter().map(move |Shared { ident, ty, .. }| {
                 let tree = quote!(<#variant as #private::Document>::fields());
-                let place = quote_spanned!(ident.span()=> #private::shared(#tree.#ident()));
-                let holds = quote_spanned!(ty.span()=> .holds::<#ty>());
-                let written = quote_spanned!(ident.span()=> .written_by::<#role>());
-                quote!(#place #holds #written;)
+                let place = at(quote!(#private::shared(#tree.#ident())), ident.span());
+                let holds = at(quote!(.holds::<#ty, #variant>()), ty.span());
+                quote!(#place #holds;)
             })
         });
         let types = layout_function(&self.input.generics, models.chain(shared));
         // Of a type with parameters the models are checked where its values are.
         let is_plain = self.input.generics.params.is_empty();
         let models = self.model_checks().filter(|_| is_plain);
-        quote!(#types #(const _: () = #models;)*)
+        let quiet = quiet();
+        quote!(#types #(#quiet const _: () = #models;)*)
     }
 
     /// Checks of what the models of the variants say, at compile time.
@@ -446,7 +479,11 @@ impl<'a> Kinds<'a> {
         let (private, tag) = (&self.private, &self.tag);
         let has = |what: &[What]| self.filled.iter().any(|filled| what.contains(&filled.what));
         let (version, updated) = (has(&[What::Version]), has(&[What::Updated]));
-        let filled = self.filled.len();
+        let filled: Vec<_> = self
+            .filled
+            .iter()
+            .map(|filled| filled.field.unraw().to_string())
+            .collect();
         let first = model_of(&self.first, private);
         self.variants.iter().flat_map(move |(_, ty)| {
             let model = model_of(ty, private);
@@ -462,7 +499,7 @@ impl<'a> Kinds<'a> {
                 quote_spanned!(ty.span()=> ::core::assert!(#private::leaves_to(#tag, &#model), #clash)),
                 quote_spanned! {ty.span()=>
                     ::core::assert!(
-                        #private::is_filled_as(&#model, &#first, #filled, #version, #updated),
+                        #private::is_filled_as(&#model, &#first, &[#(#filled),*], [#version, #updated]),
                         #otherwise
                     )
                 },
@@ -571,7 +608,7 @@ fn right_variants<'a>(
 }
 
 fn model_of(ty: &Type, private: &TokenStream) -> TokenStream {
-    quote_spanned!(ty.span()=> <#ty as #private::Document>::MODEL)
+    at(quote!(<#ty as #private::Document>::MODEL), ty.span())
 }
 
 /// The accessor of a stored name, if that can be one.

@@ -190,7 +190,7 @@ impl Field<'_> {
 }
 
 /// The tokens, with this span.
-fn at(tokens: TokenStream, span: Span) -> TokenStream {
+pub(super) fn at(tokens: TokenStream, span: Span) -> TokenStream {
     let each = tokens.into_iter().map(|token| match token {
         TokenTree::Group(group) => {
             let mut moved = Group::new(group.delimiter(), at(group.stream(), span));

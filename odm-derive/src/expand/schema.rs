@@ -43,7 +43,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             // What is not met is said of the model: that it belongs to a scope.
             #[automatically_derived]
             #[diagnostic::do_not_recommend]
-            impl #private::Lists<#alias> for #name {}
+            impl #private::ListedIn<#name> for #alias {}
 
             const _: () = ::core::assert!(<#alias as #private::Document>::MODEL.tag.is_none(), #variant);
 

@@ -74,12 +74,17 @@ pub(crate) const fn same(a: &str, b: &str) -> bool {
 pub const fn is_first_on_its_collection(models: &[&Model], position: usize) -> bool {
     let mut i = 0;
     while i < position {
-        if same(models[i].collection, models[position].collection) {
+        if is_same_place(models[i], models[position]) {
             return false;
         }
         i += 1;
     }
     true
+}
+
+/// The model of a variant is no model of a schema, which is another error.
+const fn is_same_place(a: &Model, b: &Model) -> bool {
+    a.tag.is_none() && b.tag.is_none() && same(a.collection, b.collection)
 }
 
 /// Whether no field of the model is stored under the name of a tag; called by derived code, at compile time.
@@ -127,22 +132,28 @@ const fn stored_name(model: &Model, field: &str) -> Option<&'static str> {
     None
 }
 
-/// Whether the framework fills as much of the model as is said, and the same fields as of the other.
+/// Whether the framework fills these fields of a variant's model and no others, and the same as of the first one.
 #[doc(hidden)]
 #[must_use]
 pub const fn is_filled_as(
     model: &Model,
-    other: &Model,
-    filled: usize,
-    version: bool,
-    updated: bool,
+    first: &Model,
+    fields: &[&str],
+    [version, updated]: [bool; 2],
 ) -> bool {
-    model.filled.len() == filled
+    let mut i = 0;
+    while i < fields.len() {
+        match stored_name(model, fields[i]) {
+            Some(stored) if is_in(stored, model.filled) && is_in(stored, first.filled) => {}
+            _ => return false,
+        }
+        i += 1;
+    }
+    model.filled.len() == fields.len()
         && model.version.is_some() == version
         && model.updated.is_some() == updated
-        && same_option(model.version, other.version)
-        && same_option(model.updated, other.updated)
-        && all_in(model.filled, other.filled)
+        && same_option(model.version, first.version)
+        && same_option(model.updated, first.updated)
 }
 
 const fn same_option(a: Option<&str>, b: Option<&str>) -> bool {
@@ -153,21 +164,13 @@ const fn same_option(a: Option<&str>, b: Option<&str>) -> bool {
     }
 }
 
-const fn all_in(names: &[&str], others: &[&str]) -> bool {
+const fn is_in(name: &str, names: &[&str]) -> bool {
     let mut i = 0;
     while i < names.len() {
-        let mut found = false;
-        let mut j = 0;
-        while j < others.len() {
-            if same(names[i], others[j]) {
-                found = true;
-            }
-            j += 1;
-        }
-        if !found {
-            return false;
+        if same(names[i], name) {
+            return true;
         }
         i += 1;
     }
-    true
+    false
 }

@@ -112,7 +112,7 @@ mod mapper {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "boxes", crate = mapper, shared(label: String))]
 #[serde(tag = "type", bound = "")]
-pub enum Boxed<T: Embedded> {
+pub(crate) enum Boxed<T: Embedded> {
     /// With something in it.
     Full(Full<T>),
 }
@@ -121,25 +121,25 @@ pub enum Boxed<T: Embedded> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(variant_of = Boxed<T>, crate = mapper)]
 #[serde(bound = "")]
-pub struct Full<T: Embedded> {
+pub(crate) struct Full<T: Embedded> {
     #[serde(rename = "_id")]
     pub(crate) id: i64,
     pub(crate) label: String,
-    #[embed]
-    pub(crate) inside: T,
+    #[embed(max = 3)]
+    pub(crate) inside: Vec<T>,
 }
 
 /// A thing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
 #[embedded(crate = mapper)]
-pub struct Thing {
+pub(crate) struct Thing {
     pub(crate) size: i64,
 }
 
 /// Boxes of things.
 #[derive(Schema)]
 #[schema(crate = mapper, models(Boxed<Thing>))]
-pub struct Store;
+pub(crate) struct Store;
 
 #[tokio::test]
 async fn with_parameters() {
@@ -147,7 +147,7 @@ async fn with_parameters() {
     let full = Full {
         id: 1,
         label: "a".into(),
-        inside: Thing { size: 7 },
+        inside: vec![Thing { size: 7 }],
     };
     db.insert(full.clone()).await.unwrap();
     let found = db
