@@ -118,8 +118,13 @@ fn arrows_point_one_way() {
         ),
         (
             "odm/src",
-            &["field", "query", "document"],
+            &["field", "query"],
             &["action", "session", "database", "maintain", "decode"],
+        ),
+        (
+            "odm/src",
+            &["document"],
+            &["action", "session", "database", "maintain"],
         ),
         (
             "odm/src",

@@ -204,8 +204,6 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, 
         if let Some((token, including)) = start {
             let key = token.key_for(query)?;
             let behind = behind(key, &walked, token.side() == including);
-            // An index begins with the scope, so that is said in each way too.
-            filter = filter.and(find.access.node(&T::MODEL)?);
             filter = filter.and_each(behind.ok_or_else(token::of_another_query)?);
         }
         let mut needs = find.joins.needs()?;
