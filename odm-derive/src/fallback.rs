@@ -57,6 +57,9 @@ pub(crate) fn document(input: &DeriveInput) -> TokenStream {
             fn id(&self) -> &::std::primitive::i64 { &0 }
             fn validate(&self) -> #private::Result<()> { #private::Ok(()) }
             fn indexes() -> #private::Vec<#private::Index> { #private::Vec::new() }
+            fn from_stored(raw: &#private::RawDocument) -> #private::Result<Self> {
+                #private::as_one(raw)
+            }
         }
         #quiet
         impl #impl_generics #private::Whole for #name #type_generics #where_clause {}

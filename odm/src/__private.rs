@@ -12,9 +12,10 @@ pub use bson::{DateTime, RawDocument};
 pub use crate::{
     Result,
     backend::operation::{Direction, Index},
+    decode::{as_one, of_no_variant},
     document::{
         Document, Embedded, HasVariant, Insertable, OfKind, Stored, VariantOf, Whole, kind,
-        of_no_variant, stored_tag, variant_indexes,
+        stored_tag, variant_indexes,
     },
     field::{
         Beside, Field, FromPath, OfVariant, OneValue, Ordered, Path, Place, Queryable, Tag,

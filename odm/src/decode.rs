@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use crate::{
     Error, ErrorKind, Result,
     document::{Document, Stored},
-    native,
+    error, native,
     projection::Projection,
     schema::{Model, upgrade},
 };
@@ -20,6 +20,35 @@ pub(crate) fn decode<T: DeserializeOwned>(raw: &RawDocument, model: &Model) -> R
     let raw = upgrade::current(model, raw)?;
     let value = bson::deserialize_from_slice(raw.as_bytes());
     value.map_err(|error| explain::<T>(&raw, model, &error))
+}
+
+/// A stored document of a model, as serde reads it; called by derived code.
+///
+/// # Errors
+///
+/// [`Decode`](ErrorKind::Decode), with the path.
+pub fn as_one<T: Document>(raw: &RawDocument) -> Result<T> {
+    decode(raw, &T::MODEL)
+}
+
+/// A stored document that is of no variant of its enum, as its tag `field` says; called by derived code.
+///
+/// # Errors
+///
+/// [`Decode`](ErrorKind::Decode), always.
+pub fn of_no_variant<E: Document>(raw: &RawDocument, field: &str) -> Result<E> {
+    // serde knows the names of the variants; it also takes their numbers, by which no variant's model is found.
+    let error = match decode::<E>(raw, &E::MODEL) {
+        Err(error) => error,
+        Ok(_) => error::of_model::<E>(Error::new(
+            ErrorKind::Decode,
+            "a stored document does not fit its model: the field that says of which variant it is holds no text",
+        )),
+    };
+    Err(match error.path() {
+        None => error.with_path(field),
+        Some(_) => error,
+    })
 }
 
 /// The values of documents of a model, and the documents as its joins may read them.

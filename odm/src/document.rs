@@ -9,13 +9,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwn
 
 pub(crate) use variant::with_tag;
 #[doc(hidden)]
-pub use variant::{HasVariant, of_no_variant, stored_tag, variant_indexes};
+pub use variant::{HasVariant, stored_tag, variant_indexes};
 pub use variant::{InKind, OfKind, VariantOf};
 
 use crate::{
     Result,
     backend::operation::Index,
-    decode::decode,
     field::{Field, FromPath, Path, Variants},
     query::{Brackets, IntoKey},
     relation::{Children, Reference},
@@ -120,12 +119,7 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
 
     /// Reads a stored document.
     #[doc(hidden)]
-    fn from_stored(raw: &RawDocument) -> Result<Self>
-    where
-        Self: Sized,
-    {
-        decode(raw, &Self::MODEL)
-    }
+    fn from_stored(raw: &RawDocument) -> Result<Self>;
 
     /// The fields, from which filters and updates are built.
     fn fields() -> Self::Fields {

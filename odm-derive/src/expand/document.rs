@@ -425,6 +425,9 @@ fn implementation(
                 let _ = &from;
                 #take_filled
             }
+            fn from_stored(raw: &#private::RawDocument) -> #private::Result<Self> {
+                #private::as_one(raw)
+            }
         }
     }
 }

@@ -9,9 +9,8 @@ use bson::{RawDocument, RawDocumentBuf};
 
 use super::Document;
 use crate::{
-    Error, ErrorKind, Result,
+    Error, Result,
     backend::operation::Index,
-    decode::decode,
     error,
     field::{FromPath, Path, Place, SaidOutside, Tag},
     query::{Filter, append, document},
@@ -193,26 +192,6 @@ pub(crate) fn with_tag<T: Document>(raw: RawDocumentBuf) -> Result<RawDocumentBu
 #[must_use]
 pub fn stored_tag<'d>(raw: &'d RawDocument, field: &str) -> Option<&'d str> {
     raw.get_str(field).ok()
-}
-
-/// The error for a document of no known variant.
-///
-/// # Errors
-///
-/// [`Decode`](ErrorKind::Decode), always.
-pub fn of_no_variant<E: Document>(raw: &RawDocument, field: &str) -> Result<E> {
-    // serde knows the names of the variants; it also takes their numbers, by which no variant's model is found.
-    let error = match decode::<E>(raw, &E::MODEL) {
-        Err(error) => error,
-        Ok(_) => error::of_model::<E>(Error::new(
-            ErrorKind::Decode,
-            "a stored document does not fit its model: the field that says of which variant it is holds no text",
-        )),
-    };
-    Err(match error.path() {
-        None => error.with_path(field),
-        Some(_) => error,
-    })
 }
 
 /// The indexes of a variant's model, as those of the collection: over the documents of the variant alone.
