@@ -52,6 +52,7 @@ pub(crate) fn document(input: &DeriveInput) -> TokenStream {
             type Id = ::std::primitive::i64;
             type Fields = #private::Path;
             type Listed = #listed;
+            type Itself = Self;
             const COLLECTION: &'static str = "";
             const MODEL: #private::Model = #private::Model::UNKNOWN;
             fn id(&self) -> &::std::primitive::i64 { &0 }

@@ -84,6 +84,9 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
     type Fields: FromPath;
     /// What a schema lists so that it has this model: the model itself or, for one of a variant, its enum.
     type Listed;
+    /// Itself, for bounds that are no matter where it is no document at all.
+    #[doc(hidden)]
+    type Itself;
     /// The name of the collection.
     const COLLECTION: &'static str;
     /// What the schema knows of the model.

@@ -52,7 +52,7 @@ pub trait Schema: Sized + Send + Sync + 'static {
     note = "add it: `#[schema(models(…, {T}))]`; for the model of one variant, its enum"
 )]
 pub trait Contains<T, C = Unscoped>: Schema {}
-impl<S: Schema, T: Document<Listed: ListedIn<S>> + InScope<C>, C> Contains<T, C> for S {}
+impl<S: Schema, T: Document<Listed: ListedIn<S>, Itself: InScope<C>>, C> Contains<T, C> for S {}
 
 /// The schema `S` lists the model, and with an enum the models of its variants.
 #[doc(hidden)]

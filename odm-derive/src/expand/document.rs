@@ -391,6 +391,7 @@ fn implementation(
         #[diagnostic::do_not_recommend]
         impl #impl_generics #private::Document for #name #names #where_clause {
             type Listed = #listed;
+            type Itself = Self;
             type Id = #id_ty;
             type Fields = #ident #names;
             const COLLECTION: &'static str = #collection;

@@ -368,6 +368,7 @@ impl<'a> Kinds<'a> {
                 type Id = #id;
                 type Fields = #tree #names;
                 type Listed = Self;
+                type Itself = Self;
                 const COLLECTION: &'static str = #collection;
                 const MODEL: #private::Model = #private::Model {
                     name: #text,

@@ -118,13 +118,8 @@ fn arrows_point_one_way() {
         ),
         (
             "odm/src",
-            &["field", "query"],
+            &["field", "query", "document"],
             &["action", "session", "database", "maintain", "decode"],
-        ),
-        (
-            "odm/src",
-            &["document"],
-            &["action", "session", "database", "maintain"],
         ),
         (
             "odm/src",
