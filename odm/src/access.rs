@@ -297,20 +297,24 @@ pub(crate) fn also(
     append(filter, "$and", both)
 }
 
-/// Whether the filter has the condition already, by itself or in each of its alternatives, as a page has it.
+/// Whether the filter has the condition already, by itself or in each of its alternatives, as a page has it. Said once more
+/// beside them, MongoDB would walk to a page from the beginning.
 fn asks(filter: &RawDocument, field: &str, condition: &RawDocument) -> bool {
-    if let Ok(Some(RawBsonRef::Document(asked))) = filter.get(field) {
-        return asked.as_bytes() == condition.as_bytes();
-    }
-    let Ok(ways) = filter.get_array("$or") else {
-        return false;
-    };
-    let mut ways = ways.into_iter().peekable();
-    ways.peek().is_some()
-        && ways.all(|way| match way {
-            Ok(RawBsonRef::Document(way)) => asks(way, field, condition),
+    let inside = |operator: &str| {
+        let parts = filter.get_array(operator).ok()?;
+        let asked = parts.into_iter().map(|part| match part {
+            Ok(RawBsonRef::Document(part)) => asks(part, field, condition),
             _ => false,
-        })
+        });
+        Some(asked.collect::<Vec<_>>())
+    };
+    let itself = matches!(
+        filter.get(field),
+        Ok(Some(RawBsonRef::Document(asked))) if asked.as_bytes() == condition.as_bytes()
+    );
+    itself
+        || inside("$and").is_some_and(|all| all.contains(&true))
+        || inside("$or").is_some_and(|ways| !ways.is_empty() && !ways.contains(&false))
 }
 
 #[cfg(test)]
@@ -341,13 +345,15 @@ mod tests {
         let dog = rawdoc! { "kind": { "$eq": "dog" } };
         let either =
             |a: &RawDocumentBuf, b: &RawDocumentBuf| rawdoc! { "$or": [a.clone(), b.clone()] };
-        for said in [cat.clone(), either(&cat, &cat)] {
+        let nested = rawdoc! { "$and": [{ "n": 2 }, cat.clone()] };
+        for said in [cat.clone(), either(&cat, &nested), nested] {
             let mut filter = said.clone();
             also(&mut filter, "kind", condition()).unwrap();
             assert_eq!(filter, said);
         }
         for other in [
             dog.clone(),
+            rawdoc! { "$nor": [cat.clone()] },
             either(&cat, &dog),
             rawdoc! { "$or": [] },
             either(&cat, &rawdoc! {}),
