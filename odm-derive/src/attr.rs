@@ -3,6 +3,7 @@
 mod filled;
 mod index;
 mod layout;
+mod rule;
 mod serde;
 
 pub(crate) use filled::{Filled, What};
@@ -10,6 +11,7 @@ pub(crate) use index::{
     Direction, IndexAttr, Key, OPTIONS_BEHIND_A_SEMICOLON, Options, parse_compound, parse_field,
 };
 pub(crate) use layout::Layout;
+pub(crate) use rule::Rule;
 pub(crate) use serde::{SerdeContainer, SerdeField, SerdeVariant};
 
 use proc_macro2::TokenTree;
@@ -28,6 +30,8 @@ pub(crate) struct Container {
     pub(crate) filled: Vec<Filled>,
     pub(crate) models: Vec<Type>,
     pub(crate) of: Option<Type>,
+    /// The word `validate`: writes keep to the rules of the fields.
+    pub(crate) validate: Option<Path>,
 }
 
 impl Container {
@@ -45,6 +49,7 @@ impl Container {
             filled: Vec::new(),
             models: Vec::new(),
             of: None,
+            validate: None,
         };
         for attr in named(&input.attrs, attribute) {
             settings(ctxt, attr, |meta| container.setting(meta, attribute, known));
@@ -83,6 +88,7 @@ impl Container {
             }
             "index" => self.indexes.push(parse_compound(meta)?),
             "timestamps" => self.filled.extend(filled::parse_timestamps(meta)?),
+            "validate" => self.validate = Some(meta.path.clone()),
             "version" => self.filled.push(filled::parse_version(meta)?),
             "models" => {
                 let content;

@@ -8,6 +8,7 @@ mod enumeration;
 mod fields;
 mod insertable;
 pub(crate) mod projection;
+mod rules;
 pub(crate) mod schema;
 
 use proc_macro2::TokenStream;

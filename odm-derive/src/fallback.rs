@@ -26,7 +26,7 @@ pub(crate) fn document(input: &DeriveInput) -> TokenStream {
             const COLLECTION: &'static str = "";
             const MODEL: #private::Model = #private::Model::UNKNOWN;
             fn id(&self) -> &::std::primitive::i64 { &0 }
-            fn validate(&self) -> #private::Result<()> { #private::Ok(()) }
+            fn check_bounds(&self) -> #private::Result<()> { #private::Ok(()) }
             fn indexes() -> #private::Vec<#private::Index> { #private::Vec::new() }
         }
         #quiet
@@ -84,6 +84,6 @@ fn fits_nothing(input: &DeriveInput) -> bool {
 
 /// The path of the crate, as far as the attribute can be read; its errors are reported elsewhere.
 fn krate(input: &DeriveInput, attribute: &str) -> TokenStream {
-    let known = ["collection", "index", "models", "of"];
+    let known = ["collection", "index", "models", "of", "validate"];
     private(&Container::parse(&mut Ctxt::default(), input, attribute, &known).krate)
 }

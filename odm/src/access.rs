@@ -5,14 +5,15 @@ use std::sync::Arc;
 use bson::{RawArrayBuf, RawBson, RawDocumentBuf};
 
 use crate::{
-    Result,
+    Error, ErrorKind, Result,
     backend::{
-        Cursor, Executor, drain,
+        Backend, Cursor, Executor, Transaction, drain,
         operation::{Aggregate, Count, Distinct, Explain, Find, FindEach},
     },
     error,
     query::{append, document},
     schema::Model,
+    unit::{self, Unit},
 };
 
 /// Where typed operations are carried out; cheap to clone.
@@ -21,11 +22,82 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Access {
     executor: Arc<dyn Executor>,
+    scope: Scope,
+}
+
+/// What a write is committed with.
+#[derive(Debug, Clone)]
+enum Scope {
+    /// Itself.
+    Database(Arc<dyn Backend>),
+    /// The other writes of the transaction.
+    Transaction(Arc<Unit>),
 }
 
 impl Access {
-    pub(crate) fn new(executor: Arc<dyn Executor>) -> Self {
-        Self { executor }
+    pub(crate) fn of_database(backend: Arc<dyn Backend>) -> Self {
+        Self {
+            executor: backend.clone(),
+            scope: Scope::Database(backend),
+        }
+    }
+
+    /// The same in a transaction.
+    pub(crate) fn inside(&self, unit: Arc<Unit>) -> Self {
+        let executor: Arc<dyn Executor> = unit.transaction().clone();
+        Self {
+            executor,
+            scope: Scope::Transaction(unit),
+        }
+    }
+
+    /// Begins a transaction of the database.
+    pub(crate) async fn begin(&self) -> Result<Arc<dyn Transaction>> {
+        match &self.scope {
+            Scope::Database(backend) => backend.begin().await,
+            Scope::Transaction(_) => Err(Error::new(
+                ErrorKind::Unsupported,
+                "a transaction has none inside of it",
+            )),
+        }
+    }
+
+    /// The transaction that this is in.
+    pub(crate) fn unit(&self) -> Option<&Arc<Unit>> {
+        match &self.scope {
+            Scope::Transaction(unit) => Some(unit),
+            Scope::Database(_) => None,
+        }
+    }
+
+    /// Whether a write that turns out wrong can be taken back.
+    pub(crate) fn has_transactions(&self) -> bool {
+        match &self.scope {
+            Scope::Transaction(_) => true,
+            Scope::Database(backend) => backend.capabilities().transactions,
+        }
+    }
+
+    /// Runs `work` in the transaction that this is in or, where there are any, in one of its own, `attempts` times at most.
+    pub(crate) async fn together<R, W, F>(&self, attempts: u32, mut work: W) -> Result<R>
+    where
+        W: FnMut(Self) -> F + Send,
+        F: Future<Output = Result<R>> + Send,
+    {
+        match &self.scope {
+            Scope::Database(backend) if backend.capabilities().transactions => {
+                unit::run(self, attempts, work).await
+            }
+            _ => work(self.clone()).await,
+        }
+    }
+
+    /// The error ends the transaction that this is in, though the caller go on.
+    pub(crate) fn fail(&self, error: Error) -> Error {
+        if let Some(unit) = self.unit() {
+            unit.doom(&error);
+        }
+        error
     }
 
     /// The backend or its transaction; for writes, which are `maintain`'s.

@@ -10,6 +10,7 @@ use crate::{
     field::{Field, FromPath, Path, Variants},
     query::{Brackets, IntoKey},
     relation::{Children, Reference},
+    rule,
     schema::{Closed, ContainsTarget, Model},
 };
 
@@ -86,10 +87,14 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// # Errors
     ///
     /// [`TooManyElements`](crate::ErrorKind::TooManyElements) or [`Invalid`](crate::ErrorKind::Invalid), with the path.
-    fn validate(&self) -> Result<()>;
+    fn check_bounds(&self) -> Result<()>;
 
     /// The declared indexes.
     fn indexes() -> Vec<Index>;
+
+    /// The rules of its values.
+    #[doc(hidden)]
+    const RULES: Option<&'static rule::Whole<Self>> = None;
 
     /// Where its enums are, and of which variants.
     #[doc(hidden)]
@@ -215,7 +220,7 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Among which values BSON sorts the stored ones.
     const BRACKETS: Brackets = Brackets::ANY;
 
-    /// Checks what the types cannot, see [`Document::validate`].
+    /// Checks what the types cannot, see [`Document::check_bounds`].
     ///
     /// # Errors
     ///
@@ -235,6 +240,10 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
     fn variants(&self, found: &mut Variants) {
         let _ = found;
     }
+
+    /// The rules of what is inside of it.
+    #[doc(hidden)]
+    const RULES: rule::Rules = rule::Rules::UNKNOWN;
 
     /// The stored names of a struct's fields.
     #[doc(hidden)]

@@ -76,8 +76,10 @@ mod decode;
 mod edited;
 mod maintain;
 mod retry;
+mod rule;
 mod session;
 mod transaction;
+mod unit;
 
 pub mod backend;
 mod error;

@@ -47,6 +47,10 @@ impl<S> Session<S> {
             of: PhantomData,
         }
     }
+
+    pub(crate) fn access(&self) -> &Access {
+        &self.access
+    }
 }
 
 impl<S: Schema> Session<S> {

@@ -335,6 +335,15 @@ macro_rules! for_every_test {
                     what_cannot_be_is_refused,
                     what_the_framework_fills_is_filled,
                 ]
+                validation: [
+                    an_error_has_everything,
+                    an_outcome_is_checked_and_taken_back,
+                    concurrent_updates_stay_within_the_rules,
+                    nothing_wrong_leaves_a_transaction,
+                    what_an_update_sets_is_checked_without_asking,
+                    what_was_wrong_before_is_not_the_updates_fault,
+                    whole_documents_are_checked,
+                ]
                 variants: [
                     elements_of_a_variant_are_updated,
                     every_write_inside_of_a_variant_is_conditional,

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// What `#[document(…)]` can say, beside `crate`.
-const SETTINGS: &[&str] = &["collection", "index", "timestamps", "version"];
+const SETTINGS: &[&str] = &["collection", "index", "timestamps", "validate", "version"];
 
 pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream> {
     let container = Container::parse(ctxt, input, "document", SETTINGS);
@@ -37,6 +37,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         return None;
     }
     let id = find_id(ctxt, &model)?;
+    refuse_unused_rules(ctxt, &model, &container);
     let indexes = right_indexes(ctxt, &model, &container.indexes);
     let collection = container
         .collection
@@ -45,7 +46,11 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     let private = private(&container.krate);
 
     let fields = fields(&model, id, &private);
-    let implementation = implementation(&model, id, &collection, &indexes, &private);
+    let rules = container
+        .validate
+        .as_ref()
+        .map(|said| model.document_rules(ctxt, said, &private));
+    let implementation = implementation(&model, id, &collection, &indexes, rules, &private);
     let insertable = model.insertable(&private);
     let closed = model.closed(&private);
     let checks = ctxt.is_clean().then(|| {
@@ -54,6 +59,17 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         quote!(#layout #id)
     });
     Some(quote!(#fields #implementation #insertable #closed #checks))
+}
+
+/// Rules that no write checks are worse than none.
+fn refuse_unused_rules(ctxt: &mut Ctxt, model: &Model<'_>, container: &Container) {
+    let ruled = model.fields.iter().find_map(|field| field.rule.first());
+    if let (Some(rule), None) = (ruled, &container.validate) {
+        ctxt.error(
+            rule,
+            "no write checks this rule: say `#[document(validate)]` as well",
+        );
+    }
 }
 
 fn find_id<'m, 'a>(ctxt: &mut Ctxt, model: &'m Model<'a>) -> Option<&'m Field<'a>> {
@@ -204,6 +220,7 @@ fn implementation(
     id: &Field<'_>,
     collection: &str,
     compound: &[&IndexAttr],
+    rules: Option<TokenStream>,
     private: &TokenStream,
 ) -> TokenStream {
     let input = model.input;
@@ -247,10 +264,11 @@ fn implementation(
                 updated: #updated,
                 ..#private::Model::UNKNOWN
             };
+            #rules
             fn id(&self) -> &#id_ty {
                 &self.#id_ident
             }
-            fn validate(&self) -> #private::Result<()> {
+            fn check_bounds(&self) -> #private::Result<()> {
                 #validation
             }
             fn indexes() -> #private::Vec<#private::Index> {

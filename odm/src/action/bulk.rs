@@ -6,7 +6,7 @@ use super::{
     delete::Delete,
     insert::InsertOne,
     target::{ById, ByIdWhen, Counted, Many},
-    update::Update,
+    update::{Prepared, Update},
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -30,7 +30,8 @@ use crate::{
 ///
 /// The embedded engine writes them in one commit. On MongoDB, writes of one kind to one collection are one command where they
 /// stand together, or anywhere in an unordered bulk; such a command is not tried again when the connection is lost. Deletes
-/// with a condition go one by one, and in a transaction updates by id do too. A push to an array with a `max` costs a further
+/// with a condition go one by one, and in a transaction updates by id do too. An update of which only the outcome tells whether
+/// it keeps to the rules of its model is carried out by itself. A push to an array with a `max` costs a further
 /// query if it did not apply, and with `update_many` always.
 ///
 /// ```
@@ -232,7 +233,12 @@ pub struct BulkEntry {
     before: Option<Look>,
     /// What else it may mean that no document matched.
     unmatched: Option<Look>,
+    /// How the write is carried out by itself, if it is more than one operation.
+    alone: Option<Alone>,
 }
+
+/// A write that is carried out by itself, and what it counts.
+type Alone = Box<dyn FnOnce() -> BoxFuture<'static, Result<BulkReport>> + Send>;
 
 /// A look at the stored documents, which gives an error if a write cannot be, or could not have been, carried out.
 type Look = Box<dyn FnOnce() -> BoxFuture<'static, Result<()>> + Send>;
@@ -254,6 +260,7 @@ impl<T: Document> IntoBulk for InsertOne<T> {
             planned,
             before: None,
             unmatched: None,
+            alone: None,
         }
     }
 }
@@ -278,6 +285,7 @@ impl<T: Document> IntoBulk for Update<T, Many> {
         let access = self.access.clone();
         let (planned, update) = match self.prepare() {
             Err(error) => (Err(error), None),
+            Ok(update) if update.is_checked_behind() => return update_alone(update),
             Ok(update) => {
                 let write = update.operation(true).map(Write::Update);
                 let planned = write.and_then(|write| plan::<T>(write, Unmatched::Fine));
@@ -293,6 +301,7 @@ impl<T: Document> IntoBulk for Update<T, Many> {
             planned,
             before,
             unmatched: None,
+            alone: None,
         }
     }
 }
@@ -311,6 +320,7 @@ impl<T: Document, K: Counted> IntoBulk for Delete<T, K> {
             access: self.access,
             before: None,
             unmatched: None,
+            alone: None,
         }
     }
 }
@@ -325,9 +335,13 @@ fn update_by_id<T: Document, K: Counted>(update: Update<T, K>) -> BulkEntry {
                 planned: Err(error),
                 before: None,
                 unmatched: None,
+                alone: None,
             };
         }
     };
+    if update.is_checked_behind() {
+        return update_alone(update);
+    }
     // Where that may be a failure, nothing may follow before it is known.
     let must_look = update.has_bounds() || update.target.only_id().is_some();
     let unmatched = match must_look {
@@ -347,6 +361,37 @@ fn update_by_id<T: Document, K: Counted>(update: Update<T, K>) -> BulkEntry {
         planned,
         before: None,
         unmatched: must_look.then_some(look),
+        alone: None,
+    }
+}
+
+/// An update of which only the outcome tells whether it keeps to the rules of its model.
+fn update_alone<T: Document, K: Counted>(update: Prepared<T, K>) -> BulkEntry {
+    let is_many = update.target.id().is_none();
+    let planned = update
+        .operation(is_many)
+        .and_then(|write| plan::<T>(Write::Update(write), Unmatched::Fine));
+    let access = update.access.clone();
+    let run = async move {
+        let done = update.count(is_many).await?;
+        let result = match update.target.missing() {
+            Some(error) if !done.applied() => return Err(error),
+            _ if done.applied() || is_many => BulkResult::Applied,
+            _ => BulkResult::NotApplied,
+        };
+        Ok(BulkReport {
+            results: vec![result],
+            matched: done.matched,
+            modified: done.modified,
+            ..BulkReport::default()
+        })
+    };
+    BulkEntry {
+        access,
+        planned,
+        before: None,
+        unmatched: None,
+        alone: Some(Box::new(move || Box::pin(run))),
     }
 }
 
@@ -383,6 +428,9 @@ impl Run {
             Ok(planned) => planned,
             Err(error) => return self.refuse(position, error).await,
         };
+        if let Some(alone) = entry.alone {
+            return self.carry_out(position, alone).await;
+        }
         if let Some(look) = entry.before {
             // It looks at what the writes before it have left.
             if self.ordered && !self.flush().await? {
@@ -398,6 +446,28 @@ impl Run {
             unmatched: entry.unmatched,
         });
         Ok(true)
+    }
+
+    /// Carries out a write by itself, in its turn.
+    async fn carry_out(&mut self, position: usize, alone: Alone) -> Result<bool> {
+        if self.ordered && !self.flush().await? {
+            return Ok(false);
+        }
+        match alone().await {
+            Ok(done) => {
+                self.report.inserted += done.inserted;
+                self.report.matched += done.matched;
+                self.report.modified += done.modified;
+                self.report.deleted += done.deleted;
+                let result = done.results.into_iter().next();
+                self.note(position, result.unwrap_or(BulkResult::NotAttempted));
+                Ok(true)
+            }
+            Err(error) => {
+                self.note(position, BulkResult::Failed(error));
+                Ok(!self.ordered)
+            }
+        }
     }
 
     /// Notes a failure that is known without asking the backend.

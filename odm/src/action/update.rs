@@ -8,7 +8,7 @@ mod rename;
 
 use std::pin::Pin;
 
-use bson::{RawBson, RawDocumentBuf};
+use bson::{RawArrayBuf, RawBson, RawDocumentBuf};
 use changes::{Bound, Changes, Finished};
 pub use place::{Increment, List, Optional};
 pub use push::Push;
@@ -23,11 +23,14 @@ use crate::{
     Result,
     access::Access,
     backend::operation,
+    decode,
     document::{Document, Insertable, Ref, Stored},
     error,
     field::{Bits, Date, Elem, FromPath, Keyed, Ordered, Path, Place, Settable, Writable, shape},
     maintain::Plan,
     query::{Filter, IntoFilter, IntoSort, IntoValue, Node, document, pull_to_raw, values},
+    rule::{Behind, check_update},
+    unit,
 };
 
 /// Changes documents; made by [`Session::update`](crate::Session::update),
@@ -397,6 +400,7 @@ impl<T: Document, K: Which> Update<T, K> {
         let asked = self.target.node().map_err(error::of_model::<T>)?;
         let checked = self.changes.check(&asked);
         checked.map_err(error::of_model::<T>)?;
+        let behind = check_update::<T>(self.changes.operators())?;
         let Finished {
             update,
             array_filters,
@@ -412,6 +416,7 @@ impl<T: Document, K: Which> Update<T, K> {
                 array_filters,
             },
             rooms,
+            behind,
         })
     }
 }
@@ -425,6 +430,8 @@ pub struct Prepared<T: Document, K> {
     asked: Node,
     /// What the arrays need.
     rooms: Vec<(Node, Bound)>,
+    /// What the rules of the model have to say of the outcome.
+    behind: Option<Behind>,
 }
 
 impl<T: Document, K: Which> Prepared<T, K> {
@@ -433,38 +440,66 @@ impl<T: Document, K: Which> Prepared<T, K> {
         !self.rooms.is_empty()
     }
 
-    fn filter(&self) -> Result<RawDocumentBuf> {
+    fn filter(&self, only: &Node) -> Result<RawDocumentBuf> {
+        let asked = only.clone().and(self.asked.clone());
         let rooms = self.rooms.iter();
-        to_raw::<T>(rooms.fold(self.asked.clone(), |all, (room, _)| all.and(room.clone())))
+        to_raw::<T>(rooms.fold(asked, |all, (room, _)| all.and(room.clone())))
     }
 
     pub(super) fn operation(&self, multi: bool) -> Result<operation::Update> {
+        self.operation_on(&Node::All, multi)
+    }
+
+    fn operation_on(&self, only: &Node, multi: bool) -> Result<operation::Update> {
         Ok(operation::Update {
             collection: T::COLLECTION.into(),
-            filter: self.filter()?,
+            filter: self.filter(only)?,
             change: self.change.clone(),
             multi,
             upsert: false,
         })
     }
 
+    /// Whether the rules of the model have to say something of the outcome.
+    pub(super) fn is_checked_behind(&self) -> bool {
+        self.behind.is_some()
+    }
+
     /// An error if a document that was to be changed has no room for what was to be appended.
     pub(super) async fn refuse_full(&self) -> Result<()> {
-        refuse_full::<T>(&self.access, &self.asked, &self.rooms).await
+        self.refuse_full_in(&self.access).await
+    }
+
+    async fn refuse_full_in(&self, access: &Access) -> Result<()> {
+        refuse_full::<T>(access, &self.asked, &self.rooms).await
     }
 
     /// Changes what was asked for, and tells how much that was; without a document, that may be because of its arrays.
     pub(super) async fn count(&self, multi: bool) -> Result<Updated> {
+        let Some(behind) = &self.behind else {
+            return self.count_in(&self.access, &Node::All, multi).await;
+        };
+        self.refuse_unchecked(behind)?;
+        let work = |access: Access| async move {
+            let only = self.concerned(&access, !multi).await?;
+            let done = self.count_in(&access, &only.0, multi).await?;
+            self.look_behind(behind, &access, only).await?;
+            Ok(done)
+        };
+        self.access.together(unit::ATTEMPTS, work).await
+    }
+
+    async fn count_in(&self, access: &Access, only: &Node, multi: bool) -> Result<Updated> {
         // Of many documents none is changed if one is full already. One that fills up between the look and the write is
         // left out like one that does not meet the condition.
         if multi {
-            self.refuse_full().await?;
+            self.refuse_full_in(access).await?;
         }
-        let done = Plan::new(&T::MODEL, self.operation(multi)?)?
-            .run(self.access.clone())
+        let done = Plan::new(&T::MODEL, self.operation_on(only, multi)?)?
+            .run(access.clone())
             .await?;
         if !multi && done.matched == 0 {
-            self.refuse_full().await?;
+            self.refuse_full_in(access).await?;
         }
         Ok(Updated {
             matched: done.matched,
@@ -478,9 +513,36 @@ impl<T: Document, K: Which> Prepared<T, K> {
         projection: Option<RawDocumentBuf>,
         return_new: bool,
     ) -> Result<Option<RawDocumentBuf>> {
+        let Some(behind) = &self.behind else {
+            let access = &self.access;
+            return self
+                .modify_in(access, &Node::All, projection, return_new)
+                .await;
+        };
+        self.refuse_unchecked(behind)?;
+        let projection = &projection;
+        let work = |access: Access| async move {
+            let only = self.concerned(&access, true).await?;
+            let projection = projection.clone();
+            let found = self
+                .modify_in(&access, &only.0, projection, return_new)
+                .await?;
+            self.look_behind(behind, &access, only).await?;
+            Ok(found)
+        };
+        self.access.together(unit::ATTEMPTS, work).await
+    }
+
+    async fn modify_in(
+        &self,
+        access: &Access,
+        only: &Node,
+        projection: Option<RawDocumentBuf>,
+        return_new: bool,
+    ) -> Result<Option<RawDocumentBuf>> {
         let write = operation::FindAndModify {
             collection: T::COLLECTION.into(),
-            filter: self.filter()?,
+            filter: self.filter(only)?,
             sort: self.target.raw_sort().map_err(error::of_model::<T>)?,
             projection,
             modification: operation::Modification::Update {
@@ -489,13 +551,61 @@ impl<T: Document, K: Which> Prepared<T, K> {
                 return_new,
             },
         };
-        let found = Plan::new(&T::MODEL, write)?
-            .run(self.access.clone())
-            .await?;
+        let found = Plan::new(&T::MODEL, write)?.run(access.clone()).await?;
         if found.is_none() {
-            self.refuse_full().await?;
+            self.refuse_full_in(access).await?;
         }
         Ok(found)
+    }
+
+    fn refuse_unchecked(&self, behind: &Behind) -> Result<()> {
+        match self.access.has_transactions() {
+            true => Ok(()),
+            false => Err(behind.unsupported::<T>()),
+        }
+    }
+
+    /// The documents that the update is about, in its transaction: as a condition, and how to find them behind it.
+    async fn concerned(&self, access: &Access, first: bool) -> Result<(Node, Node)> {
+        if self.target.id().is_some() {
+            let by_id = self.target.by_id_alone().map_err(error::of_model::<T>)?;
+            return Ok((Node::All, by_id));
+        }
+        let find = operation::Find {
+            collection: T::COLLECTION.into(),
+            filter: self.filter(&Node::All)?,
+            projection: Some(document("_id", 1)?),
+            sort: self.target.raw_sort().map_err(error::of_model::<T>)?,
+            limit: first.then_some(1),
+        };
+        let mut ids = RawArrayBuf::new();
+        for found in &access.find_all(&T::MODEL, find).await? {
+            if let Some(id) = decode::id(found) {
+                ids.push(RawBson::from(id));
+            }
+        }
+        let these = Node::Test(Path::ROOT.then("_id"), "$in", ids.into());
+        Ok((these.clone(), these))
+    }
+
+    /// Checks what has become of the documents. What breaks a rule is not committed.
+    async fn look_behind(
+        &self,
+        behind: &Behind,
+        access: &Access,
+        (_, those): (Node, Node),
+    ) -> Result<()> {
+        let find = operation::Find {
+            collection: T::COLLECTION.into(),
+            filter: to_raw::<T>(those)?,
+            projection: None,
+            sort: None,
+            limit: None,
+        };
+        let found = access.find_all(&T::MODEL, find).await?;
+        behind
+            .check::<T>(&found)
+            .map_err(|error| access.fail(error))
     }
 }
 

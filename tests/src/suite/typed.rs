@@ -21,5 +21,6 @@ pub mod schema;
 pub mod storm;
 pub mod transaction;
 pub mod upsert;
+pub mod validation;
 pub mod variants;
 pub mod write;

@@ -164,6 +164,14 @@ impl Changes {
         Ok(())
     }
 
+    /// Each operator with each path, and what it does there.
+    pub(super) fn operators(&self) -> impl Iterator<Item = (&str, &str, &RawBson)> {
+        self.operators.iter().flat_map(|(operator, fields)| {
+            let fields = fields.iter();
+            fields.map(move |(path, value)| (*operator, path.as_str(), value))
+        })
+    }
+
     /// The update, and what it asks for.
     pub(super) fn finish(self) -> Result<Finished> {
         if let Some(error) = self.error {
