@@ -32,6 +32,8 @@ pub(crate) struct Container {
     pub(crate) of: Option<Type>,
     /// The word `validate`: writes keep to the rules of the fields.
     pub(crate) validate: Option<Path>,
+    /// The word `hooks`: the model says what is done before and after its writes.
+    pub(crate) hooks: Option<Path>,
 }
 
 impl Container {
@@ -50,6 +52,7 @@ impl Container {
             models: Vec::new(),
             of: None,
             validate: None,
+            hooks: None,
         };
         for attr in named(&input.attrs, attribute) {
             settings(ctxt, attr, |meta| container.setting(meta, attribute, known));
@@ -88,6 +91,7 @@ impl Container {
             }
             "index" => self.indexes.push(parse_compound(meta)?),
             "timestamps" => self.filled.extend(filled::parse_timestamps(meta)?),
+            "hooks" => self.hooks = Some(meta.path.clone()),
             "validate" => self.validate = Some(meta.path.clone()),
             "version" => self.filled.push(filled::parse_version(meta)?),
             "models" => {

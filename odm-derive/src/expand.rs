@@ -6,6 +6,7 @@ pub(crate) mod document;
 pub(crate) mod embedded;
 mod enumeration;
 mod fields;
+mod hooks;
 mod insertable;
 pub(crate) mod projection;
 mod rules;

@@ -84,6 +84,6 @@ fn fits_nothing(input: &DeriveInput) -> bool {
 
 /// The path of the crate, as far as the attribute can be read; its errors are reported elsewhere.
 fn krate(input: &DeriveInput, attribute: &str) -> TokenStream {
-    let known = ["collection", "index", "models", "of", "validate"];
+    let known = ["collection", "hooks", "index", "models", "of", "validate"];
     private(&Container::parse(&mut Ctxt::default(), input, attribute, &known).krate)
 }

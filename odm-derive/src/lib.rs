@@ -28,6 +28,8 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `index(host, -time; unique)` | an index over these fields, in this order, `-` for descending; through embedded structs by `outer.inner`; its options stand behind the semicolon |
 /// | `version`, `version = field` | the framework counts the writes of a document in this `i64`, and a save of what is out of date is a conflict |
 /// | `timestamps`, `timestamps(created = field, updated = field)` | the framework keeps there when a document was inserted and when it was written last; the fields are `created_at` and `updated_at` unless named |
+/// | `validate` | every typed write keeps to the rules of the crate `garde` on the fields: see below |
+/// | `hooks` | the model says by `impl odm::Hooks` what is done before and after its writes |
 /// | `crate = mapper` | the path of the crate `odm`, if it has another name |
 ///
 /// Of a model with such fields, here `Task`, a companion `NewTask` is made without them: that is what is inserted.
@@ -55,6 +57,26 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `descending` | largest first, for an index of one field |
 /// | `expire_after_seconds = N` | documents are deleted so long after the date in the field |
 /// | `name = "…"` | its name; made of its fields otherwise |
+///
+/// # Validation
+///
+/// With `validate` and the feature `garde` of the crate `odm`, the model derives `garde::Validate` as well, and typed writes keep to its
+/// rules. What breaks one is an error of kind `Validation`, with all violations by their stored paths; nothing is written then.
+/// `insert`, `insert_many`, `or_insert`, `save`, `modify` and inserts of a bulk check the whole document. Updates:
+///
+/// | update | is checked |
+/// |---|---|
+/// | `set`, `min`, `max` of a field, or of an element | its value, by all rules of the field, before anything is sent |
+/// | `set` of a field of an embedded struct that has `#[garde(dive)]` and `#[embedded(validate)]` | the same, by the rules of that field |
+/// | `unset` | as `None`: `required` |
+/// | `push`, `push_each`, `push_with`, `add_to_set` | the elements, by `inner` and `dive` |
+/// | the same, `pull`, `pop`, where the array has a `length` or a rule as a whole; `inc`, `mul`, `bit_…`, `current_date` where there is any rule; `rename` to a field with one | the outcome |
+/// | `set` of a field whose rules look at others (`matches`, `self.other`), or at which those of others look | the outcome |
+/// | `set` inside of a value with a rule as a whole (`custom`), of an embedded struct without `#[embedded(validate)]`, of an enum, and in a generic struct | the outcome |
+///
+/// The outcome is checked in a transaction, the caller's or one of its own: the documents are read behind the update, and if a rule is broken
+/// at a place that it may have changed, none of it is kept. On a standalone server such an update is an error of kind `Unsupported`, and
+/// `modify` does the same. Two saves at once that change two fields which one rule looks at are told apart by a `version` alone.
 ///
 /// # serde
 ///
@@ -107,6 +129,8 @@ pub fn document(input: TokenStream) -> TokenStream {
 /// # Both
 ///
 /// A struct may hold itself (`replies: Vec<Comment>`); two structs that hold each other are not supported yet.
+///
+/// `#[embedded(validate)]` makes the rules of a struct's fields known one by one, for updates of them: see `Document`.
 ///
 /// `#[embedded(crate = mapper)]` says the path of the crate `odm`, if it has another name.
 #[proc_macro_derive(Embedded, attributes(embedded, embed, reference, index))]

@@ -20,6 +20,7 @@ pub use crate::{
         Beside, Field, FromPath, OfVariant, OneValue, Ordered, Path, Place, Queryable, Tag,
         Variants, role, shape,
     },
+    hook::{Erased, HasHooks, Hooks, RunHooks, RunsHooksOf},
     projection::{Projected, Projection, ProjectionOf, Reads},
     query::Filter,
     query::IntoKey,
@@ -243,6 +244,12 @@ pub fn tree_of<T: Projected>() -> T::Tree {
 
 pub fn value_of<F: Place>(_: F) -> Held<F::Value> {
     Held(std::marker::PhantomData)
+}
+
+/// The hooks of a model.
+#[must_use]
+pub fn hooks<T: Hooks>() -> &'static dyn RunHooks<T> {
+    &Erased(std::marker::PhantomData)
 }
 
 /// The compiler's answer is at the type that the user wrote.

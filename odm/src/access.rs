@@ -23,7 +23,12 @@ use crate::{
 pub struct Access {
     executor: Arc<dyn Executor>,
     scope: Scope,
+    /// How many hooks have led here.
+    depth: u8,
 }
+
+/// How many hooks may lead to one another.
+const DEPTH: u8 = 16;
 
 /// What a write is committed with.
 #[derive(Debug, Clone)]
@@ -39,6 +44,7 @@ impl Access {
         Self {
             executor: backend.clone(),
             scope: Scope::Database(backend),
+            depth: 0,
         }
     }
 
@@ -48,7 +54,24 @@ impl Access {
         Self {
             executor,
             scope: Scope::Transaction(unit),
+            depth: self.depth,
         }
+    }
+
+    /// The same for a hook.
+    pub(crate) fn deeper(&self) -> Result<Self> {
+        if self.depth >= DEPTH {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!(
+                    "hooks have led to one another {DEPTH} times: one of them writes what it runs for, without an end"
+                ),
+            ));
+        }
+        Ok(Self {
+            depth: self.depth + 1,
+            ..self.clone()
+        })
     }
 
     /// Begins a transaction of the database.

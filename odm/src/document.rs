@@ -8,6 +8,7 @@ use crate::{
     Result,
     backend::operation::Index,
     field::{Field, FromPath, Path, Variants},
+    hook::RunHooks,
     query::{Brackets, IntoKey},
     relation::{Children, Reference},
     rule,
@@ -95,6 +96,12 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The rules of its values.
     #[doc(hidden)]
     const RULES: Option<&'static rule::Whole<Self>> = None;
+
+    /// What is done before and after its writes.
+    #[doc(hidden)]
+    fn hooks() -> Option<&'static dyn RunHooks<Self>> {
+        None
+    }
 
     /// Where its enums are, and of which variants.
     #[doc(hidden)]

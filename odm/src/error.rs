@@ -57,6 +57,8 @@ pub enum ErrorKind {
     Encode,
     /// Values break the rules of the model, and nothing was written: [`violations`](Error::violations) has all of them.
     Validation,
+    /// The write was carried out and is there to stay, but a hook behind it failed: do not write again.
+    Committed,
     /// A page token is none, or is one of another query: begin with the first page.
     InvalidPageToken,
     /// The operation makes no sense: a wrong regular expression, a map key with a dot, …
@@ -154,6 +156,12 @@ impl Error {
     #[must_use]
     pub fn is_validation(&self) -> bool {
         self.kind() == ErrorKind::Validation
+    }
+
+    /// Whether the write was carried out, and only a hook behind it failed.
+    #[must_use]
+    pub fn is_committed(&self) -> bool {
+        self.kind() == ErrorKind::Committed
     }
 
     /// Whether a page token is none, or is one of another query: begin with the first page.
@@ -309,6 +317,12 @@ impl Error {
                 e.message
             );
         })
+    }
+
+    /// The error of a hook behind a write that cannot be taken back.
+    pub(crate) fn of_hook_behind(self) -> Self {
+        let message = format!("the write was carried out, but a hook behind it failed: {self}");
+        Self::new(ErrorKind::Committed, message).with_source(self)
     }
 
     /// The same error with what caused it.

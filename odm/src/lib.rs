@@ -72,6 +72,7 @@ pub mod relation;
 mod access;
 pub mod action;
 mod database;
+
 mod decode;
 mod edited;
 mod maintain;
@@ -83,6 +84,7 @@ mod unit;
 
 pub mod backend;
 mod error;
+pub mod hook;
 
 #[doc(hidden)]
 pub mod __private;
@@ -93,6 +95,7 @@ pub use database::Database;
 pub use document::{Document, Embedded, Insertable, Ref};
 pub use edited::Edited;
 pub use error::{Error, ErrorKind, Result};
+pub use hook::Hooks;
 pub use odm_derive::{Document, Embedded, Projection, Schema};
 pub use projection::Projection;
 pub use query::{Filter, Pattern};

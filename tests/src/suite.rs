@@ -280,6 +280,19 @@ macro_rules! for_every_test {
                     nested_projections_read_their_paths,
                     what_a_page_needs_is_read_too,
                 ]
+                hooks: [
+                    a_dropped_write_is_done_with_its_hooks_or_not,
+                    a_hook_that_fails_takes_all_back,
+                    a_model_without_hooks_pays_nothing,
+                    a_save_runs_its_hooks,
+                    a_transaction_has_the_hooks_inside,
+                    an_insert_runs_its_hooks,
+                    circles_end,
+                    conflicts_are_tried_again,
+                    every_delete_runs_its_hooks,
+                    every_update_runs_its_hooks,
+                    what_follows_a_commit_cannot_undo_it,
+                ]
                 injection: [
                     json_bodies,
                     keys_of_maps,

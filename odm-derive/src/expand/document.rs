@@ -6,7 +6,7 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{DeriveInput, GenericParam, Ident, ext::IdentExt, spanned::Spanned};
 
-use super::{private, quiet, with_params};
+use super::{hooks, private, quiet, with_params};
 use crate::{
     attr::{Container, Direction, IndexAttr, Key, OPTIONS_BEHIND_A_SEMICOLON, Options, What},
     ctxt::Ctxt,
@@ -14,7 +14,14 @@ use crate::{
 };
 
 /// What `#[document(…)]` can say, beside `crate`.
-const SETTINGS: &[&str] = &["collection", "index", "timestamps", "validate", "version"];
+const SETTINGS: &[&str] = &[
+    "collection",
+    "hooks",
+    "index",
+    "timestamps",
+    "validate",
+    "version",
+];
 
 pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream> {
     let container = Container::parse(ctxt, input, "document", SETTINGS);
@@ -50,15 +57,20 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         .validate
         .as_ref()
         .map(|said| model.document_rules(ctxt, said, &private));
-    let implementation = implementation(&model, id, &collection, &indexes, rules, &private);
+    let said = container.hooks.as_ref();
+    let run = said.map(|said| hooks::run(said, &private));
+    let items = quote!(#rules #run);
+    let implementation = implementation(&model, id, &collection, &indexes, &items, &private);
     let insertable = model.insertable(&private);
-    let closed = model.closed(&private);
+    let hooks = container.hooks.as_ref();
+    let closed = model.closed_with(hooks, &private);
+    let hooks = hooks.map(|said| model.has_hooks(said, &private));
     let checks = ctxt.is_clean().then(|| {
         let layout = model.layout_checks(&private);
         let id = id_check(&model, id, &private);
         quote!(#layout #id)
     });
-    Some(quote!(#fields #implementation #insertable #closed #checks))
+    Some(quote!(#fields #implementation #insertable #hooks #closed #checks))
 }
 
 /// Rules that no write checks are worse than none.
@@ -220,7 +232,7 @@ fn implementation(
     id: &Field<'_>,
     collection: &str,
     compound: &[&IndexAttr],
-    rules: Option<TokenStream>,
+    items: &TokenStream,
     private: &TokenStream,
 ) -> TokenStream {
     let input = model.input;
@@ -264,7 +276,7 @@ fn implementation(
                 updated: #updated,
                 ..#private::Model::UNKNOWN
             };
-            #rules
+            #items
             fn id(&self) -> &#id_ty {
                 &self.#id_ident
             }

@@ -3,10 +3,10 @@
 use std::{fmt, pin::Pin};
 
 use super::{
-    delete::Delete,
-    insert::InsertOne,
+    delete::{Delete, DeleteHow},
+    insert::{InsertOne, insert},
     target::{ById, ByIdWhen, Counted, Many},
-    update::{Prepared, Update},
+    update::{How, Prepared, Update, Updated},
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -31,7 +31,7 @@ use crate::{
 /// The embedded engine writes them in one commit. On MongoDB, writes of one kind to one collection are one command where they
 /// stand together, or anywhere in an unordered bulk; such a command is not tried again when the connection is lost. Deletes
 /// with a condition go one by one, and in a transaction updates by id do too. An update of which only the outcome tells whether
-/// it keeps to the rules of its model is carried out by itself. A push to an array with a `max` costs a further
+/// it keeps to the rules of its model, and any write of a model with hooks, is carried out by itself, in its turn. A push to an array with a `max` costs a further
 /// query if it did not apply, and with `update_many` always.
 ///
 /// ```
@@ -228,7 +228,7 @@ pub trait IntoBulk {
 #[doc(hidden)]
 pub struct BulkEntry {
     access: Access,
-    planned: Result<Planned>,
+    planned: Result<Option<Planned>>,
     /// What must be well before the write.
     before: Option<Look>,
     /// What else it may mean that no document matched.
@@ -247,6 +247,19 @@ type Look = Box<dyn FnOnce() -> BoxFuture<'static, Result<()>> + Send>;
 impl<T: Document> IntoBulk for InsertOne<T> {
     fn into_bulk(self) -> BulkEntry {
         let (access, document) = self.into_parts();
+        if T::hooks().is_some() {
+            let session = access.clone();
+            let run = async move {
+                let inserted = insert(access, vec![document]).await;
+                inserted.map_err(Error::without_inserted)?;
+                Ok(BulkReport {
+                    results: vec![BulkResult::Applied],
+                    inserted: 1,
+                    ..BulkReport::default()
+                })
+            };
+            return BulkEntry::alone(session, run);
+        }
         let document = encode_document(&document).map_err(error::of_model::<T>);
         let planned = document.and_then(|document| {
             let write = Write::Insert {
@@ -282,6 +295,9 @@ impl<T: Document> IntoBulk for Update<T, ByIdWhen> {
 #[diagnostic::do_not_recommend]
 impl<T: Document> IntoBulk for Update<T, Many> {
     fn into_bulk(self) -> BulkEntry {
+        if T::hooks().is_some() {
+            return update_hooked(self);
+        }
         let access = self.access.clone();
         let (planned, update) = match self.prepare() {
             Err(error) => (Err(error), None),
@@ -309,6 +325,9 @@ impl<T: Document> IntoBulk for Update<T, Many> {
 #[diagnostic::do_not_recommend]
 impl<T: Document, K: Counted> IntoBulk for Delete<T, K> {
     fn into_bulk(self) -> BulkEntry {
+        if T::hooks().is_some() {
+            return delete_hooked(self);
+        }
         let is_told = self.target.id().is_some() && self.target.only_id().is_none();
         let unmatched = match is_told {
             true => Unmatched::Told,
@@ -326,6 +345,9 @@ impl<T: Document, K: Counted> IntoBulk for Delete<T, K> {
 }
 
 fn update_by_id<T: Document, K: Counted>(update: Update<T, K>) -> BulkEntry {
+    if T::hooks().is_some() {
+        return update_hooked(update);
+    }
     let access = update.access.clone();
     let update = match update.prepare() {
         Ok(update) => update,
@@ -367,36 +389,77 @@ fn update_by_id<T: Document, K: Counted>(update: Update<T, K>) -> BulkEntry {
 
 /// An update of which only the outcome tells whether it keeps to the rules of its model.
 fn update_alone<T: Document, K: Counted>(update: Prepared<T, K>) -> BulkEntry {
-    let is_many = update.target.id().is_none();
-    let planned = update
-        .operation(is_many)
-        .and_then(|write| plan::<T>(Write::Update(write), Unmatched::Fine));
     let access = update.access.clone();
+    let is_many = update.target.id().is_none();
     let run = async move {
         let done = update.count(is_many).await?;
-        let result = match update.target.missing() {
-            Some(error) if !done.applied() => return Err(error),
-            _ if done.applied() || is_many => BulkResult::Applied,
-            _ => BulkResult::NotApplied,
+        updated(done, is_many, update.target.missing())
+    };
+    BulkEntry::alone(access, run)
+}
+
+/// An update of a model with hooks.
+fn update_hooked<T: Document, K: Counted>(update: Update<T, K>) -> BulkEntry {
+    let is_many = update.target.id().is_none();
+    let (access, missing) = (update.access.clone(), update.target.missing());
+    let run = async move {
+        let done = update.perform(How::Count).await?.counted();
+        updated(done, is_many, missing)
+    };
+    BulkEntry::alone(access, run)
+}
+
+/// A delete in a model with hooks.
+fn delete_hooked<T: Document, K: Counted>(delete: Delete<T, K>) -> BulkEntry {
+    let is_told = delete.target.id().is_some() && delete.target.only_id().is_none();
+    let access = delete.access.clone();
+    let run = async move {
+        let (done, _) = delete.perform(DeleteHow::Count).await?;
+        let result = match done.applied() || !is_told {
+            true => BulkResult::Applied,
+            false => BulkResult::NotApplied,
         };
         Ok(BulkReport {
             results: vec![result],
-            matched: done.matched,
-            modified: done.modified,
+            deleted: done.deleted,
             ..BulkReport::default()
         })
     };
-    BulkEntry {
-        access,
-        planned,
-        before: None,
-        unmatched: None,
-        alone: Some(Box::new(move || Box::pin(run))),
+    BulkEntry::alone(access, run)
+}
+
+/// What an update did, by itself.
+fn updated(done: Updated, is_many: bool, missing: Option<Error>) -> Result<BulkReport> {
+    let result = match missing {
+        Some(error) if !done.applied() => return Err(error),
+        _ if done.applied() || is_many => BulkResult::Applied,
+        _ => BulkResult::NotApplied,
+    };
+    Ok(BulkReport {
+        results: vec![result],
+        matched: done.matched,
+        modified: done.modified,
+        ..BulkReport::default()
+    })
+}
+
+impl BulkEntry {
+    fn alone(
+        access: Access,
+        run: impl Future<Output = Result<BulkReport>> + Send + 'static,
+    ) -> Self {
+        Self {
+            access,
+            planned: Ok(None),
+            before: None,
+            unmatched: None,
+            alone: Some(Box::new(move || Box::pin(run))),
+        }
     }
 }
 
-fn plan<T: Document>(write: Write, unmatched: Unmatched) -> Result<Planned> {
-    Planned::new(&T::MODEL, BulkItem { write, unmatched })
+fn plan<T: Document>(write: Write, unmatched: Unmatched) -> Result<Option<Planned>> {
+    Planned::new(&T::MODEL, BulkItem { write, unmatched }).map(Some)
 }
 
 /// A bulk that is being carried out.
@@ -428,9 +491,11 @@ impl Run {
             Ok(planned) => planned,
             Err(error) => return self.refuse(position, error).await,
         };
-        if let Some(alone) = entry.alone {
-            return self.carry_out(position, alone).await;
-        }
+        let planned = match (planned, entry.alone) {
+            (Some(planned), None) => planned,
+            (_, Some(alone)) => return self.carry_out(position, alone).await,
+            (None, None) => return Ok(true),
+        };
         if let Some(look) = entry.before {
             // It looks at what the writes before it have left.
             if self.ordered && !self.flush().await? {

@@ -2,9 +2,11 @@
 
 use std::pin::Pin;
 
+use bson::RawDocumentBuf;
+
 use super::{
     outcome::{Outcome, not_applied},
-    returning::{ReturningDelete, find_and_delete},
+    returning::{ReturningDelete, find_and_delete, find_and_delete_in},
     target::{ById, Counted, First, One, Ordered, Target, Which, id_of, to_raw},
 };
 pub use crate::backend::operation::Deleted;
@@ -14,8 +16,10 @@ use crate::{
     backend::operation,
     document::{Document, Ref},
     error,
+    hook::{self, Committed, RunHooks, Written},
     maintain::Plan,
     query::{Filter, IntoFilter, IntoSort, document},
+    unit,
 };
 
 /// Deletes documents; made by [`Session::delete`](crate::Session::delete),
@@ -27,6 +31,18 @@ pub struct Delete<T: Document, K = ById> {
     pub(super) access: Access,
     pub(super) target: Target<T, K>,
 }
+
+/// How a delete is carried out.
+#[derive(Debug, Clone)]
+pub(super) enum DeleteHow {
+    /// Counting.
+    Count,
+    /// Giving the first document back, or this of it.
+    Returning(Option<RawDocumentBuf>),
+}
+
+/// How many documents were deleted, and the one that was asked for.
+type Gone = (Deleted, Option<RawDocumentBuf>);
 
 impl Deleted {
     /// Whether a document was deleted.
@@ -95,6 +111,63 @@ impl<T: Document, K: Which> Delete<T, K> {
         ReturningDelete::new(self)
     }
 
+    /// Carries it out, with the hooks of its model.
+    pub(super) async fn perform(self, how: DeleteHow) -> Result<Gone> {
+        let Some(hooks) = T::hooks() else {
+            return self.carry_out(how).await;
+        };
+        let access = self.access.clone();
+        let work = |access: Access| {
+            let (target, how) = (self.target.clone(), how.clone());
+            async move { Self { access, target }.perform_hooked(hooks, how).await }
+        };
+        access.together(unit::ATTEMPTS, work).await
+    }
+
+    async fn perform_hooked(
+        mut self,
+        hooks: &'static dyn RunHooks<T>,
+        how: DeleteHow,
+    ) -> Result<Gone> {
+        let access = self.access.clone();
+        let is_many = matches!(how, DeleteHow::Count) && self.target.id().is_none();
+        let mut which = self.target.selection(is_many)?;
+        let before = hooks.before_delete(&mut which, &access).await;
+        before.map_err(|error| access.fail(error))?;
+        if let Some(pinned) = which.pinned()? {
+            self.target = self.target.and(pinned);
+        }
+        hook::written(access, hooks, move |access| async move {
+            let done = self.carry_out(how).await?;
+            if !done.0.applied() {
+                return Ok(Written::nothing(done));
+            }
+            if let (None, Some(Ok(id))) = (&which.ids, done.1.as_deref().map(id_of::<T>)) {
+                which.ids = Some(vec![id]);
+            }
+            Ok(Written {
+                done,
+                after: hooks.after_delete(&which, &access).await,
+                events: vec![Committed::Deleted(which)],
+            })
+        })
+        .await
+    }
+
+    async fn carry_out(self, how: DeleteHow) -> Result<Gone> {
+        match how {
+            DeleteHow::Count => {
+                let plan = Plan::new(&T::MODEL, self.operation()?)?;
+                Ok((plan.run(self.access).await?, None))
+            }
+            DeleteHow::Returning(projection) => {
+                let found = find_and_delete_in(self.access, self.target, projection).await?;
+                let deleted = u64::from(found.is_some());
+                Ok((Deleted { deleted }, found))
+            }
+        }
+    }
+
     pub(super) fn operation(&self) -> Result<operation::Delete> {
         Ok(operation::Delete {
             collection: T::COLLECTION.into(),
@@ -108,11 +181,7 @@ impl<T: Document, K: Counted> IntoFuture for Delete<T, K> {
     type Output = Result<Deleted>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            Plan::new(&T::MODEL, self.operation()?)?
-                .run(self.access)
-                .await
-        })
+        Box::pin(async move { Ok(self.perform(DeleteHow::Count).await?.0) })
     }
 }
 

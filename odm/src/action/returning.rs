@@ -5,12 +5,13 @@ use std::{marker::PhantomData, pin::Pin};
 use bson::{RawDocument, RawDocumentBuf};
 
 use super::{
-    delete::Delete,
-    target::{ById, One, to_raw},
-    update::Update,
+    delete::{Delete, DeleteHow},
+    target::{ById, One, Target, Which, to_raw},
+    update::{How, Update},
 };
 use crate::{
     Error, Result,
+    access::Access,
     backend::operation::{FindAndModify, Modification},
     decode,
     document::Document,
@@ -75,11 +76,14 @@ impl<T: Document, K: One, P: Projection<Of = T>> IntoFuture for ReturningUpdate<
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let update = self.update.prepare()?;
-            let fields = projection::to_raw::<P>(&[])?;
-            let found = update.find_and_modify(fields, self.return_new).await?;
+            let how = How::FindAndModify {
+                projection: projection::to_raw::<P>(&[])?,
+                return_new: self.return_new,
+            };
+            let target = self.update.target.clone();
+            let found = self.update.perform(how).await?.found();
             let found = found.as_deref().map(decoded::<P>).transpose()?;
-            update.target.returned(found)
+            target.returned(found)
         })
     }
 }
@@ -141,7 +145,15 @@ pub(super) async fn find_and_delete<T: Document, K: One>(
     delete: Delete<T, K>,
     projection: Option<RawDocumentBuf>,
 ) -> Result<Option<RawDocumentBuf>> {
-    let Delete { access, target } = delete;
+    let how = DeleteHow::Returning(projection);
+    Ok(delete.perform(how).await?.1)
+}
+
+pub(super) async fn find_and_delete_in<T: Document, K: Which>(
+    access: Access,
+    target: Target<T, K>,
+    projection: Option<RawDocumentBuf>,
+) -> Result<Option<RawDocumentBuf>> {
     let write = FindAndModify {
         collection: T::COLLECTION.into(),
         filter: to_raw::<T>(target.node().map_err(error::of_model::<T>)?)?,

@@ -10,6 +10,7 @@ use crate::{
     document::Document,
     error,
     field::Path,
+    hook::Selection,
     query::{Filter, IntoFilter, IntoSort, Node, Sort, encode, sort_to_raw},
 };
 
@@ -151,6 +152,18 @@ impl<T: Document, K: Which> Target<T, K> {
         }
     }
 
+    /// For hooks: which documents these are.
+    pub(super) fn selection(&self, is_many: bool) -> Result<Selection<T>> {
+        Ok(Selection {
+            condition: self.node().map_err(error::of_model::<T>)?,
+            id: self.id.clone(),
+            is_many,
+            sort: self.sort.clone(),
+            ids: None,
+            is_pinned: false,
+        })
+    }
+
     /// Only those that meet this condition of the update itself too.
     pub(super) fn and(mut self, condition: Node) -> Self {
         self.condition = self.condition.and(condition);
@@ -211,6 +224,17 @@ impl<T: Document, K: Which> Target<T, K> {
     }
 }
 
+impl<T: Document, K> Clone for Target<T, K> {
+    fn clone(&self) -> Self {
+        Self {
+            id: self.id.clone(),
+            condition: self.condition.clone(),
+            sort: self.sort.clone(),
+            of: PhantomData,
+        }
+    }
+}
+
 /// The filter document of a condition.
 pub(super) fn to_raw<T: Document>(node: Node) -> Result<RawDocumentBuf> {
     Filter::<T>::from_node(node)
@@ -219,7 +243,7 @@ pub(super) fn to_raw<T: Document>(node: Node) -> Result<RawDocumentBuf> {
 }
 
 /// The `_id` of a document of which nothing else was read.
-pub(super) fn id_of<T: Document>(raw: &bson::RawDocument) -> Result<T::Id> {
+pub(crate) fn id_of<T: Document>(raw: &bson::RawDocument) -> Result<T::Id> {
     let id = crate::decode::id(raw).map(RawBson::from);
     let id = id.ok_or_else(|| Error::new(ErrorKind::Decode, "a stored document has no `_id`"));
     id.and_then(|id| crate::decode::value(&id))

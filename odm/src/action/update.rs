@@ -9,6 +9,7 @@ mod rename;
 use std::pin::Pin;
 
 use bson::{RawArrayBuf, RawBson, RawDocumentBuf};
+pub(crate) use changes::Changes as Operators;
 use changes::{Bound, Changes, Finished};
 pub use place::{Increment, List, Optional};
 pub use push::Push;
@@ -27,6 +28,7 @@ use crate::{
     document::{Document, Insertable, Ref, Stored},
     error,
     field::{Bits, Date, Elem, FromPath, Keyed, Ordered, Path, Place, Settable, Writable, shape},
+    hook::{self, Committed, RunHooks, Written},
     maintain::Plan,
     query::{Filter, IntoFilter, IntoSort, IntoValue, Node, document, pull_to_raw, values},
     rule::{Behind, check_update},
@@ -400,7 +402,7 @@ impl<T: Document, K: Which> Update<T, K> {
         let asked = self.target.node().map_err(error::of_model::<T>)?;
         let checked = self.changes.check(&asked);
         checked.map_err(error::of_model::<T>)?;
-        let behind = check_update::<T>(self.changes.operators())?;
+        let behind = check_update::<T>(self.changes.each())?;
         let Finished {
             update,
             array_filters,
@@ -421,8 +423,122 @@ impl<T: Document, K: Which> Update<T, K> {
     }
 }
 
+impl<T: Document, K: Which> Clone for Update<T, K> {
+    fn clone(&self) -> Self {
+        Self {
+            access: self.access.clone(),
+            target: self.target.clone(),
+            changes: self.changes.clone(),
+        }
+    }
+}
+
+/// How an update is carried out.
+#[derive(Debug, Clone)]
+#[doc(hidden)]
+pub enum How {
+    /// Counting what it was about.
+    Count,
+    /// Giving the first document back.
+    FindAndModify {
+        projection: Option<RawDocumentBuf>,
+        return_new: bool,
+    },
+}
+
+/// What an update gave.
+#[derive(Debug)]
+#[doc(hidden)]
+pub enum Done {
+    Counted(Updated),
+    Found(Option<RawDocumentBuf>),
+}
+
+impl Done {
+    pub(super) fn is_applied(&self) -> bool {
+        match self {
+            Self::Counted(done) => done.applied(),
+            Self::Found(found) => found.is_some(),
+        }
+    }
+
+    pub(super) fn counted(self) -> Updated {
+        match self {
+            Self::Counted(done) => done,
+            Self::Found(_) => Updated::default(),
+        }
+    }
+
+    pub(super) fn found(self) -> Option<RawDocumentBuf> {
+        match self {
+            Self::Counted(_) => None,
+            Self::Found(found) => found,
+        }
+    }
+}
+
+impl<T: Document, K: Which> Update<T, K> {
+    /// Carries it out, with the hooks of its model.
+    pub(super) async fn perform(self, how: How) -> Result<Done> {
+        let Some(hooks) = T::hooks() else {
+            return self.prepare()?.perform(&how).await;
+        };
+        let access = self.access.clone();
+        let work = |access: Access| {
+            let (update, how) = (self.clone(), how.clone());
+            async move { update.perform_hooked(hooks, access, how).await }
+        };
+        access.together(unit::ATTEMPTS, work).await
+    }
+
+    async fn perform_hooked(
+        mut self,
+        hooks: &'static dyn RunHooks<T>,
+        access: Access,
+        how: How,
+    ) -> Result<Done> {
+        let is_many = matches!(how, How::Count) && self.target.id().is_none();
+        let missing = self.target.missing();
+        let mut changes = hook::Changes {
+            selection: self.target.selection(is_many)?,
+            operators: std::mem::take(&mut self.changes),
+            is_save: false,
+        };
+        let before = hooks.before_update(&mut changes, &access).await;
+        before.map_err(|error| access.fail(error))?;
+        let pinned = changes.selection.pinned()?;
+        let update = Self {
+            access: access.clone(),
+            target: match &pinned {
+                Some(pinned) => self.target.and(pinned.clone()),
+                None => self.target,
+            },
+            changes: changes.operators.clone(),
+        };
+        let update = update.prepare().map_err(|error| access.fail(error))?;
+        hook::written(access, hooks, move |access| async move {
+            let done = update.perform(&how).await?;
+            if !done.is_applied() {
+                return missing.map_or(Ok(Written::nothing(done)), Err);
+            }
+            if let Done::Found(Some(found)) = &done
+                && changes.selection.ids.is_none()
+                && let Ok(id) = id_of::<T>(found)
+            {
+                changes.selection.ids = Some(vec![id]);
+            }
+            Ok(Written {
+                done,
+                after: hooks.after_update(&changes, &access).await,
+                events: vec![Committed::Updated(changes)],
+            })
+        })
+        .await
+    }
+}
+
 /// An update whose changes and conditions have been put together.
-pub struct Prepared<T: Document, K> {
+pub(super) struct Prepared<T: Document, K> {
     pub(super) access: Access,
     pub(super) target: Target<T, K>,
     pub(super) change: operation::Change,
@@ -472,6 +588,23 @@ impl<T: Document, K: Which> Prepared<T, K> {
 
     async fn refuse_full_in(&self, access: &Access) -> Result<()> {
         refuse_full::<T>(access, &self.asked, &self.rooms).await
+    }
+
+    /// Carries it out.
+    pub(super) async fn perform(&self, how: &How) -> Result<Done> {
+        match how {
+            How::Count => self
+                .count(self.target.id().is_none())
+                .await
+                .map(Done::Counted),
+            How::FindAndModify {
+                projection,
+                return_new,
+            } => {
+                let found = self.find_and_modify(projection.clone(), *return_new).await;
+                found.map(Done::Found)
+            }
+        }
     }
 
     /// Changes what was asked for, and tells how much that was; without a document, that may be because of its arrays.
@@ -645,9 +778,9 @@ impl<T: Document, K: Counted> IntoFuture for Update<T, K> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let update = self.prepare()?;
-            let done = update.count(update.target.id().is_none()).await?;
-            match update.target.missing() {
+            let missing = self.target.missing();
+            let done = self.perform(How::Count).await?.counted();
+            match missing {
                 Some(error) if !done.applied() => Err(error),
                 _ => Ok(done),
             }
@@ -661,10 +794,11 @@ impl<T: Document> IntoFuture for Update<T, First> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let update = self.prepare()?;
-            let found = update
-                .find_and_modify(Some(document("_id", 1)?), true)
-                .await?;
+            let how = How::FindAndModify {
+                projection: Some(document("_id", 1)?),
+                return_new: true,
+            };
+            let found = self.perform(how).await?.found();
             let id = found.as_deref().map(id_of::<T>).transpose();
             let id = id.map_err(crate::Error::behind_a_write)?;
             Ok(id.map(Ref::of_id).into())

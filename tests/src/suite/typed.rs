@@ -10,6 +10,7 @@ pub mod expression;
 pub mod filled;
 pub mod filter;
 pub mod find;
+pub mod hooks;
 pub mod injection;
 pub mod native;
 pub mod outcome;
