@@ -203,6 +203,7 @@ impl<S> RunsHooksOf<S> for S {}
 
 /// What has been committed: given to [`Hooks::after_commit`].
 #[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "there is one for each write")]
 pub enum Committed<T: Document> {
     /// A document has been inserted: as it is stored.
     Inserted(T),

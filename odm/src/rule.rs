@@ -66,12 +66,15 @@ pub enum Proposed<'v> {
     Unknown,
 }
 
+/// The violations in a value by their paths in Rust; none if it cannot be told.
+type Check = fn(RawBson) -> Option<Vec<Violation>>;
+
 /// The rules of one field.
 pub struct FieldRule {
     /// The values in a value of the field that break one, by their paths in Rust; none if it cannot be told.
-    pub check: Option<fn(RawBson) -> Option<Vec<Violation>>>,
+    pub check: Option<Check>,
     /// The same by the rules of its elements alone.
-    pub elements: Option<fn(RawBson) -> Option<Vec<Violation>>>,
+    pub elements: Option<Check>,
     /// The rules of what is inside, which the field has as well: `dive`.
     pub inside: Option<Rules>,
     /// Whether there are any.
@@ -199,7 +202,7 @@ impl Verdict<'_> {
     /// Notes what is wrong with a value; `own` names of each path stand for the place itself.
     fn note(
         &mut self,
-        check: Option<fn(RawBson) -> Option<Vec<Violation>>>,
+        check: Option<Check>,
         value: RawBson,
         own: usize,
         inside: &Option<Rules>,

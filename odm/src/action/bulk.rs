@@ -401,10 +401,10 @@ fn update_alone<T: Document, K: Counted>(update: Prepared<T, K>) -> BulkEntry {
 /// An update of a model with hooks.
 fn update_hooked<T: Document, K: Counted>(update: Update<T, K>) -> BulkEntry {
     let is_many = update.target.id().is_none();
-    let (access, missing) = (update.access.clone(), update.target.missing());
+    let access = update.access.clone();
     let run = async move {
         let done = update.perform(How::Count).await?.counted();
-        updated(done, is_many, missing)
+        updated(done, is_many, None)
     };
     BulkEntry::alone(access, run)
 }

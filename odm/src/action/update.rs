@@ -481,7 +481,9 @@ impl<T: Document, K: Which> Update<T, K> {
     /// Carries it out, with the hooks of its model.
     pub(super) async fn perform(self, how: How) -> Result<Done> {
         let Some(hooks) = T::hooks() else {
-            return self.prepare()?.perform(&how).await;
+            let update = self.prepare()?;
+            let done = update.perform(&how).await?;
+            return update.found_or_missing(done);
         };
         let access = self.access.clone();
         let work = |access: Access| {
@@ -498,7 +500,6 @@ impl<T: Document, K: Which> Update<T, K> {
         how: How,
     ) -> Result<Done> {
         let is_many = matches!(how, How::Count) && self.target.id().is_none();
-        let missing = self.target.missing();
         let mut changes = hook::Changes {
             selection: self.target.selection(is_many)?,
             operators: std::mem::take(&mut self.changes),
@@ -518,8 +519,9 @@ impl<T: Document, K: Which> Update<T, K> {
         let update = update.prepare().map_err(|error| access.fail(error))?;
         hook::written(access, hooks, move |access| async move {
             let done = update.perform(&how).await?;
+            let done = update.found_or_missing(done)?;
             if !done.is_applied() {
-                return missing.map_or(Ok(Written::nothing(done)), Err);
+                return Ok(Written::nothing(done));
             }
             if let Done::Found(Some(found)) = &done
                 && changes.selection.ids.is_none()
@@ -588,6 +590,14 @@ impl<T: Document, K: Which> Prepared<T, K> {
 
     async fn refuse_full_in(&self, access: &Access) -> Result<()> {
         refuse_full::<T>(access, &self.asked, &self.rooms).await
+    }
+
+    /// An error where nothing was there, if that is one: what the changes ask of the document is a condition too.
+    fn found_or_missing(&self, done: Done) -> Result<Done> {
+        match self.target.missing() {
+            Some(error) if !done.is_applied() => Err(error),
+            _ => Ok(done),
+        }
     }
 
     /// Carries it out.
@@ -777,14 +787,7 @@ impl<T: Document, K: Counted> IntoFuture for Update<T, K> {
     type Output = Result<Updated>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let missing = self.target.missing();
-            let done = self.perform(How::Count).await?.counted();
-            match missing {
-                Some(error) if !done.applied() => Err(error),
-                _ => Ok(done),
-            }
-        })
+        Box::pin(async move { Ok(self.perform(How::Count).await?.counted()) })
     }
 }
 

@@ -41,7 +41,6 @@ impl<T: Document> Selection<T> {
 
     /// The condition, with the id if there is one: `tx.find::<User>().filter(|_| changes.filter())` gives the documents as they
     /// are. Behind an update they may not meet it any more; ask for the [`ids`](Self::ids) before it.
-    #[must_use]
     pub fn filter(&self) -> Filter<T> {
         Filter::from_node(self.condition.clone())
     }
