@@ -200,13 +200,7 @@ impl Verdict<'_> {
     }
 
     /// Notes what is wrong with a value; `own` names of each path stand for the place itself.
-    fn note(
-        &mut self,
-        check: Option<Check>,
-        value: RawBson,
-        own: usize,
-        inside: &Option<Rules>,
-    ) {
+    fn note(&mut self, check: Option<Check>, value: RawBson, own: usize, inside: &Option<Rules>) {
         let Some(broken) = check.and_then(|check| check(value)) else {
             return self.leave_open();
         };
