@@ -194,12 +194,13 @@ pub trait HasHooks {}
 
 /// A schema in which the hooks of a model run.
 #[diagnostic::on_unimplemented(
-    message = "a model of `{Self}` has hooks that run in `{S}` alone",
-    label = "another schema than that of the model's `Hooks`",
-    note = "`impl Hooks for …` says `type Schema = {S}`: make that `{Self}`, or leave the model out of `{Self}`"
+    message = "the hooks of `{T}` do not run in `{Self}`",
+    label = "another schema than that of the model's hooks",
+    note = "`impl Hooks for {T}` says in which schema they run: make that `type Schema = {Self};`, or leave the model out of `{Self}`"
 )]
-pub trait RunsHooksOf<S> {}
-impl<S> RunsHooksOf<S> for S {}
+pub trait RunsHooksOf<T> {}
+#[diagnostic::do_not_recommend]
+impl<T: Hooks> RunsHooksOf<T> for T::Schema {}
 
 /// What has been committed: given to [`Hooks::after_commit`].
 #[non_exhaustive]

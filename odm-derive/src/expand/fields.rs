@@ -147,8 +147,7 @@ pub(super) fn closed<'t>(
     );
     let (_, own, _) = input.generics.split_for_impl();
     let bounds = where_bounds(&input.generics);
-    let hooks = has_hooks
-        .then(|| quote!(__Schema: #private::RunsHooksOf<<#name #own as #private::Hooks>::Schema>,));
+    let hooks = has_hooks.then(|| quote!(__Schema: #private::RunsHooksOf<#name #own>,));
     let quiet = quiet();
     quote! {
         #[automatically_derived]

@@ -19,7 +19,10 @@ impl Model<'_> {
         said: &Path,
         private: &TokenStream,
     ) -> TokenStream {
-        let rules = self.rules(ctxt, said, private);
+        if self.need_context(ctxt, said) {
+            return TokenStream::new();
+        }
+        let rules = self.rules(private);
         let broken = quote_spanned!(said.span()=> #private::broken::<Self>);
         quote_spanned! {said.span()=>
             #private::validated! {
@@ -36,7 +39,10 @@ impl Model<'_> {
         said: &Path,
         private: &TokenStream,
     ) -> TokenStream {
-        let rules = self.rules(ctxt, said, private);
+        if self.need_context(ctxt, said) {
+            return TokenStream::new();
+        }
+        let rules = self.rules(private);
         let broken = quote_spanned!(said.span()=> #private::broken::<Self>);
         quote_spanned! {said.span()=>
             #private::validated! {
@@ -48,7 +54,8 @@ impl Model<'_> {
         }
     }
 
-    fn rules(&self, ctxt: &mut Ctxt, said: &Path, private: &TokenStream) -> TokenStream {
+    /// Whether the rules need what no write has, which is reported.
+    fn need_context(&self, ctxt: &mut Ctxt, said: &Path) -> bool {
         for attr in named(&self.input.attrs, "garde") {
             if let syn::Meta::List(list) = &attr.meta
                 && list.tokens.to_string().starts_with("context")
@@ -57,8 +64,13 @@ impl Model<'_> {
                     said,
                     "a write has no context to give to the rules: leave `#[garde(context(…))]` out",
                 );
+                return true;
             }
         }
+        false
+    }
+
+    fn rules(&self, private: &TokenStream) -> TokenStream {
         let looked_at = |name: &str| {
             let mut fields = self.fields.iter();
             fields.any(|field| field.rule.is_ruled() && field.rule.looks_at.has(name))
