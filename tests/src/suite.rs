@@ -307,6 +307,12 @@ macro_rules! for_every_test {
                     every_update_runs_its_hooks,
                     what_follows_a_commit_cannot_undo_it,
                 ]
+                hooks_narrowed: [
+                    a_delete_by_a_mark_runs_the_hooks,
+                    older_documents_have_their_hooks,
+                    rules_look_at_nobody_elses_documents,
+                    the_outcome_of_a_restore_is_checked,
+                ]
                 injection: [
                     json_bodies,
                     keys_of_maps,

@@ -11,6 +11,7 @@ pub mod filled;
 pub mod filter;
 pub mod find;
 pub mod hooks;
+pub mod hooks_narrowed;
 pub mod injection;
 pub mod kinds;
 pub mod native;
