@@ -3,6 +3,7 @@
 mod filled;
 mod index;
 mod layout;
+mod rule;
 mod serde;
 
 pub(crate) use filled::{Filled, What};
@@ -10,6 +11,7 @@ pub(crate) use index::{
     Direction, IndexAttr, Key, OPTIONS_BEHIND_A_SEMICOLON, Options, parse_compound, parse_field,
 };
 pub(crate) use layout::Layout;
+pub(crate) use rule::Rule;
 pub(crate) use serde::{SerdeContainer, SerdeField, SerdeVariant};
 
 use proc_macro2::TokenTree;
@@ -37,6 +39,10 @@ pub(crate) struct Container {
     pub(crate) variant_of: Option<Type>,
     /// The fields that all variants of an enum share.
     pub(crate) shared: Vec<(Ident, Type)>,
+    /// The word `validate`: writes keep to the rules of the fields.
+    pub(crate) validate: Option<Path>,
+    /// The word `hooks`: the model says what is done before and after its writes.
+    pub(crate) hooks: Option<Path>,
 }
 
 impl Container {
@@ -58,6 +64,8 @@ impl Container {
             of: None,
             variant_of: None,
             shared: Vec::new(),
+            validate: None,
+            hooks: None,
         };
         for attr in named(&input.attrs, attribute) {
             settings(ctxt, attr, |meta| container.setting(meta, attribute, known));
@@ -75,6 +83,11 @@ impl Container {
         if name == "crate" {
             self.krate = meta.value()?.parse()?;
             return Ok(());
+        }
+        if matches!(name.as_str(), "hooks" | "validate") && known.contains(&"shared") {
+            return Err(meta.error(format!(
+                "an enum of documents has no `{name}` yet: what is written through its variants would go around it"
+            )));
         }
         if !known.contains(&name.as_str()) {
             return Err(meta.error(format!(
@@ -103,6 +116,8 @@ impl Container {
                 self.shared
                     .extend(content.parse_terminated(name_and_type, Token![,])?);
             }
+            "hooks" => self.hooks = Some(meta.path.clone()),
+            "validate" => self.validate = Some(meta.path.clone()),
             "version" => self.filled.push(filled::parse_version(meta)?),
             "schema_version" => self.schema_version = Some(meta.value()?.parse()?),
             "upgrade" => self.upgrade = Some(meta.value()?.parse()?),

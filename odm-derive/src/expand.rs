@@ -7,8 +7,10 @@ pub(crate) mod embedded;
 pub(crate) mod enum_document;
 mod enumeration;
 mod fields;
+mod hooks;
 mod insertable;
 pub(crate) mod projection;
+mod rules;
 pub(crate) mod schema;
 pub(crate) mod scope;
 

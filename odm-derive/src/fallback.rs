@@ -13,6 +13,7 @@ use crate::{
 /// All settings that there are.
 const KNOWN: &[&str] = &[
     "collection",
+    "hooks",
     "index",
     "models",
     "of",
@@ -22,6 +23,7 @@ const KNOWN: &[&str] = &[
     "soft_delete",
     "timestamps",
     "upgrade",
+    "validate",
     "variant_of",
     "version",
 ];
@@ -56,7 +58,7 @@ pub(crate) fn document(input: &DeriveInput) -> TokenStream {
             const COLLECTION: &'static str = "";
             const MODEL: #private::Model = #private::Model::UNKNOWN;
             fn id(&self) -> &::std::primitive::i64 { &0 }
-            fn validate(&self) -> #private::Result<()> { #private::Ok(()) }
+            fn check_bounds(&self) -> #private::Result<()> { #private::Ok(()) }
             fn indexes() -> #private::Vec<#private::Index> { #private::Vec::new() }
             fn from_stored(raw: &#private::RawDocument) -> #private::Result<Self> {
                 #private::as_one(raw)

@@ -32,6 +32,8 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `variant_of = Shape` | the documents are those of one variant of an enum, in its place of a `collection` |
 /// | `soft_delete`, `soft_delete = field` | a delete sets a date in this `Option<DateTime>`, `deleted_at` unless named, and nothing finds the document from then on but what asks for it: [`SoftDelete`](../odm/trait.SoftDelete.html) |
 /// | `scope = tenant` | the field says whose a document is, and only sessions for that one reach it: [`Session::scope`](../odm/struct.Session.html#method.scope) |
+/// | `validate` | every typed write keeps to the rules of the crate `garde` on the fields: see below |
+/// | `hooks` | the model says by `impl odm::Hooks` what is done before and after its writes |
 /// | `crate = mapper` | the path of the crate `odm`, if it has another name |
 ///
 /// Of a model with such fields, here `Task`, a companion `NewTask` is made without them: that is what is inserted.
@@ -78,6 +80,26 @@ use syn::{DeriveInput, parse_macro_input};
 /// `rename` and `rename_all` name the variants in the tag. Other representations cannot be documents: without a `tag`, and with
 /// a `content`, serde stores the `_id` one level down, and in what is `untagged` nothing tells the variants apart. Nor can
 /// variants with `skip` or `alias`, as the one is not stored and the other would not be found.
+///
+/// # Validation
+///
+/// With `validate` and the feature `garde` of the crate `odm`, the model derives `garde::Validate` as well, and typed writes keep to its
+/// rules. What breaks one is an error of kind `Validation`, with all violations by their stored paths; nothing is written then.
+/// `insert`, `insert_many`, `or_insert`, `save`, `modify` and inserts of a bulk check the whole document. Updates:
+///
+/// | update | is checked |
+/// |---|---|
+/// | `set`, `min`, `max` of a field, or of an element | its value, by all rules of the field, before anything is sent |
+/// | `set` of a field of an embedded struct that has `#[garde(dive)]` and `#[embedded(validate)]` | the same, by the rules of that field |
+/// | `unset` | as `None`: `required` |
+/// | `push`, `push_each`, `push_with`, `add_to_set` | the elements, by `inner` and `dive` |
+/// | the same, `pull`, `pop`, where the array has a `length` or a rule as a whole; `inc`, `mul`, `bit_…`, `current_date` where there is any rule; `rename` to a field with one | the outcome |
+/// | `set` of a field whose rules look at others (`matches`, `self.other`), or at which those of others look | the outcome |
+/// | `set` inside of a value with a rule as a whole (`custom`), of an embedded struct without `#[embedded(validate)]`, of an enum, and in a generic struct | the outcome |
+///
+/// The outcome is checked in a transaction, the caller's or one of its own: the documents are read behind the update, and if a rule is broken
+/// at a place that it may have changed, none of it is kept. On a standalone server such an update is an error of kind `Unsupported`, and
+/// `modify` does the same. Two saves at once that change two fields which one rule looks at are told apart by a `version` alone.
 ///
 /// # serde
 ///
@@ -130,6 +152,8 @@ pub fn document(input: TokenStream) -> TokenStream {
 /// # Both
 ///
 /// A struct may hold itself (`replies: Vec<Comment>`); two structs that hold each other are not supported yet.
+///
+/// `#[embedded(validate)]` makes the rules of a struct's fields known one by one, for updates of them: see `Document`.
 ///
 /// `#[embedded(crate = mapper)]` says the path of the crate `odm`, if it has another name.
 #[proc_macro_derive(Embedded, attributes(embedded, embed, reference, index))]

@@ -7,7 +7,7 @@ use syn::{
 };
 
 use crate::{
-    attr::{Filled, Layout, Options, SerdeContainer, SerdeField, What, named, parse_field},
+    attr::{Filled, Layout, Options, Rule, SerdeContainer, SerdeField, What, named, parse_field},
     ctxt::Ctxt,
 };
 
@@ -36,6 +36,8 @@ pub(crate) struct Field<'a> {
     pub(crate) native: bool,
     /// What the framework keeps in it.
     pub(crate) filled: Option<What>,
+    /// The rules for its values.
+    pub(crate) rule: Rule<'a>,
 }
 
 impl<'a> Model<'a> {
@@ -150,6 +152,7 @@ impl<'a> Field<'a> {
             rewrites: !serde.aliases.is_empty() || serde.default,
             native: serde.native,
             filled: None,
+            rule: Rule::parse(&field.attrs),
         })
     }
 }

@@ -9,6 +9,9 @@ pub use std::{
 
 pub use bson::{DateTime, RawDocument};
 
+pub use crate::__odm_validated as validated;
+#[cfg(feature = "garde")]
+pub use crate::rule::{Validated, broken, checked};
 pub use crate::{
     Result,
     backend::operation::{Direction, Index},
@@ -21,9 +24,11 @@ pub use crate::{
         Beside, Field, FromPath, OfVariant, OneValue, Ordered, Path, Place, Queryable, Tag,
         Variants, role, shape,
     },
+    hook::{Erased, HasHooks, Hooks, RunHooks, RunsHooksOf},
     projection::{Projected, Projection, ProjectionOf, Reads},
     query::Filter,
     query::IntoKey,
+    rule::{FieldRule, Parts, Proposed, Rules, Verdict, Whole as WholeRules},
     schema::{
         Closed, Contains, ListedIn, Model, Schema, is_filled_as, is_first_on_its_collection,
         leaves_to, stored_or_own, stores_alike,
@@ -32,6 +37,8 @@ pub use crate::{
     soft_delete::SoftDelete,
 };
 use crate::{error::too_many, field::Date, projection::Holds, query::IntoFilter, schema::same};
+#[cfg(feature = "garde")]
+pub use garde;
 
 /// Whether a field's attribute fits its type: each is implemented by the kinds of types that it is for, `T` is there for
 /// the message.
@@ -323,6 +330,12 @@ pub fn value_of<F: Place>(_: F) -> Held<F::Value> {
     Held(std::marker::PhantomData)
 }
 
+/// The hooks of a model.
+#[must_use]
+pub fn hooks<T: Hooks>() -> &'static dyn RunHooks<T> {
+    &Erased(std::marker::PhantomData)
+}
+
 /// The compiler's answer is at the type that the user wrote.
 pub fn closed<S: Schema, T: Closed<S>>() {}
 
@@ -370,4 +383,24 @@ pub fn index_partial<T: Document, F: IntoFilter<T>>(
             .to_raw()
             .unwrap_or_else(|error| panic!("the partial index of `{}`: {error}", T::MODEL.name))
     })
+}
+
+/// Code that needs the crate `garde`: none without it, and a message that says so.
+#[cfg(feature = "garde")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __odm_validated {
+    ($($code:tt)*) => { $($code)* };
+}
+
+/// Code that needs the crate `garde`: none without it, and a message that says so.
+#[cfg(not(feature = "garde"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __odm_validated {
+    ($($code:tt)*) => {
+        ::core::compile_error!(
+            "`validate` needs the feature `garde` of the crate `odm`: say `odm = { version = \"…\", features = [\"garde\"] }` in `Cargo.toml`"
+        );
+    };
 }

@@ -6,9 +6,9 @@ use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use tracing::{Instrument, Span};
 
 use crate::{
-    Result,
+    Error, ErrorKind, Result,
     backend::{
-        Cursor, Executor, drain,
+        Backend, Cursor, Executor, Transaction, drain,
         operation::{Aggregate, Collection, Count, Distinct, Explain, Find, FindEach},
     },
     error,
@@ -18,6 +18,7 @@ use crate::{
     scope::Scope,
     soft_delete::Sight,
     trace::{self, Operation, Repetition},
+    unit::{self, Unit},
 };
 
 /// Where typed operations are carried out; cheap to clone.
@@ -26,22 +27,118 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Access {
     executor: Arc<dyn Executor>,
+    place: Place,
     scope: Scope,
     sight: Sight,
     /// What is told of; shared by the parts of one operation.
     operation: Arc<Operation>,
     repetition: Arc<Repetition>,
+    /// How many hooks have led here.
+    depth: u8,
+}
+
+/// How many hooks may lead to one another.
+const DEPTH: u8 = 16;
+
+/// What a write is committed with.
+#[derive(Debug, Clone)]
+enum Place {
+    /// Itself.
+    Database(Arc<dyn Backend>),
+    /// The other writes of the transaction.
+    Transaction(Arc<Unit>),
 }
 
 impl Access {
-    pub(crate) fn new(executor: Arc<dyn Executor>) -> Self {
+    pub(crate) fn of_database(backend: Arc<dyn Backend>) -> Self {
         Self {
-            executor,
+            executor: backend.clone(),
+            place: Place::Database(backend),
+            depth: 0,
             scope: Scope::NONE,
             sight: Sight::Present,
             operation: Arc::new(Operation::new("session", None)),
             repetition: Arc::default(),
         }
+    }
+
+    /// The same in a transaction.
+    pub(crate) fn inside(&self, unit: Arc<Unit>) -> Self {
+        let executor: Arc<dyn Executor> = unit.transaction().clone();
+        Self {
+            executor,
+            place: Place::Transaction(unit),
+            ..self.clone()
+        }
+    }
+
+    /// The way for a hook of what is done here: the same database or transaction, and nothing of what this write sees or is
+    /// told of. A model that belongs to a scope has no hooks, so they are for none.
+    pub(crate) fn deeper(&self) -> Result<Self> {
+        if self.depth >= DEPTH {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!(
+                    "hooks have led to one another {DEPTH} times: one of them writes what it runs for, without an end"
+                ),
+            ));
+        }
+        Ok(Self {
+            depth: self.depth + 1,
+            scope: Scope::NONE,
+            sight: Sight::Present,
+            operation: Arc::new(Operation::new("session", None)),
+            ..self.clone()
+        })
+    }
+
+    /// Begins a transaction of the database.
+    pub(crate) async fn begin(&self) -> Result<Arc<dyn Transaction>> {
+        match &self.place {
+            Place::Database(backend) => backend.begin().await,
+            Place::Transaction(_) => Err(Error::new(
+                ErrorKind::Unsupported,
+                "a transaction has none inside of it",
+            )),
+        }
+    }
+
+    /// The transaction that this is in.
+    pub(crate) fn unit(&self) -> Option<&Arc<Unit>> {
+        match &self.place {
+            Place::Transaction(unit) => Some(unit),
+            Place::Database(_) => None,
+        }
+    }
+
+    /// Whether a write that turns out wrong can be taken back.
+    pub(crate) fn has_transactions(&self) -> bool {
+        match &self.place {
+            Place::Transaction(_) => true,
+            Place::Database(backend) => backend.capabilities().transactions,
+        }
+    }
+
+    /// Runs `work` in the transaction that this is in or, where there are any, in one of its own, `attempts` times at most.
+    pub(crate) async fn together<R, W, F>(&self, attempts: u32, mut work: W) -> Result<R>
+    where
+        W: FnMut(Self) -> F + Send,
+        F: Future<Output = Result<R>> + Send,
+    {
+        match &self.place {
+            Place::Database(backend) if backend.capabilities().transactions => {
+                unit::run(self, attempts, work).await
+            }
+            _ => work(self.clone()).await,
+        }
+    }
+
+    /// The error ends the transaction that this is in, though the caller go on.
+    pub(crate) fn fail(&self, error: Error) -> Error {
+        if let Some(unit) = self.unit() {
+            unit.doom(&error);
+        }
+        error
     }
 
     /// The way for one operation.
@@ -115,6 +212,11 @@ impl Access {
     /// The same with these of the documents that may be deleted by a mark.
     pub(crate) fn seeing(self, sight: Sight) -> Self {
         Self { sight, ..self }
+    }
+
+    /// Which of the documents that may be deleted by a mark are seen.
+    pub(crate) fn sight(&self) -> Sight {
+        self.sight
     }
 
     /// For whom it is.

@@ -24,6 +24,8 @@ pub use modify::Modify;
 pub use outcome::Outcome;
 pub use returning::{ReturningDelete, ReturningUpdate};
 pub use save::{Edit, Save};
+pub(crate) use target::id_of;
 pub use target::{ById, ByIdWhen, Counted, First, Many, One, Ordered, Which, WithId};
+pub(crate) use update::Operators;
 pub use update::{Increment, List, Optional, Push, Update, Updated};
 pub use upsert::{Answer, Counts, Documents, Upsert, Upserted};

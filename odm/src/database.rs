@@ -60,7 +60,7 @@ impl<S: Schema> Database<S> {
     /// A database on this backend: one opened before, or a wrapper such as a [`Recorder`](backend::Recorder).
     pub fn with_backend(backend: Arc<dyn Backend>) -> Self {
         Self {
-            session: Session::new(Access::new(backend.clone())),
+            session: Session::new(Access::of_database(backend.clone())),
             backend,
         }
     }
@@ -146,7 +146,7 @@ impl<S: Schema> Database<S> {
         F: Future<Output = Result<T>> + Send,
         T: Send,
     {
-        transaction::run(&*self.backend, work).await
+        transaction::run(&self.session, work).await
     }
 }
 

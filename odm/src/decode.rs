@@ -51,6 +51,16 @@ pub fn of_no_variant<E: Document>(raw: &RawDocument, field: &str) -> Result<E> {
     })
 }
 
+/// A document that was encoded here: it is of today's version, though it is not marked so before it is inserted.
+pub(crate) fn encoded<T: Document>(raw: &RawDocument) -> Result<T> {
+    if T::MODEL.upgrade.is_none() {
+        return T::from_stored(raw);
+    }
+    let mut marked = raw.to_owned();
+    upgrade::mark(&T::MODEL, &mut marked)?;
+    T::from_stored(&marked)
+}
+
 /// The values of documents of a model, and the documents as its joins may read them.
 pub(crate) fn decode_all<P: Projection<Of: Document>>(
     mut raws: Vec<RawDocumentBuf>,

@@ -16,8 +16,10 @@ use crate::{
     Result,
     backend::operation::Index,
     field::{Field, FromPath, Path, Variants},
+    hook::RunHooks,
     query::{Brackets, IntoKey},
     relation::{Children, Reference},
+    rule,
     schema::{Closed, ContainsTarget, Model},
     scope::Scope,
 };
@@ -100,10 +102,20 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// # Errors
     ///
     /// [`TooManyElements`](crate::ErrorKind::TooManyElements) or [`Invalid`](crate::ErrorKind::Invalid), with the path.
-    fn validate(&self) -> Result<()>;
+    fn check_bounds(&self) -> Result<()>;
 
     /// The declared indexes.
     fn indexes() -> Vec<Index>;
+
+    /// The rules of its values.
+    #[doc(hidden)]
+    const RULES: Option<&'static rule::Whole<Self>> = None;
+
+    /// What is done before and after its writes.
+    #[doc(hidden)]
+    fn hooks() -> Option<&'static dyn RunHooks<Self>> {
+        None
+    }
 
     /// Where its enums are, and of which variants.
     #[doc(hidden)]
@@ -237,7 +249,7 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Among which values BSON sorts the stored ones.
     const BRACKETS: Brackets = Brackets::ANY;
 
-    /// Checks what the types cannot, see [`Document::validate`].
+    /// Checks what the types cannot, see [`Document::check_bounds`].
     ///
     /// # Errors
     ///
@@ -257,6 +269,10 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
     fn variants(&self, found: &mut Variants) {
         let _ = found;
     }
+
+    /// The rules of what is inside of it.
+    #[doc(hidden)]
+    const RULES: rule::Rules = rule::Rules::UNKNOWN;
 
     /// The stored names of a struct's fields.
     #[doc(hidden)]

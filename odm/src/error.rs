@@ -31,6 +31,7 @@ struct Inner {
     code: Option<i32>,
     inserted: Option<usize>,
     failures: Vec<(usize, Error)>,
+    violations: Vec<(String, String)>,
     source: Option<Arc<dyn error::Error + Send + Sync>>,
 }
 
@@ -54,6 +55,10 @@ pub enum ErrorKind {
     Decode,
     /// A value cannot be stored as BSON.
     Encode,
+    /// Values break the rules of the model, and nothing was written: [`violations`](Error::violations) has all of them.
+    Validation,
+    /// The write was carried out and is there to stay, but a hook behind it failed: do not write again.
+    Committed,
     /// A page token is none, or is one of another query: begin with the first page.
     InvalidPageToken,
     /// The operation makes no sense: a wrong regular expression, a map key with a dot, …
@@ -95,6 +100,7 @@ impl Error {
             code: None,
             inserted: None,
             failures: Vec::new(),
+            violations: Vec::new(),
             source: None,
         }))
     }
@@ -144,6 +150,18 @@ impl Error {
     #[must_use]
     pub fn is_unsupported(&self) -> bool {
         self.kind() == ErrorKind::Unsupported
+    }
+
+    /// Whether values break the rules of the model.
+    #[must_use]
+    pub fn is_validation(&self) -> bool {
+        self.kind() == ErrorKind::Validation
+    }
+
+    /// Whether the write was carried out, and only a hook behind it failed.
+    #[must_use]
+    pub fn is_committed(&self) -> bool {
+        self.kind() == ErrorKind::Committed
     }
 
     /// Whether a page token is none, or is one of another query: begin with the first page.
@@ -214,6 +232,12 @@ impl Error {
         failures.map(|(position, error)| (*position, error))
     }
 
+    /// The values that break the rules of the model: the path of each, with stored names, and what its rule says of it.
+    pub fn violations(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
+        let violations = self.0.violations.iter();
+        violations.map(|(path, message)| (path.as_str(), message.as_str()))
+    }
+
     /// The backend's or the application's own error that this one was made from, to be downcast.
     #[must_use]
     pub fn cause(&self) -> Option<&(dyn error::Error + Send + Sync + 'static)> {
@@ -271,6 +295,12 @@ impl Error {
         self.with(|e| e.failures = failures.into_iter().collect())
     }
 
+    /// The same error with the values that break rules: the path of each, and what its rule says of it.
+    #[must_use]
+    pub fn with_violations(self, violations: impl IntoIterator<Item = (String, String)>) -> Self {
+        self.with(|e| e.violations = violations.into_iter().collect())
+    }
+
     /// An insert of one has no part that succeeded.
     pub(crate) fn without_inserted(self) -> Self {
         self.with(|e| {
@@ -287,6 +317,12 @@ impl Error {
                 e.message
             );
         })
+    }
+
+    /// The error of a hook behind a write that cannot be taken back.
+    pub(crate) fn of_hook_behind(self) -> Self {
+        let message = format!("the write was carried out, but a hook behind it failed: {self}");
+        Self::new(ErrorKind::Committed, message).with_source(self)
     }
 
     /// The same error with what caused it.

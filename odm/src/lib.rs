@@ -72,19 +72,23 @@ pub mod relation;
 mod access;
 pub mod action;
 mod database;
+
 mod decode;
 mod edited;
 mod maintain;
 mod retry;
+mod rule;
 pub mod scope;
 mod session;
 mod soft_delete;
 mod trace;
 mod transaction;
+mod unit;
 pub mod watch;
 
 pub mod backend;
 mod error;
+pub mod hook;
 
 #[doc(hidden)]
 pub mod __private;
@@ -95,6 +99,7 @@ pub use database::Database;
 pub use document::{Document, Embedded, Insertable, Ref};
 pub use edited::Edited;
 pub use error::{Error, ErrorKind, Result};
+pub use hook::Hooks;
 pub use odm_derive::{Document, Embedded, Projection, Schema};
 pub use projection::Projection;
 pub use query::{Filter, Pattern};

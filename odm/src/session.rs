@@ -50,6 +50,10 @@ impl<S, C> Session<S, C> {
             of: PhantomData,
         }
     }
+
+    pub(crate) fn access(&self) -> &Access {
+        &self.access
+    }
 }
 
 impl<S: Schema, C: Reach> Session<S, C> {

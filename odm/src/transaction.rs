@@ -1,15 +1,8 @@
 //! Several writes that happen together or not at all.
 
-use std::{fmt, ops::Deref, sync::Arc};
+use std::{fmt, ops::Deref};
 
-use crate::{
-    Result,
-    access::Access,
-    backend::{self, Backend, outcome},
-    retry,
-    schema::Schema,
-    session::Session,
-};
+use crate::{Result, schema::Schema, session::Session, unit};
 
 /// A transaction: the operations of [`Session`], on a snapshot of the database, taking effect together.
 ///
@@ -32,76 +25,16 @@ impl<S> fmt::Debug for Transaction<S> {
     }
 }
 
-/// How often a transaction is tried at most.
-const ATTEMPTS: u32 = 10;
-
-pub(crate) async fn run<S, T, W, F>(backend: &dyn Backend, mut work: W) -> Result<T>
+pub(crate) async fn run<S, T, W, F>(database: &Session<S>, mut work: W) -> Result<T>
 where
     S: Schema,
     W: FnMut(Transaction<S>) -> F + Send,
     F: Future<Output = Result<T>> + Send,
     T: Send,
 {
-    let mut attempt = 1;
-    loop {
-        match once(backend, &mut work).await {
-            Err(error) if error.is_conflict() && attempt < ATTEMPTS => {
-                retry::pause(attempt).await;
-                attempt += 1;
-            }
-            done => return done,
-        }
-    }
-}
-
-async fn once<S, T, W, F>(backend: &dyn Backend, work: &mut W) -> Result<T>
-where
-    S: Schema,
-    W: FnMut(Transaction<S>) -> F + Send,
-    F: Future<Output = Result<T>> + Send,
-{
-    let handle = backend.begin().await?;
-    let transaction = Unfinished(Some(Arc::clone(&handle)));
-    let session = Session::new(Access::new(handle));
-    match work(Transaction { session }).await {
-        Ok(value) => {
-            transaction.commit().await?;
-            Ok(value)
-        }
-        Err(error) => {
-            transaction.abort().await;
-            Err(error)
-        }
-    }
-}
-
-/// A transaction that `work` may hold on to: aborted when the whole future is dropped, not when the last handle is.
-struct Unfinished(Option<Arc<dyn backend::Transaction>>);
-
-impl Unfinished {
-    async fn commit(mut self) -> Result<()> {
-        match self.0.take() {
-            // In a task of its own: a caller that is dropped now must not leave the commit half sent.
-            Some(transaction) => {
-                outcome(tokio::spawn(async move { transaction.commit().await }).await)?
-            }
-            None => Ok(()),
-        }
-    }
-
-    async fn abort(mut self) {
-        if let Some(transaction) = self.0.take() {
-            transaction.abort().await;
-        }
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        if let Some(transaction) = self.0.take()
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            runtime.spawn(async move { transaction.abort().await });
-        }
-    }
+    unit::run(database.access(), unit::ATTEMPTS, |access| {
+        let session = Session::new(access);
+        work(Transaction { session })
+    })
+    .await
 }

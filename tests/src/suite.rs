@@ -294,6 +294,25 @@ macro_rules! for_every_test {
                     nested_projections_read_their_paths,
                     what_a_page_needs_is_read_too,
                 ]
+                hooks: [
+                    a_dropped_write_is_done_with_its_hooks_or_not,
+                    a_hook_that_fails_takes_all_back,
+                    a_model_without_hooks_pays_nothing,
+                    a_save_runs_its_hooks,
+                    a_transaction_has_the_hooks_inside,
+                    an_insert_runs_its_hooks,
+                    circles_end,
+                    conflicts_are_tried_again,
+                    every_delete_runs_its_hooks,
+                    every_update_runs_its_hooks,
+                    what_follows_a_commit_cannot_undo_it,
+                ]
+                hooks_narrowed: [
+                    a_delete_by_a_mark_runs_the_hooks,
+                    older_documents_have_their_hooks,
+                    rules_look_at_nobody_elses_documents,
+                    the_outcome_of_a_restore_is_checked,
+                ]
                 injection: [
                     json_bodies,
                     keys_of_maps,
@@ -388,6 +407,15 @@ macro_rules! for_every_test {
                     the_document_is_given_back,
                     what_cannot_be_is_refused,
                     what_the_framework_fills_is_filled,
+                ]
+                validation: [
+                    an_error_has_everything,
+                    an_outcome_is_checked_and_taken_back,
+                    concurrent_updates_stay_within_the_rules,
+                    nothing_wrong_leaves_a_transaction,
+                    what_an_update_sets_is_checked_without_asking,
+                    what_was_wrong_before_is_not_the_updates_fault,
+                    whole_documents_are_checked,
                 ]
                 variants: [
                     elements_of_a_variant_are_updated,

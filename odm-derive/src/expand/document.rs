@@ -6,7 +6,7 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{Data, DeriveInput, GenericParam, Ident, Type, ext::IdentExt, spanned::Spanned};
 
-use super::{enum_document, private, quiet, with_params};
+use super::{enum_document, hooks, private, quiet, with_params};
 use crate::{
     attr::{Container, Direction, IndexAttr, Key, OPTIONS_BEHIND_A_SEMICOLON, Options, What},
     ctxt::Ctxt,
@@ -16,12 +16,14 @@ use crate::{
 /// What `#[document(…)]` can say, beside `crate`.
 const SETTINGS: &[&str] = &[
     "collection",
+    "hooks",
     "index",
     "schema_version",
     "scope",
     "soft_delete",
     "timestamps",
     "upgrade",
+    "validate",
     "variant_of",
     "version",
 ];
@@ -45,6 +47,8 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         return None;
     }
     let id = find_id(ctxt, &model)?;
+    refuse_unused_rules(ctxt, &model, &container);
+    refuse_half_kept(ctxt, &container);
     let indexes = right_indexes(ctxt, &model, &container.indexes);
     if container.variant_of.is_some() {
         refuse_sparse(ctxt, &model, &indexes);
@@ -67,10 +71,19 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     let upgrade = upgrade(ctxt, &container);
 
     let fields = fields(&model, id, &private);
-    let implementation = implementation(&model, id, &collection, &indexes, upgrade, &private);
+    let rules = container
+        .validate
+        .as_ref()
+        .map(|said| model.document_rules(ctxt, said, &private));
+    let said = container.hooks.as_ref();
+    let run = said.map(|said| hooks::run(said, &private));
+    let items = quote!(#rules #run);
+    let implementation =
+        implementation(&model, id, &collection, &indexes, upgrade, &items, &private);
     let insertable = model.insertable(&private);
     let reach = model.reach(&private);
-    let closed = model.closed(&private);
+    let closed = model.closed_with(said, &private);
+    let hooks = said.map(|said| model.has_hooks(said, &private));
     let checks = ctxt.is_clean().then(|| {
         let layout = model.layout_checks(&private);
         let id = id_check(&model, id, &private);
@@ -80,7 +93,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         .variant_of
         .as_ref()
         .map(|of| variant_of(input, of, &private));
-    Some(quote!(#fields #implementation #variant #insertable #reach #closed #checks))
+    Some(quote!(#fields #implementation #variant #insertable #reach #hooks #closed #checks))
 }
 
 /// Where the documents are.
@@ -179,6 +192,45 @@ fn upgrade<'c>(ctxt: &mut Ctxt, container: &'c Container) -> Option<Upgrade<'c>>
             );
             None
         }
+    }
+}
+
+/// Rules that no write checks are worse than none.
+fn refuse_unused_rules(ctxt: &mut Ctxt, model: &Model<'_>, container: &Container) {
+    let ruled = model.fields.iter().find_map(|field| field.rule.first());
+    if let (Some(rule), None) = (ruled, &container.validate) {
+        let message = match &container.variant_of {
+            None => "no write checks this rule: say `#[document(validate)]` as well",
+            Some(_) => "no write checks this rule: the variants of an enum have no rules yet",
+        };
+        ctxt.error(rule, message);
+    }
+}
+
+/// Hooks and rules where some writes would go around them.
+fn refuse_half_kept(ctxt: &mut Ctxt, container: &Container) {
+    if container.variant_of.is_some() {
+        for (said, what) in [(&container.hooks, "hooks"), (&container.validate, "rules")] {
+            if let Some(said) = said {
+                ctxt.error(
+                    said,
+                    format!(
+                        "the variants of an enum have no {what} yet: what is written through the enum would go around them"
+                    ),
+                );
+            }
+        }
+    }
+    let mut filled = container.filled.iter();
+    if let (Some(said), true) = (
+        &container.hooks,
+        filled.any(|filled| filled.what == What::Scope),
+    ) {
+        ctxt.error(
+            said,
+            "a model that belongs to a scope has no hooks yet: the session that a hook gets is for no scope, and would not reach \
+             its documents; leave `hooks` or `scope` out",
+        );
     }
 }
 
@@ -341,6 +393,7 @@ fn implementation(
     collection: &Collection<'_>,
     compound: &[&IndexAttr],
     upgrade: Option<Upgrade<'_>>,
+    items: &TokenStream,
     private: &TokenStream,
 ) -> TokenStream {
     let input = model.input;
@@ -410,10 +463,11 @@ fn implementation(
                 scope: #scope,
                 ..#private::Model::UNKNOWN
             };
+            #items
             fn id(&self) -> &#id_ty {
                 &self.#id_ident
             }
-            fn validate(&self) -> #private::Result<()> {
+            fn check_bounds(&self) -> #private::Result<()> {
                 #validation
             }
             fn indexes() -> #private::Vec<#private::Index> {

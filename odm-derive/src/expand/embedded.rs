@@ -12,11 +12,20 @@ use crate::{
 };
 
 pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream> {
-    let container = Container::parse(ctxt, input, "embedded", &[]);
+    let container = Container::parse(ctxt, input, "embedded", &["validate"]);
     let private = private(&container.krate);
     if let Some(lifetime) = input.generics.lifetimes().next() {
         ctxt.error(lifetime, "an embedded value is owned: it has no lifetimes");
         return None;
+    }
+    let is_struct =
+        matches!(&input.data, Data::Struct(data) if matches!(data.fields, Fields::Named(_)));
+    if let (Some(said), false) = (&container.validate, is_struct) {
+        ctxt.error(
+            said,
+            "only a struct with named fields has places that are checked one by one: a field with `#[garde(dive)]` checks this as a whole, \
+             so leave `validate` out here",
+        );
     }
     match &input.data {
         Data::Enum(data) => Some(enumeration::expand(ctxt, input, data, &private)),
@@ -33,14 +42,19 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             {
                 Some(value(ctxt, input, None, &private))
             }
-            _ => structure(ctxt, input, &private),
+            _ => structure(ctxt, input, container.validate.as_ref(), &private),
         },
-        Data::Union(_) => structure(ctxt, input, &private),
+        Data::Union(_) => structure(ctxt, input, None, &private),
     }
 }
 
 /// A struct: its fields can be reached.
-fn structure(ctxt: &mut Ctxt, input: &DeriveInput, private: &TokenStream) -> Option<TokenStream> {
+fn structure(
+    ctxt: &mut Ctxt,
+    input: &DeriveInput,
+    validate: Option<&syn::Path>,
+    private: &TokenStream,
+) -> Option<TokenStream> {
     let model = Model::parse(ctxt, input, "Embedded")?;
     for field in &model.fields {
         if !field.indexes.is_empty() {
@@ -57,7 +71,8 @@ fn structure(ctxt: &mut Ctxt, input: &DeriveInput, private: &TokenStream) -> Opt
         }
     }
     let tree = tree(&model, private);
-    let implementation = implementation(&model, private);
+    let rules = validate.map(|said| model.embedded_rules(ctxt, said, private));
+    let implementation = implementation(&model, rules, private);
     let layout = ctxt.is_clean().then(|| model.layout_checks(private));
     Some(quote!(#tree #implementation #layout))
 }
@@ -132,7 +147,11 @@ pub(super) fn place_tree(
     }
 }
 
-fn implementation(model: &Model<'_>, private: &TokenStream) -> TokenStream {
+fn implementation(
+    model: &Model<'_>,
+    rules: Option<TokenStream>,
+    private: &TokenStream,
+) -> TokenStream {
     let input = model.input;
     let (name, ident) = (&input.ident, fields_ident(input));
     let (_, own) = with_params(&input.generics, &quote!(), &quote!());
@@ -164,6 +183,7 @@ fn implementation(model: &Model<'_>, private: &TokenStream) -> TokenStream {
             type Fields<__M: 'static, __R: 'static, __S: 'static> = #ident #names;
             const REWRITES: bool = #rewrites;
             const ROUNDS: bool = #rounds;
+            #rules
             fn validate(&self, path: &#private::Path) -> #private::Result<()> {
                 let _ = path;
                 #validation

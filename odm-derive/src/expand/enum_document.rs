@@ -52,7 +52,7 @@ pub(super) fn expand(ctxt: &mut Ctxt, input: &DeriveInput, data: &DataEnum) -> O
     let kinds = Kinds::parse(ctxt, input, data)?;
     let (tree, implementation) = (kinds.tree(), kinds.implementation());
     let types = kinds.types();
-    let closed = closed(input, types.iter(), &kinds.private);
+    let closed = closed(input, types.iter(), false, &kinds.private);
     let variants = kinds.variants();
     let checks = ctxt.is_clean().then(|| kinds.checks());
     let reach = in_any_scope(input, &kinds.private);
@@ -349,7 +349,7 @@ impl<'a> Kinds<'a> {
         let each = |code: fn(&Type, &TokenStream) -> TokenStream| {
             types.iter().map(move |ty| at(code(ty, private), ty.span()))
         };
-        let validate = each(|ty, private| quote!(<#ty as #private::Document>::validate(one)));
+        let validate = each(|ty, private| quote!(<#ty as #private::Document>::check_bounds(one)));
         let looks = each(|ty, private| quote!(<#ty as #private::Document>::variants(one, found);));
         let indexes = each(|ty, private| quote!(#private::variant_indexes::<#ty>()));
         let taken = each(|ty, private| quote!(<#ty as #private::Document>::take_filled(one, from)));
@@ -387,7 +387,7 @@ impl<'a> Kinds<'a> {
                         #rest
                     }
                 }
-                fn validate(&self) -> #private::Result<()> {
+                fn check_bounds(&self) -> #private::Result<()> {
                     #(#checks)*
                     match self {
                         #(Self::#idents(one) => #validate,)*

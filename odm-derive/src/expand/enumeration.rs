@@ -36,7 +36,7 @@ pub(super) fn expand(
         .iter()
         .filter_map(|variant| parsed.variant_tree(variant, private));
     let implementation = parsed.implementation(private);
-    let closed = closed(input, parsed.nested().map(|part| part.ty), private);
+    let closed = closed(input, parsed.nested().map(|part| part.ty), false, private);
     let checks = ctxt.is_clean().then(|| parsed.checks(private));
     quote!(#tree #(#trees)* #implementation #closed #checks)
 }

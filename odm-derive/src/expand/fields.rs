@@ -80,7 +80,22 @@ impl<'a> Model<'a> {
 
     /// The generated proof that a schema which has what the fields refer to has all that this type refers to.
     pub(crate) fn closed(&self, private: &TokenStream) -> TokenStream {
-        closed(self.input, self.nested().map(|field| field.ty), private)
+        closed(
+            self.input,
+            self.nested().map(|field| field.ty),
+            false,
+            private,
+        )
+    }
+
+    /// The same for a model whose hooks may run in one schema alone; `hooks` is where they are asked for.
+    pub(crate) fn closed_with(
+        &self,
+        hooks: Option<&syn::Path>,
+        private: &TokenStream,
+    ) -> TokenStream {
+        let types = self.nested().map(|field| field.ty);
+        closed(self.input, types, hooks.is_some(), private)
     }
 
     /// The generated answer to whether a value may be stored less exactly than it is.
@@ -121,6 +136,7 @@ pub(super) fn layout_function(
 pub(super) fn closed<'t>(
     input: &DeriveInput,
     types: impl Iterator<Item = &'t Type>,
+    has_hooks: bool,
     private: &TokenStream,
 ) -> TokenStream {
     let name = &input.ident;
@@ -131,6 +147,7 @@ pub(super) fn closed<'t>(
     );
     let (_, own, _) = input.generics.split_for_impl();
     let bounds = where_bounds(&input.generics);
+    let hooks = has_hooks.then(|| quote!(__Schema: #private::RunsHooksOf<#name #own>,));
     let quiet = quiet();
     quote! {
         #[automatically_derived]
@@ -139,6 +156,7 @@ pub(super) fn closed<'t>(
         where
             #bounds
             #(#types: #private::Closed<__Schema>,)*
+            #hooks
         {}
     }
 }

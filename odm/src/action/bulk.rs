@@ -3,10 +3,10 @@
 use std::{fmt, pin::Pin};
 
 use super::{
-    delete::Delete,
-    insert::InsertOne,
+    delete::{Delete, DeleteHow},
+    insert::{InsertOne, insert},
     target::{ById, ByIdWhen, Counted, Many},
-    update::Update,
+    update::{How, Prepared, Update, Updated},
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -31,7 +31,8 @@ use crate::{
 ///
 /// The embedded engine writes them in one commit. On MongoDB, writes of one kind to one collection are one command where they
 /// stand together, or anywhere in an unordered bulk; such a command is not tried again when the connection is lost. Deletes
-/// with a condition go one by one, and in a transaction updates by id do too. A push to an array with a `max` costs a further
+/// with a condition go one by one, and in a transaction updates by id do too. An update of which only the outcome tells whether
+/// it keeps to the rules of its model, and any write of a model with hooks, is carried out by itself, in its turn. A push to an array with a `max` costs a further
 /// query if it did not apply, and with `update_many` always.
 ///
 /// ```
@@ -228,12 +229,17 @@ pub trait IntoBulk {
 #[doc(hidden)]
 pub struct BulkEntry {
     access: Access,
-    planned: Result<Planned>,
+    planned: Result<Option<Planned>>,
     /// What must be well before the write.
     before: Option<Look>,
     /// What else it may mean that no document matched.
     unmatched: Option<Look>,
+    /// How the write is carried out by itself, if it is more than one operation.
+    alone: Option<Alone>,
 }
+
+/// A write that is carried out by itself, and what it counts.
+type Alone = Box<dyn FnOnce() -> BoxFuture<'static, Result<BulkReport>> + Send>;
 
 /// A look at the stored documents, which gives an error if a write cannot be, or could not have been, carried out.
 type Look = Box<dyn FnOnce() -> BoxFuture<'static, Result<()>> + Send>;
@@ -242,6 +248,19 @@ type Look = Box<dyn FnOnce() -> BoxFuture<'static, Result<()>> + Send>;
 impl<T: Document> IntoBulk for InsertOne<T> {
     fn into_bulk(self) -> BulkEntry {
         let (access, document) = self.into_parts();
+        if T::hooks().is_some() {
+            let session = access.clone();
+            let run = async move {
+                let inserted = insert(access, vec![document?]).await;
+                inserted.map_err(Error::without_inserted)?;
+                Ok(BulkReport {
+                    results: vec![BulkResult::Applied],
+                    inserted: 1,
+                    ..BulkReport::default()
+                })
+            };
+            return BulkEntry::alone(session, run);
+        }
         let document =
             document.and_then(|document| encode_document(&document).map_err(error::of_model::<T>));
         let planned = document.and_then(|document| {
@@ -256,6 +275,7 @@ impl<T: Document> IntoBulk for InsertOne<T> {
             planned,
             before: None,
             unmatched: None,
+            alone: None,
         }
     }
 }
@@ -277,9 +297,13 @@ impl<T: Document> IntoBulk for Update<T, ByIdWhen> {
 #[diagnostic::do_not_recommend]
 impl<T: Document> IntoBulk for Update<T, Many> {
     fn into_bulk(self) -> BulkEntry {
+        if T::hooks().is_some() {
+            return update_hooked(self);
+        }
         let access = self.access.clone();
         let (planned, update) = match self.prepare() {
             Err(error) => (Err(error), None),
+            Ok(update) if update.is_checked_behind() => return update_alone(update),
             Ok(update) => {
                 let write = update.operation(true).map(Write::Update);
                 let planned = write.and_then(|write| plan::<T>(&access, write, Unmatched::Fine));
@@ -295,6 +319,7 @@ impl<T: Document> IntoBulk for Update<T, Many> {
             planned,
             before,
             unmatched: None,
+            alone: None,
         }
     }
 }
@@ -302,6 +327,9 @@ impl<T: Document> IntoBulk for Update<T, Many> {
 #[diagnostic::do_not_recommend]
 impl<T: Document, K: Counted> IntoBulk for Delete<T, K> {
     fn into_bulk(self) -> BulkEntry {
+        if T::hooks().is_some() {
+            return delete_hooked(self);
+        }
         let is_told = self.target.id().is_some() && self.target.only_id().is_none();
         let unmatched = match is_told {
             true => Unmatched::Told,
@@ -311,16 +339,20 @@ impl<T: Document, K: Counted> IntoBulk for Delete<T, K> {
         BulkEntry {
             planned: write.and_then(|write| {
                 let item = BulkItem { write, unmatched };
-                Planned::new(&self.access, &T::MODEL, item, self.means)
+                Planned::new(&self.access, &T::MODEL, item, self.means).map(Some)
             }),
             access: self.access,
             before: None,
             unmatched: None,
+            alone: None,
         }
     }
 }
 
 fn update_by_id<T: Document, K: Counted>(update: Update<T, K>) -> BulkEntry {
+    if T::hooks().is_some() {
+        return update_hooked(update);
+    }
     let access = update.access.clone();
     let update = match update.prepare() {
         Ok(update) => update,
@@ -330,9 +362,13 @@ fn update_by_id<T: Document, K: Counted>(update: Update<T, K>) -> BulkEntry {
                 planned: Err(error),
                 before: None,
                 unmatched: None,
+                alone: None,
             };
         }
     };
+    if update.is_checked_behind() {
+        return update_alone(update);
+    }
     // Where that may be a failure, nothing may follow before it is known.
     let must_look = update.has_bounds() || update.target.only_id().is_some();
     let unmatched = match must_look {
@@ -352,12 +388,90 @@ fn update_by_id<T: Document, K: Counted>(update: Update<T, K>) -> BulkEntry {
         planned,
         before: None,
         unmatched: must_look.then_some(look),
+        alone: None,
     }
 }
 
-fn plan<T: Document>(access: &Access, write: Write, unmatched: Unmatched) -> Result<Planned> {
+/// An update of which only the outcome tells whether it keeps to the rules of its model.
+fn update_alone<T: Document, K: Counted>(update: Prepared<T, K>) -> BulkEntry {
+    let access = update.access.clone();
+    let is_many = update.target.id().is_none();
+    let run = async move {
+        let done = update.count(is_many).await?;
+        if !done.applied() {
+            update.refuse_missing().await?;
+        }
+        Ok(updated(done, is_many))
+    };
+    BulkEntry::alone(access, run)
+}
+
+/// An update of a model with hooks.
+fn update_hooked<T: Document, K: Counted>(update: Update<T, K>) -> BulkEntry {
+    let is_many = update.target.id().is_none();
+    let access = update.access.clone();
+    let run = async move {
+        let done = update.perform(How::Count).await?.counted();
+        Ok(updated(done, is_many))
+    };
+    BulkEntry::alone(access, run)
+}
+
+/// A delete in a model with hooks.
+fn delete_hooked<T: Document, K: Counted>(delete: Delete<T, K>) -> BulkEntry {
+    let is_told = delete.target.id().is_some() && delete.target.only_id().is_none();
+    let access = delete.access.clone();
+    let run = async move {
+        let (done, _) = delete.perform(DeleteHow::Count).await?;
+        let result = match done.applied() || !is_told {
+            true => BulkResult::Applied,
+            false => BulkResult::NotApplied,
+        };
+        Ok(BulkReport {
+            results: vec![result],
+            deleted: done.deleted,
+            ..BulkReport::default()
+        })
+    };
+    BulkEntry::alone(access, run)
+}
+
+/// What an update did, by itself.
+fn updated(done: Updated, is_many: bool) -> BulkReport {
+    let result = match done.applied() || is_many {
+        true => BulkResult::Applied,
+        false => BulkResult::NotApplied,
+    };
+    BulkReport {
+        results: vec![result],
+        matched: done.matched,
+        modified: done.modified,
+        ..BulkReport::default()
+    }
+}
+
+impl BulkEntry {
+    fn alone(
+        access: Access,
+        run: impl Future<Output = Result<BulkReport>> + Send + 'static,
+    ) -> Self {
+        Self {
+            access,
+            planned: Ok(None),
+            before: None,
+            unmatched: None,
+            alone: Some(Box::new(move || Box::pin(run))),
+        }
+    }
+}
+
+fn plan<T: Document>(
+    access: &Access,
+    write: Write,
+    unmatched: Unmatched,
+) -> Result<Option<Planned>> {
     let item = BulkItem { write, unmatched };
-    Planned::new(access, &T::MODEL, item, Means::OfModel)
+    Planned::new(access, &T::MODEL, item, Means::OfModel).map(Some)
 }
 
 /// A bulk that is being carried out.
@@ -389,6 +503,11 @@ impl Run {
             Ok(planned) => planned,
             Err(error) => return self.refuse(position, error).await,
         };
+        let planned = match (planned, entry.alone) {
+            (Some(planned), None) => planned,
+            (_, Some(alone)) => return self.carry_out(position, alone).await,
+            (None, None) => return Ok(true),
+        };
         if let Some(look) = entry.before {
             // It looks at what the writes before it have left.
             if self.ordered && !self.flush().await? {
@@ -404,6 +523,28 @@ impl Run {
             unmatched: entry.unmatched,
         });
         Ok(true)
+    }
+
+    /// Carries out a write by itself, in its turn.
+    async fn carry_out(&mut self, position: usize, alone: Alone) -> Result<bool> {
+        if self.ordered && !self.flush().await? {
+            return Ok(false);
+        }
+        match alone().await {
+            Ok(done) => {
+                self.report.inserted += done.inserted;
+                self.report.matched += done.matched;
+                self.report.modified += done.modified;
+                self.report.deleted += done.deleted;
+                let result = done.results.into_iter().next();
+                self.note(position, result.unwrap_or(BulkResult::NotAttempted));
+                Ok(true)
+            }
+            Err(error) => {
+                self.note(position, BulkResult::Failed(error));
+                Ok(!self.ordered)
+            }
+        }
     }
 
     /// Notes a failure that is known without asking the backend.

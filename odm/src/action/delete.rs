@@ -2,9 +2,11 @@
 
 use std::pin::Pin;
 
+use bson::RawDocumentBuf;
+
 use super::{
     outcome::{Outcome, not_applied},
-    returning::{ReturningDelete, find_and_delete},
+    returning::{ReturningDelete, find_and_delete, find_and_delete_in},
     target::{ById, Counted, First, One, Ordered, Target, Which, id_of, to_raw},
 };
 pub use crate::backend::operation::Deleted;
@@ -14,9 +16,11 @@ use crate::{
     backend::operation,
     document::{Document, Ref},
     error,
+    hook::{self, Committed, RunHooks, Written},
     maintain::{Means, Plan, Removal},
     query::{Filter, IntoFilter, IntoSort, document},
     soft_delete::{Sight, SoftDelete},
+    unit,
 };
 
 /// Deletes documents; made by [`Session::delete`](crate::Session::delete),
@@ -30,6 +34,18 @@ pub struct Delete<T: Document, K = ById> {
     pub(super) target: Target<T, K>,
     pub(super) means: Means,
 }
+
+/// How a delete is carried out.
+#[derive(Debug, Clone)]
+pub(super) enum DeleteHow {
+    /// Counting.
+    Count,
+    /// Giving the first document back, or this of it.
+    Returning(Option<RawDocumentBuf>),
+}
+
+/// How many documents were deleted, and the one that was asked for.
+type Gone = (Deleted, Option<RawDocumentBuf>);
 
 impl Deleted {
     /// Whether a document was deleted.
@@ -126,6 +142,67 @@ impl<T: Document, K: Which> Delete<T, K> {
         ReturningDelete::new(self)
     }
 
+    /// Carries it out, with the hooks of its model.
+    pub(super) async fn perform(self, how: DeleteHow) -> Result<Gone> {
+        let Some(hooks) = T::hooks() else {
+            return self.carry_out(how).await;
+        };
+        let access = self.access.clone();
+        let work = |access: Access| {
+            let (target, means, how) = (self.target.clone(), self.means, how.clone());
+            let delete = Self {
+                access,
+                target,
+                means,
+            };
+            async move { delete.perform_hooked(hooks, how).await }
+        };
+        access.together(unit::ATTEMPTS, work).await
+    }
+
+    async fn perform_hooked(
+        mut self,
+        hooks: &'static dyn RunHooks<T>,
+        how: DeleteHow,
+    ) -> Result<Gone> {
+        let access = self.access.clone();
+        let is_many = matches!(how, DeleteHow::Count) && self.target.id().is_none();
+        let mut which = self.target.selection(&access, is_many)?;
+        let before = hooks.before_delete(&mut which, &access).await;
+        before.map_err(|error| access.fail(error))?;
+        self.target = self.target.pin(which.pinned()?);
+        hook::written(access, hooks, move |access| async move {
+            let done = self.carry_out(how).await?;
+            if !done.0.applied() {
+                return Ok(Written::nothing(done));
+            }
+            if let (None, Some(Ok(id))) = (&which.ids, done.1.as_deref().map(id_of::<T>)) {
+                which.ids = Some(vec![id]);
+            }
+            Ok(Written {
+                done,
+                after: hooks.after_delete(&which, &access).await,
+                events: vec![Committed::Deleted(which)],
+            })
+        })
+        .await
+    }
+
+    async fn carry_out(self, how: DeleteHow) -> Result<Gone> {
+        match how {
+            DeleteHow::Count => {
+                let removal = Removal::new(&T::MODEL, self.operation()?, self.means)?;
+                let done = Plan::new(&T::MODEL, removal)?.run(self.access).await?;
+                Ok((done, None))
+            }
+            DeleteHow::Returning(projection) => {
+                let found = find_and_delete_in(self, projection).await?;
+                let deleted = u64::from(found.is_some());
+                Ok((Deleted { deleted }, found))
+            }
+        }
+    }
+
     pub(super) fn operation(&self) -> Result<operation::Delete> {
         Ok(operation::Delete {
             collection: T::COLLECTION.into(),
@@ -139,10 +216,7 @@ impl<T: Document, K: Counted> IntoFuture for Delete<T, K> {
     type Output = Result<Deleted>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let removal = Removal::new(&T::MODEL, self.operation()?, self.means)?;
-            Plan::new(&T::MODEL, removal)?.run(self.access).await
-        })
+        Box::pin(async move { Ok(self.perform(DeleteHow::Count).await?.0) })
     }
 }
 

@@ -5,8 +5,15 @@ use std::pin::Pin;
 use bson::RawDocumentBuf;
 
 use crate::{
-    Result, access::Access, backend::operation::Insert, document::Document, maintain::Plan,
-    query::encode_document,
+    Result,
+    access::Access,
+    backend::operation::Insert,
+    decode::encoded,
+    document::Document,
+    hook::{self, Committed, RunHooks, Written},
+    maintain::Plan,
+    query::{encode_document, encode_unchecked},
+    unit,
 };
 
 /// Inserts a document and gives it back as stored; made by [`Session::insert`](crate::Session::insert).
@@ -68,7 +75,92 @@ impl<T: Document> IntoFuture for InsertMany<T> {
     }
 }
 
-async fn insert<T: Document>(access: Access, mut given: Vec<T>) -> Result<Vec<T>> {
+/// Inserts documents, with the hooks of their model.
+pub(super) async fn insert<T: Document>(access: Access, given: Vec<T>) -> Result<Vec<T>> {
+    let Some(hooks) = T::hooks() else {
+        return insert_plainly(access, given).await;
+    };
+    if given.is_empty() {
+        return Ok(given);
+    }
+    // Hooks change what they are given: a further attempt begins with what was given first.
+    let originals: Result<Vec<_>> = given.iter().map(encode_unchecked).collect();
+    let mut given = Some(given);
+    let work = |access: Access| {
+        let given = match (given.take(), &originals) {
+            (Some(given), _) => Ok(given),
+            (None, Ok(originals)) => {
+                let again = originals.iter().map(|raw| encoded::<T>(raw));
+                again.collect::<Result<Vec<T>>>()
+            }
+            (None, Err(error)) => Err(crate::error::of_model::<T>(error.clone())),
+        };
+        async move { insert_hooked(hooks, access, given?).await }
+    };
+    let is_alone = access.unit().is_none() && access.has_transactions();
+    let done = access.together(unit::ATTEMPTS, work).await;
+    // What was stored before the failure has been taken back.
+    done.map_err(|error| match error.inserted() {
+        Some(_) if is_alone => error.with_inserted(0),
+        _ => error,
+    })
+}
+
+async fn insert_hooked<T: Document>(
+    hooks: &'static dyn RunHooks<T>,
+    access: Access,
+    mut given: Vec<T>,
+) -> Result<Vec<T>> {
+    let mut documents = Vec::with_capacity(given.len());
+    for document in &mut given {
+        let fail = |error| access.fail(error);
+        hooks.before_insert(document, &access).await.map_err(fail)?;
+        hooks
+            .before_validate(document, &access)
+            .await
+            .map_err(fail)?;
+        documents.push(as_stored(document).map_err(fail)?);
+        hooks
+            .after_validate(document, &access)
+            .await
+            .map_err(fail)?;
+    }
+    let raws = documents.clone();
+    let write = Insert {
+        collection: T::COLLECTION.into(),
+        documents,
+        ordered: true,
+    };
+    let plan = Plan::new(&T::MODEL, write)?;
+    let done = hook::written(access, hooks, move |access| async move {
+        let refused = plan.run(access.clone()).await.err();
+        let stored = match &refused {
+            None => given.len(),
+            // Outside of a transaction, those before it are there to stay.
+            Some(error) if access.unit().is_none() => error.inserted().unwrap_or_default(),
+            Some(_) => 0,
+        };
+        if let (Some(error), 0) = (&refused, stored) {
+            return Err(error.clone());
+        }
+        let mut after = Ok(());
+        for document in given.iter().take(stored) {
+            after = after.and(hooks.after_insert(document, &access).await);
+        }
+        let events = raws.iter().take(stored);
+        let events = events.map(|raw| encoded(raw).map(Committed::Inserted));
+        let events = events.collect::<Result<_>>()?;
+        let done = refused.map_or(Ok(given), Err);
+        Ok(Written {
+            done,
+            after,
+            events,
+        })
+    });
+    done.await?
+}
+
+async fn insert_plainly<T: Document>(access: Access, mut given: Vec<T>) -> Result<Vec<T>> {
     let mut documents = Vec::with_capacity(given.len());
     for document in &mut given {
         documents.push(as_stored(document)?);
@@ -87,9 +179,9 @@ async fn insert<T: Document>(access: Access, mut given: Vec<T>) -> Result<Vec<T>
 
 /// The document as it will be stored; the value becomes what that says.
 pub(super) fn as_stored<T: Document>(document: &mut T) -> Result<RawDocumentBuf> {
-    let encoded = encode_document(document).map_err(crate::error::of_model::<T>)?;
+    let raw = encode_document(document).map_err(crate::error::of_model::<T>)?;
     if T::MODEL.rounds {
-        *document = T::from_stored(&encoded)?;
+        *document = encoded(&raw)?;
     }
-    Ok(encoded)
+    Ok(raw)
 }

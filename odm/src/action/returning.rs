@@ -5,9 +5,9 @@ use std::{marker::PhantomData, pin::Pin};
 use bson::{RawDocument, RawDocumentBuf};
 
 use super::{
-    delete::Delete,
-    target::{ById, One, to_raw},
-    update::Update,
+    delete::{Delete, DeleteHow},
+    target::{ById, One, Which, to_raw},
+    update::{How, Update},
 };
 use crate::{
     Error, Result,
@@ -74,13 +74,12 @@ impl<T: Document, K: One, P: Projection<Of = T>> IntoFuture for ReturningUpdate<
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let update = self.update.prepare()?;
-            let fields = projection::to_raw::<P>(&[])?;
-            let found = update.find_and_modify(fields, self.return_new).await?;
+            let how = How::FindAndModify {
+                projection: projection::to_raw::<P>(&[])?,
+                return_new: self.return_new,
+            };
+            let found = self.update.perform(how).await?.found();
             let found = found.as_deref().map(decoded::<P>).transpose()?;
-            if found.is_none() {
-                update.refuse_missing().await?;
-            }
             K::returned(found).map_err(error::of_model::<T>)
         })
     }
@@ -143,6 +142,15 @@ pub(super) async fn find_and_delete<T: Document, K: One>(
     delete: Delete<T, K>,
     projection: Option<RawDocumentBuf>,
 ) -> Result<Option<RawDocumentBuf>> {
+    let how = DeleteHow::Returning(projection);
+    Ok(delete.perform(how).await?.1)
+}
+
+/// The same without hooks, which have been run.
+pub(super) async fn find_and_delete_in<T: Document, K: Which>(
+    delete: Delete<T, K>,
+    projection: Option<RawDocumentBuf>,
+) -> Result<Option<RawDocumentBuf>> {
     let Delete {
         access,
         target,
@@ -156,7 +164,7 @@ pub(super) async fn find_and_delete<T: Document, K: One>(
         modification: Modification::Delete,
     };
     of_one(&T::MODEL, &mut write, means)?;
-    Plan::new(&T::MODEL, write)?.run(access.clone()).await
+    Plan::new(&T::MODEL, write)?.run(access).await
 }
 
 /// A document that a write gave back.

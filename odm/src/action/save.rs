@@ -4,20 +4,22 @@ mod difference;
 
 use std::pin::Pin;
 
-use bson::RawDocument;
+use bson::{RawDocument, RawDocumentBuf};
 use difference::Difference;
 
 use super::get::stored_by_id;
 use crate::{
     Edited, Error, ErrorKind, Result,
     access::Access,
+    action::Operators,
     backend::operation::{Change, Update},
     decode,
     document::Document,
     error,
     field::{Path, Variants},
+    hook::{self, Changes, Committed, RunHooks, Selection, Written},
     maintain::Plan,
-    query::{Filter, Node, document, encode, encode_document},
+    query::{Filter, Node, document, encode, encode_document, encode_unchecked},
     schema::upgrade,
 };
 
@@ -79,6 +81,80 @@ pub(super) async fn edit<T: Document>(access: &Access, id: &T::Id) -> Result<Edi
 
 /// One update, on the condition that every place that it writes is still as it was read.
 pub(super) async fn save<T: Document>(access: Access, edited: &mut Edited<T>) -> Result<()> {
+    let stored = match T::hooks() {
+        None => write(access, edited, None).await?,
+        Some(_) if encode_unchecked(&**edited).is_ok_and(|now| now == edited.before) => None,
+        Some(hooks) => {
+            // What was read is read again after a conflict, not written again.
+            let mut once = Some(&mut *edited);
+            let work = |access: Access| {
+                let edited = once.take();
+                async move {
+                    match edited {
+                        Some(edited) => hooked(hooks, access, edited).await,
+                        None => Ok(None),
+                    }
+                }
+            };
+            access.together(1, work).await?
+        }
+    };
+    // Not before it is committed.
+    stored.map_or(Ok(()), |stored| edited.saved(stored))
+}
+
+async fn hooked<T: Document>(
+    hooks: &'static dyn RunHooks<T>,
+    access: Access,
+    edited: &mut Edited<T>,
+) -> Result<Option<RawDocumentBuf>> {
+    let fail = |error| access.fail(error);
+    let before = hooks.before_validate(&mut **edited, &access).await;
+    before.map_err(fail)?;
+    let mut after = encode_unchecked(&**edited).map_err(error::of_model::<T>)?;
+    let id = stored_id::<T>(edited, &after)?;
+    let mut variants = Variants::default();
+    T::variants(edited, &mut variants);
+    let difference = Difference::of(&edited.stored, &edited.before, &after, &variants);
+    if difference.is_empty() {
+        return Ok(None);
+    }
+    let by_id = encode(&id).map_err(error::of_model::<T>)?;
+    let mut changes = Changes {
+        selection: Selection {
+            condition: Node::Test(Path::ROOT.then("_id"), "$eq", by_id),
+            sight: access.sight(),
+            id: Some(id),
+            is_many: false,
+            sort: Vec::new(),
+            ids: None,
+            is_pinned: false,
+        },
+        operators: Operators::of_a_save(&difference.update().map_err(error::of_model::<T>)?),
+        is_save: true,
+    };
+    let before = hooks.before_update(&mut changes, &access).await;
+    before.map_err(fail)?;
+    let added = changes.operators.added().map_err(error::of_model::<T>)?;
+    for (path, value) in added {
+        after = difference::with(&after, path, value.as_ref()).map_err(error::of_model::<T>)?;
+    }
+    if !added.is_empty() {
+        **edited = decode::encoded(&after)?;
+    }
+    let written = write(access.clone(), edited, Some((hooks, changes))).await;
+    written.map_err(|error| match error.is_validation() {
+        true => access.fail(error),
+        false => error,
+    })
+}
+
+/// Gives what is stored then, if something had changed.
+async fn write<T: Document>(
+    access: Access,
+    edited: &Edited<T>,
+    hooks: Option<(&'static dyn RunHooks<T>, Changes<T>)>,
+) -> Result<Option<RawDocumentBuf>> {
     let after = encode_document(&**edited).map_err(error::of_model::<T>)?;
     let id = stored_id::<T>(edited, &after)?;
     let mut variants = Variants::default();
@@ -87,11 +163,11 @@ pub(super) async fn save<T: Document>(access: Access, edited: &mut Edited<T>) ->
     if <T as crate::Projection>::rewritten(edited).is_some() {
         difference.replace_aliases(&edited.stored, &edited.before, |stored| {
             let document: T = T::from_stored(stored).ok()?;
-            crate::query::encode_unchecked(&document).ok()
+            encode_unchecked(&document).ok()
         });
     }
     if difference.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let by_id = Node::Test(
         Path::ROOT.then("_id"),
@@ -109,7 +185,25 @@ pub(super) async fn save<T: Document>(access: Access, edited: &mut Edited<T>) ->
     };
     let plan = Plan::new(&T::MODEL, write)?;
     let change = plan.write().change.clone();
-    let done = plan.run(access.clone()).await?;
+    let done = match hooks {
+        None => plan.run(access.clone()).await?,
+        Some((hooks, changes)) => {
+            let after = hooks.after_validate(edited, &access).await;
+            after.map_err(|error| access.fail(error))?;
+            let write = |access: Access| async move {
+                let done = plan.run(access.clone()).await?;
+                if done.matched == 0 {
+                    return Ok(Written::nothing(done));
+                }
+                Ok(Written {
+                    done,
+                    after: hooks.after_update(&changes, &access).await,
+                    events: vec![Committed::Updated(changes)],
+                })
+            };
+            hook::written(access.clone(), hooks, write).await?
+        }
+    };
     if done.matched == 0 {
         return Err(match stored_by_id::<T>(&access, &id).await? {
             None => error::not_found::<T>(&id),
@@ -117,7 +211,7 @@ pub(super) async fn save<T: Document>(access: Access, edited: &mut Edited<T>) ->
         });
     }
     let stored = difference::filled(difference.applied(&edited.stored), &change, &T::MODEL);
-    edited.saved(stored)
+    Ok(Some(stored))
 }
 
 /// The condition that the document has not been written since it was read, if its model has a version.

@@ -7,9 +7,11 @@ use bson::{RawBson, RawDocumentBuf};
 use super::outcome::Outcome;
 use crate::{
     Error, ErrorKind, Result,
+    access::Access,
     document::Document,
     error,
     field::Path,
+    hook::Selection,
     query::{Filter, IntoFilter, IntoSort, Node, Sort, encode, sort_to_raw},
 };
 
@@ -111,6 +113,8 @@ impl Counted for Many {}
 pub(super) struct Target<T: Document, K> {
     id: Option<T::Id>,
     condition: Node,
+    /// What a hook has narrowed it to.
+    pinned: Node,
     sort: Vec<Sort<T>>,
     of: PhantomData<fn() -> K>,
 }
@@ -120,6 +124,7 @@ impl<T: Document> Target<T, ById> {
         Self {
             id: Some(id),
             condition: Node::All,
+            pinned: Node::All,
             sort: Vec::new(),
             of: PhantomData,
         }
@@ -132,6 +137,7 @@ impl<T: Document, K: Which> Target<T, K> {
         Self {
             id: None,
             condition: condition.into_node(),
+            pinned: Node::All,
             sort: Vec::new(),
             of: PhantomData,
         }
@@ -148,9 +154,29 @@ impl<T: Document, K: Which> Target<T, K> {
         Target {
             id: self.id,
             condition: self.condition.and(condition),
+            pinned: self.pinned,
             sort: self.sort,
             of: PhantomData,
         }
+    }
+
+    /// For hooks: which documents these are.
+    pub(super) fn selection(&self, access: &Access, is_many: bool) -> Result<Selection<T>> {
+        Ok(Selection {
+            condition: self.node().map_err(error::of_model::<T>)?,
+            sight: access.sight(),
+            id: self.id.clone(),
+            is_many,
+            sort: self.sort.clone(),
+            ids: None,
+            is_pinned: false,
+        })
+    }
+
+    /// Only those of the documents that a hook has asked for; what the caller asked for stays what it was.
+    pub(super) fn pin(mut self, pinned: Option<Node>) -> Self {
+        self.pinned = pinned.unwrap_or(Node::All);
+        self
     }
 
     pub(super) fn sort<O: IntoSort<T>>(&mut self, order: impl FnOnce(T::Fields) -> O) {
@@ -181,7 +207,8 @@ impl<T: Document, K: Which> Target<T, K> {
     }
 
     pub(super) fn node(&self) -> Result<Node> {
-        Ok(self.by_id_alone()?.and(self.condition.clone()))
+        let asked = self.by_id_alone()?.and(self.condition.clone());
+        Ok(asked.and(self.pinned.clone()))
     }
 
     pub(super) fn raw_sort(&self) -> Result<Option<RawDocumentBuf>> {
@@ -196,6 +223,18 @@ fn no_place() -> Error {
     Error::new(ErrorKind::NotApplied, message)
 }
 
+impl<T: Document, K> Clone for Target<T, K> {
+    fn clone(&self) -> Self {
+        Self {
+            id: self.id.clone(),
+            condition: self.condition.clone(),
+            pinned: self.pinned.clone(),
+            sort: self.sort.clone(),
+            of: PhantomData,
+        }
+    }
+}
+
 /// The filter document of a condition.
 pub(super) fn to_raw<T: Document>(node: Node) -> Result<RawDocumentBuf> {
     Filter::<T>::from_node(node)
@@ -204,7 +243,7 @@ pub(super) fn to_raw<T: Document>(node: Node) -> Result<RawDocumentBuf> {
 }
 
 /// The `_id` of a document of which nothing else was read.
-pub(super) fn id_of<T: Document>(raw: &bson::RawDocument) -> Result<T::Id> {
+pub(crate) fn id_of<T: Document>(raw: &bson::RawDocument) -> Result<T::Id> {
     let id = crate::decode::id(raw).map(RawBson::from);
     let id = id.ok_or_else(|| Error::new(ErrorKind::Decode, "a stored document has no `_id`"));
     id.and_then(|id| crate::decode::value(&id))

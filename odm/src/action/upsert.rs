@@ -2,24 +2,27 @@
 
 use std::{marker::PhantomData, pin::Pin};
 
-use bson::Bson;
+use bson::{Bson, RawDocument, RawDocumentBuf};
 
 use super::{
-    insert::as_stored,
+    insert::{as_stored, insert},
     returning::decoded,
-    target::{ById, WithId, to_raw},
-    update::{Prepared, Update, Updated},
+    target::{ById, Target, WithId, to_raw},
+    update::{Done, How, Prepared, Update, Updated, is_there},
 };
 use crate::{
     Error, ErrorKind, Result,
+    access::Access,
     backend::operation::{Count, Insert},
+    decode,
     document::Document,
     error,
     field::Path,
     maintain::Plan,
-    query::{Node, encode, same},
+    query::{Node, encode, encode_unchecked, same},
     retry,
     schema::Model,
+    unit,
 };
 
 /// An update of the document with an id, or its insertion if there is none; made by [`Update::or_insert`].
@@ -135,25 +138,37 @@ pub trait Answer<T: Document>: Sized + Send + 'static {
     type Updated: Send;
 
     #[doc(hidden)]
-    fn update<K: WithId>(
-        update: &Prepared<T, K>,
-        return_new: bool,
-    ) -> impl Future<Output = Result<Option<Self::Updated>>> + Send;
+    fn how(return_new: bool) -> How;
+
+    #[doc(hidden)]
+    fn of(done: Done) -> Result<Self::Updated>;
 }
 
 impl<T: Document> Answer<T> for Counts {
     type Updated = Updated;
-    async fn update<K: WithId>(update: &Prepared<T, K>, _: bool) -> Result<Option<Updated>> {
-        let done = update.count(false).await?;
-        Ok(Some(done).filter(|done| done.applied()))
+    fn how(_: bool) -> How {
+        How::Count
+    }
+
+    fn of(done: Done) -> Result<Updated> {
+        Ok(done.counted())
     }
 }
 
 impl<T: Document> Answer<T> for Documents {
     type Updated = T;
-    async fn update<K: WithId>(update: &Prepared<T, K>, return_new: bool) -> Result<Option<T>> {
-        let found = update.find_and_modify(None, return_new).await?;
-        found.as_deref().map(decoded).transpose()
+    fn how(return_new: bool) -> How {
+        How::FindAndModify {
+            projection: None,
+            return_new,
+        }
+    }
+
+    fn of(done: Done) -> Result<T> {
+        match done.found() {
+            Some(found) => decoded(&found),
+            None => Err(conflict::<T>()),
+        }
     }
 }
 
@@ -162,21 +177,21 @@ impl<T: Document, K: WithId, R: Answer<T>> IntoFuture for Upsert<T, K, R> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let mut document = self.document.map_err(error::of_model::<T>)?;
-            let done = run::<T, K, R>(self.update, &mut document, self.return_new).await?;
-            let done = match done {
-                Done::Updated(updated) => Some(Upserted::Updated(updated)),
-                Done::Inserted => Some(Upserted::Inserted(document)),
-                Done::NotApplied => None,
+            let how = R::how(self.return_new);
+            let document = self.document.map_err(error::of_model::<T>)?;
+            let done = match run::<T, K>(self.update, document, how).await? {
+                Upsertion::Updated(done) => Some(Upserted::Updated(R::of(done)?)),
+                Upsertion::Inserted(document) => Some(Upserted::Inserted(document)),
+                Upsertion::NotApplied => None,
             };
             K::returned(done).map_err(error::of_model::<T>)
         })
     }
 }
 
-enum Done<U> {
-    Updated(U),
-    Inserted,
+enum Upsertion<T> {
+    Updated(Done),
+    Inserted(T),
     NotApplied,
 }
 
@@ -186,21 +201,93 @@ const ATTEMPTS: u32 = 100;
 
 /// Each of both is atomic, and neither happens where the other would have been right: an update finds no document that
 /// is not there, and an insert is refused where one is. So whichever is done decides.
-async fn run<T: Document, K: WithId, R: Answer<T>>(
+async fn run<T: Document, K: WithId>(
     update: Update<T, K>,
-    document: &mut T,
-    return_new: bool,
-) -> Result<Done<R::Updated>> {
+    mut document: T,
+    how: How,
+) -> Result<Upsertion<T>> {
     if update.is_of_a_variant() {
         return Err(of_a_variant::<T>());
     }
-    let raw = as_stored(document)?;
-    let update = update.prepare()?;
-    refuse_another_id(update.target.id(), document)?;
+    refuse_another_id(update.target.id(), &document)?;
+    let condition = update.condition()?;
+    if T::hooks().is_none() {
+        let raw = as_stored(&mut document)?;
+        let update = Updating::Prepared(update.prepare()?);
+        let inserted = attempt(&update, &condition, &raw, &how).await?;
+        return Ok(inserted.unwrap_or(Upsertion::Inserted(document)));
+    }
+    let access = update.access.clone();
+    // A further attempt begins with what was given: hooks change it.
+    let raw = encode_unchecked(&document).map_err(error::of_model::<T>)?;
+    let work = |access: Access| {
+        let (mut update, condition) = (update.clone(), &condition);
+        let (raw, how) = (&raw, &how);
+        update.access = access;
+        async move { attempt(&Updating::Hooked(update), condition, raw, how).await }
+    };
+    match access.together(unit::ATTEMPTS, work).await? {
+        Some(done) => Ok(done),
+        None => Err(conflict::<T>()),
+    }
+}
+
+/// The update of an upsert.
+enum Updating<T: Document, K> {
+    Prepared(Prepared<T, K>),
+    /// One whose hooks run at each attempt.
+    Hooked(Update<T, K>),
+}
+
+impl<T: Document, K: WithId> Updating<T, K> {
+    fn target(&self) -> (&Access, &Target<T, K>) {
+        match self {
+            Self::Prepared(update) => (&update.access, &update.target),
+            Self::Hooked(update) => (&update.access, &update.target),
+        }
+    }
+
+    async fn update(&self, how: &How) -> Result<Option<Done>> {
+        let done = match self {
+            Self::Prepared(update) => update.perform(how).await,
+            // What is not there is inserted.
+            Self::Hooked(update) => match update.clone().perform(how.clone()).await {
+                Err(error) if error.is_not_found() => return Ok(None),
+                done => done,
+            },
+        };
+        Ok(Some(done?).filter(Done::is_applied))
+    }
+
+    /// Gives the document where hooks may have changed it.
+    async fn insert(&self, raw: &RawDocumentBuf) -> Result<Option<T>> {
+        let (access, _) = self.target();
+        if let Self::Hooked(_) = self {
+            let document = decode::encoded(raw)?;
+            return Ok(insert(access.clone(), vec![document]).await?.pop());
+        }
+        let insert = Insert {
+            collection: T::COLLECTION.into(),
+            documents: vec![raw.clone()],
+            ordered: true,
+        };
+        Plan::new(&T::MODEL, insert)?.run(access.clone()).await?;
+        Ok(None)
+    }
+}
+
+/// None if the document was inserted as it was given.
+async fn attempt<T: Document, K: WithId>(
+    update: &Updating<T, K>,
+    condition: &Node,
+    raw: &RawDocumentBuf,
+    how: &How,
+) -> Result<Option<Upsertion<T>>> {
+    let (access, target) = update.target();
     let mut attempt = 1;
     loop {
-        match R::update(&update, return_new).await {
-            Ok(Some(updated)) => return Ok(Done::Updated(updated)),
+        match update.update(how).await {
+            Ok(Some(done)) => return Ok(Some(Upsertion::Updated(done))),
             Ok(None) => {}
             // The insert that was refused has ended the transaction, which is to be run again.
             Err(error) if error.kind() == ErrorKind::TransactionOver && attempt > 1 => {
@@ -208,28 +295,21 @@ async fn run<T: Document, K: WithId, R: Answer<T>>(
             }
             Err(error) => return Err(error),
         }
-        if is_there_but_otherwise(&update).await? {
-            return Ok(Done::NotApplied);
+        if is_there_but_otherwise(access, target, condition).await? {
+            return Ok(Some(Upsertion::NotApplied));
         }
-        refuse_another_variant(&update).await?;
-        if is_out_of_sight(&update).await? {
-            return Err(out_of_sight::<T>(document));
+        refuse_another_variant(access, target).await?;
+        if is_out_of_sight(access, target).await? {
+            return Err(out_of_sight::<T>(raw));
         }
-        let insert = Insert {
-            collection: T::COLLECTION.into(),
-            documents: vec![raw.clone()],
-            ordered: true,
-        };
-        let inserted = Plan::new(&T::MODEL, insert)?
-            .run(update.access.clone())
-            .await;
+        let inserted = update.insert(raw).await;
         match inserted.map_err(Error::without_inserted) {
-            Ok(_) => return Ok(Done::Inserted),
+            Ok(document) => return Ok(document.map(Upsertion::Inserted)),
             Err(error) if !error.is_duplicate_key() => return Err(error),
             // It may be the key of another document, or both documents may have both keys in common.
             Err(error) if error.index() != Some("_id_") => {
-                let by_id = update.target.by_id_alone()?;
-                if !update.is_there(by_id).await.unwrap_or(false) {
+                let by_id = target.by_id_alone()?;
+                if !is_there::<T>(access, by_id).await.unwrap_or(false) {
                     return Err(error);
                 }
             }
@@ -245,14 +325,17 @@ async fn run<T: Document, K: WithId, R: Answer<T>>(
 
 /// Refuses an id that belongs to a document of another variant of the model's enum: it could be neither changed nor
 /// inserted, however often that is tried.
-async fn refuse_another_variant<T: Document, K: WithId>(update: &Prepared<T, K>) -> Result<()> {
+async fn refuse_another_variant<T: Document, K: WithId>(
+    access: &Access,
+    target: &Target<T, K>,
+) -> Result<()> {
     let Some((field, value)) = T::MODEL.tag else {
         return Ok(());
     };
     let is_another = Node::Test(Path::ROOT.then(field), "$ne", value.into());
     let count = Count {
         collection: T::COLLECTION.into(),
-        filter: to_raw::<T>(update.target.by_id_alone()?.and(is_another))?,
+        filter: to_raw::<T>(target.by_id_alone()?.and(is_another))?,
         limit: Some(1),
     };
     // The documents of all variants are asked.
@@ -260,12 +343,12 @@ async fn refuse_another_variant<T: Document, K: WithId>(update: &Prepared<T, K>)
         tag: None,
         ..T::MODEL
     };
-    if update.access.count(&all, count).await? == 0 {
+    if access.count(&all, count).await? == 0 {
         return Ok(());
     }
     let message = "the `_id` is that of a document of another variant, which is no document of this model: nothing was written";
     let error = error::of_model::<T>(Error::new(ErrorKind::DuplicateKey, message)).with_path(field);
-    let id = match update.target.id().map(encode) {
+    let id = match target.id().map(encode) {
         Some(Ok(id)) => Bson::try_from(id).ok(),
         _ => None,
     };
@@ -281,26 +364,32 @@ async fn refuse_another_variant<T: Document, K: WithId>(update: &Prepared<T, K>)
 ///
 /// Without this look, a document that does not meet it could only be told from none by an insert that fails, and in a
 /// transaction nothing may fail.
-async fn is_there_but_otherwise<T: Document, K: WithId>(update: &Prepared<T, K>) -> Result<bool> {
-    match update.condition() {
+async fn is_there_but_otherwise<T: Document, K: WithId>(
+    access: &Access,
+    target: &Target<T, K>,
+    condition: &Node,
+) -> Result<bool> {
+    match condition {
         Node::All => Ok(false),
         condition => {
-            let otherwise = Node::Not(Box::new(condition));
-            let by_id = update.target.by_id_alone()?;
-            update.is_there(by_id.and(otherwise)).await
+            let otherwise = Node::Not(Box::new(condition.clone()));
+            is_there::<T>(access, target.by_id_alone()?.and(otherwise)).await
         }
     }
 }
 
 /// Whether a document has the id that no update may find: a deleted one, or one of another scope. Both would go on for
 /// ever.
-async fn is_out_of_sight<T: Document, K: WithId>(update: &Prepared<T, K>) -> Result<bool> {
+async fn is_out_of_sight<T: Document, K: WithId>(
+    access: &Access,
+    target: &Target<T, K>,
+) -> Result<bool> {
     let count = Count {
         collection: T::COLLECTION.into(),
-        filter: to_raw::<T>(update.target.by_id_alone()?)?,
+        filter: to_raw::<T>(target.by_id_alone()?)?,
         limit: Some(1),
     };
-    update.access.hides(&T::MODEL, count).await
+    access.hides(&T::MODEL, count).await
 }
 
 fn refuse_another_id<T: Document>(id: Option<&T::Id>, document: &T) -> Result<()> {
@@ -326,13 +415,13 @@ fn of_a_variant<T: Document>() -> Error {
     error::of_model::<T>(Error::new(ErrorKind::Invalid, message))
 }
 
-fn out_of_sight<T: Document>(document: &T) -> Error {
+fn out_of_sight<T: Document>(document: &RawDocument) -> Error {
     let message = "a document has the `_id` that cannot be reached from here, so that none can be updated and none inserted: \
                    it is deleted (`restore` it, or delete it `permanently`), or belongs to somebody else";
     let error = Error::new(ErrorKind::DuplicateKey, message).with_path("_id");
-    error::of_model::<T>(match bson::serialize_to_bson(document.id()) {
-        Ok(id) => error.with_id(id),
-        Err(_) => error,
+    error::of_model::<T>(match decode::id(document).map(Bson::try_from) {
+        Some(Ok(id)) => error.with_id(id),
+        _ => error,
     })
 }
 

@@ -9,6 +9,7 @@ use crate::{
     document::{Stored, kind},
     native,
     query::{Expr, Filter, IntoFilter, IntoValue, Node, Root, test, values},
+    rule,
     schema::{Closed, Schema},
 };
 
@@ -224,6 +225,7 @@ impl<M, T: Stored, R, S> Array<M, T, R, S> {
 }
 
 impl<T: Stored> Stored for Vec<T> {
+    const RULES: rule::Rules = rule::Rules::of_elements::<T>();
     type Kind = <T::Kind as kind::Element>::Many;
     type Fields<M: 'static, R: 'static, S: 'static> = Array<M, T, R, S>;
     const REWRITES: bool = T::REWRITES;

@@ -11,6 +11,7 @@ use crate::{
     Result,
     document::{Stored, kind},
     query::{Filter, IntoValue, test},
+    rule,
     schema::{Closed, Schema},
 };
 
@@ -94,6 +95,7 @@ impl<M: 'static, T: Stored, V: Stored, R: 'static, S: 'static> Map<M, T, V, R, S
 pub trait Keyed: Stored {}
 
 impl<T: Stored> Stored for BTreeMap<String, T> {
+    const RULES: rule::Rules = rule::Rules::of_values::<T>();
     type Kind = <T::Kind as kind::Element>::Mapped;
     type Fields<M: 'static, R: 'static, S: 'static> = Map<M, T, Self, R, S>;
     const REWRITES: bool = T::REWRITES;
@@ -118,6 +120,7 @@ impl<K: Keyed> Keyed for Option<K> {}
 impl<S: Schema, T: Closed<S>> Closed<S> for BTreeMap<String, T> {}
 
 impl<T: Stored, H: BuildHasher + Default + Send + Sync + 'static> Stored for HashMap<String, T, H> {
+    const RULES: rule::Rules = rule::Rules::of_values::<T>();
     type Kind = <T::Kind as kind::Element>::Mapped;
     type Fields<M: 'static, R: 'static, S: 'static> = Map<M, T, Self, R, S>;
     const REWRITES: bool = T::REWRITES;

@@ -9,6 +9,7 @@ use crate::{
     document::Stored,
     native,
     query::{Filter, IntoValue, test},
+    rule,
     schema::{Closed, Schema},
 };
 
@@ -84,6 +85,7 @@ impl<M, T: Stored, R, S> Maybe<M, T, R, S> {
 }
 
 impl<T: Stored> Stored for Option<T> {
+    const RULES: rule::Rules = T::RULES;
     type Kind = T::Kind;
     type Fields<M: 'static, R: 'static, S: 'static> = Maybe<M, T, R, S>;
     const REWRITES: bool = T::REWRITES;

@@ -11,6 +11,7 @@ use crate::{
     error,
     field::Path,
     native,
+    rule::check_document,
 };
 
 /// What may be written where a `T` is stored: a `T`, a reference to one, and what obviously means one, such as a `&str`
@@ -206,8 +207,11 @@ pub(crate) fn encode<T: Stored>(value: &T) -> Result<RawBson> {
 
 /// A whole document as it is stored: its `_id` first.
 pub(crate) fn encode_document<T: Document>(document: &T) -> Result<RawDocumentBuf> {
-    let validate = || document.validate();
-    tracing::debug_span!(target: "odm", "encode", model = T::MODEL.name).in_scope(validate)?;
+    let check = || {
+        document.check_bounds()?;
+        check_document(document)
+    };
+    tracing::debug_span!(target: "odm", "encode", model = T::MODEL.name).in_scope(check)?;
     encode_unchecked(document)
 }
 

@@ -328,6 +328,28 @@ impl Difference {
     }
 }
 
+/// The document with a value at a path of names, or without it.
+///
+/// # Errors
+///
+/// [`Invalid`](crate::ErrorKind::Invalid) for a path that is not one of names alone.
+pub(super) fn with(
+    document: &RawDocument,
+    path: &str,
+    value: Option<&RawBson>,
+) -> Result<RawDocumentBuf> {
+    let mut parents = path
+        .match_indices('.')
+        .filter_map(|(dot, _)| path.get(..dot));
+    let in_array =
+        parents.any(|parent| at(document, parent).is_some_and(|value| value.as_array().is_some()));
+    if in_array || path.contains('$') {
+        let message = "a hook of a save sets fields, and arrays as a whole, but no element of one";
+        return Err(crate::Error::new(crate::ErrorKind::Invalid, message).with_path(path));
+    }
+    Ok(changed(document, path, &|_| value.cloned()))
+}
+
 /// What is stored once the framework has filled its fields, as the update says.
 pub(super) fn filled(mut stored: RawDocumentBuf, change: &Change, model: &Model) -> RawDocumentBuf {
     if let Some(version) = model.version {

@@ -14,15 +14,15 @@ use crate::{
 };
 
 /// An array with a `max`.
-#[derive(Debug)]
-pub(super) struct Bound {
+#[derive(Debug, Clone)]
+pub(crate) struct Bound {
     pub(super) path: String,
     pub(super) max: usize,
 }
 
 /// The operators of an update, with the room that the arrays need for it.
-#[derive(Debug, Default)]
-pub(super) struct Changes {
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Changes {
     operators: Vec<(&'static str, Vec<(String, RawBson)>)>,
     /// How `$push` puts its values in, for paths that have something to say about it.
     modifiers: Vec<(String, RawDocumentBuf)>,
@@ -31,6 +31,8 @@ pub(super) struct Changes {
     /// The places that are inside of an enum's variant: that the value is of it.
     only_where: Vec<Node>,
     error: Option<Error>,
+    /// What a hook has added: a value to be set, or none to be removed.
+    added: Vec<(String, Option<RawBson>)>,
 }
 
 /// An update as a backend takes it, with what it asks of the documents.
@@ -162,6 +164,68 @@ impl Changes {
             },
         ));
         Ok(())
+    }
+
+    /// What a save sets and removes, for hooks to look at.
+    pub(crate) fn of_a_save(update: &RawDocumentBuf) -> Self {
+        let mut changes = Self::default();
+        const OPERATORS: [&str; 3] = ["$set", "$unset", "$push"];
+        for (name, fields) in update.iter().flatten() {
+            let Some(operator) = OPERATORS.into_iter().find(|other| name.as_str() == *other) else {
+                continue;
+            };
+            let fields = fields
+                .as_document()
+                .into_iter()
+                .flat_map(|fields| fields.iter().flatten());
+            for (path, value) in fields {
+                let own = changes.fields(operator);
+                own.push((path.as_str().to_owned(), value.into()));
+            }
+        }
+        changes
+    }
+
+    /// `$set`, in the place of one before it.
+    pub(crate) fn set_again(&mut self, path: &Path, value: Result<RawBson>) {
+        self.forget(path);
+        if let Ok(value) = &value {
+            self.added.push((path.to_string(), Some(value.clone())));
+        }
+        self.set(path, value);
+    }
+
+    /// `$unset`, in the place of a `$set` before it.
+    pub(crate) fn unset_again(&mut self, path: &Path) {
+        self.forget(path);
+        self.added.push((path.to_string(), None));
+        self.add("$unset", path, Ok(true.into()));
+    }
+
+    /// What a hook has added, or why it cannot be.
+    pub(crate) fn added(&self) -> Result<&[(String, Option<RawBson>)]> {
+        match &self.error {
+            Some(error) => Err(error.clone()),
+            None => Ok(&self.added),
+        }
+    }
+
+    fn forget(&mut self, path: &Path) {
+        let path = path.to_string();
+        for (operator, fields) in &mut self.operators {
+            if matches!(*operator, "$set" | "$unset") {
+                fields.retain(|(other, _)| *other != path);
+            }
+        }
+        self.operators.retain(|(_, fields)| !fields.is_empty());
+    }
+
+    /// Each operator with each path, and what it does there.
+    pub(crate) fn each(&self) -> impl DoubleEndedIterator<Item = (&str, &str, &RawBson)> {
+        self.operators.iter().flat_map(|(operator, fields)| {
+            let fields = fields.iter();
+            fields.map(move |(path, value)| (*operator, path.as_str(), value))
+        })
     }
 
     /// The update, and what it asks for.

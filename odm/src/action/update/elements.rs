@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// The conditions on elements that the paths of one update bring along.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Elements {
     /// Each condition once, as an array filter of the name `e`, and as it was made.
     matching: Vec<(RawDocumentBuf, Node)>,

@@ -1,0 +1,75 @@
+//! What a rule says of an update's outcome.
+
+use bson::{RawDocument, RawDocumentBuf};
+
+use super::{broken_rules, refuse};
+use crate::{Error, ErrorKind, Result, decode, document::Document, error};
+
+/// The places of which only the outcome of an update tells whether they meet their rules.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Behind {
+    paths: Vec<String>,
+    /// Whether the rules of other places depend on them.
+    entangled: bool,
+}
+
+impl Behind {
+    pub(super) fn add(&mut self, paths: Vec<String>, entangled: bool) {
+        self.paths.extend(paths);
+        self.entangled |= entangled;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.paths.is_empty()
+    }
+
+    /// Checks what the update has made of the documents.
+    ///
+    /// What was wrong before, at other places, is not its fault.
+    ///
+    /// # Errors
+    ///
+    /// [`Validation`](ErrorKind::Validation) for the first document in which something is wrong now.
+    pub(crate) fn check<T: Document>(&self, documents: &[RawDocumentBuf]) -> Result<()> {
+        documents
+            .iter()
+            .try_for_each(|raw| self.check_one::<T>(raw))
+    }
+
+    fn check_one<T: Document>(&self, raw: &RawDocument) -> Result<()> {
+        let Some(rules) = T::RULES else {
+            return Ok(());
+        };
+        let document = T::from_stored(raw)?;
+        let mut broken = broken_rules(rules, &document);
+        broken.retain(|(path, _)| self.entangled || self.concerns(path));
+        if broken.is_empty() {
+            return Ok(());
+        }
+        let error = error::of_model::<T>(refuse(broken));
+        Err(match decode::id(raw).map(bson::Bson::try_from) {
+            Some(Ok(id)) => error.with_id(id),
+            _ => error,
+        })
+    }
+
+    /// Whether one of the places is at the path, inside of what is there, or around it.
+    fn concerns(&self, path: &str) -> bool {
+        self.paths.iter().any(|own| {
+            own.split('.')
+                .zip(path.split('.'))
+                .all(|(own, name)| own == name || own.starts_with('$') || name.is_empty())
+        })
+    }
+
+    /// The error where no transaction can take the update back.
+    pub(crate) fn unsupported<T: Document>(&self) -> Error {
+        let message = "whether this update keeps to the rules of the model shows only in its outcome, and without transactions, \
+                       as on this standalone server, it could not be taken back: use `set`, or `modify`, which checks before it writes";
+        let error = error::of_model::<T>(Error::new(ErrorKind::Unsupported, message));
+        match self.paths.first() {
+            Some(path) => error.with_path(path.clone()),
+            None => error,
+        }
+    }
+}

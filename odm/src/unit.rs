@@ -1,0 +1,155 @@
+//! What is committed together: a transaction, with what waits for its end.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use crate::{
+    Error, Result,
+    access::Access,
+    backend::{BoxFuture, Transaction, outcome},
+    retry,
+};
+
+/// A transaction that has been begun, with what its writes leave for its end.
+pub(crate) struct Unit {
+    transaction: Arc<dyn Transaction>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Why it must not be committed.
+    doomed: Option<Error>,
+    /// What is to be done once it is committed.
+    behind: Vec<Behind>,
+}
+
+/// Something to do once a transaction is committed, in its database.
+pub(crate) type Behind = Box<dyn FnOnce(Access) -> BoxFuture<'static, Result<()>> + Send>;
+
+/// How often a transaction is tried at most.
+pub(crate) const ATTEMPTS: u32 = 10;
+
+/// Runs `work` in a transaction of the database and commits it. After a conflict it runs again, `attempts` times at most.
+pub(crate) async fn run<R, W, F>(database: &Access, attempts: u32, mut work: W) -> Result<R>
+where
+    W: FnMut(Access) -> F + Send,
+    F: Future<Output = Result<R>> + Send,
+{
+    let mut attempt = 1;
+    loop {
+        match once(database, &mut work).await {
+            Err(error) if error.is_conflict() && attempt < attempts => {
+                retry::pause(attempt).await;
+                attempt += 1;
+            }
+            done => return done,
+        }
+    }
+}
+
+async fn once<R, W, F>(database: &Access, work: &mut W) -> Result<R>
+where
+    W: FnMut(Access) -> F + Send,
+    F: Future<Output = Result<R>> + Send,
+{
+    let transaction = database.begin().await?;
+    let unit = Arc::new(Unit {
+        transaction,
+        state: Mutex::default(),
+    });
+    let unfinished = Unfinished(Some(Arc::clone(&unit)));
+    let done = work(database.inside(Arc::clone(&unit))).await;
+    match done.and_then(|value| unit.refused().map_or(Ok(value), Err)) {
+        Ok(value) => {
+            unfinished.commit(database.clone()).await?;
+            Ok(value)
+        }
+        Err(error) => {
+            unfinished.abort().await;
+            Err(error)
+        }
+    }
+}
+
+impl Unit {
+    pub(crate) fn transaction(&self) -> &Arc<dyn Transaction> {
+        &self.transaction
+    }
+
+    /// It is not committed, whatever its work makes of the error.
+    pub(crate) fn doom(&self, error: &Error) {
+        self.with(|state| {
+            state.doomed.get_or_insert_with(|| error.clone());
+        });
+    }
+
+    /// Does this once it is committed.
+    pub(crate) fn then(&self, behind: Behind) {
+        self.with(|state| state.behind.push(behind));
+    }
+
+    fn refused(&self) -> Option<Error> {
+        self.with(|state| state.doomed.clone())
+    }
+
+    async fn commit(&self, database: Access) -> Result<()> {
+        self.transaction.commit().await?;
+        finish(
+            database,
+            self.with(|state| std::mem::take(&mut state.behind)),
+        )
+        .await
+    }
+
+    fn with<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl fmt::Debug for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.transaction.fmt(f)
+    }
+}
+
+/// Does what was left for the time after a write: all of it, though some of it may fail.
+pub(crate) async fn finish(database: Access, all: Vec<Behind>) -> Result<()> {
+    let mut done = Ok(());
+    for behind in all {
+        let own = behind(database.clone()).await;
+        done = done.and(own);
+    }
+    done
+}
+
+/// A transaction that `work` may hold on to: aborted when the whole future is dropped, not when the last handle is.
+struct Unfinished(Option<Arc<Unit>>);
+
+impl Unfinished {
+    async fn commit(mut self, database: Access) -> Result<()> {
+        match self.0.take() {
+            // In a task of its own: a caller that is dropped now must not leave the commit half sent.
+            Some(unit) => outcome(tokio::spawn(async move { unit.commit(database).await }).await)?,
+            None => Ok(()),
+        }
+    }
+
+    async fn abort(mut self) {
+        if let Some(unit) = self.0.take() {
+            unit.transaction.abort().await;
+        }
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(unit) = self.0.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(async move { unit.transaction.abort().await });
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Rules and hooks of models whose writes are narrowed: by a soft delete, a scope, a schema version.
+
+use odm::{
+    Error, ErrorKind, Filter, Hooks, Session,
+    backend::operation::Insert,
+    bson::{self, RawDocumentBuf, doc},
+    hook::{Changes, Committed, Selection},
+    prelude::*,
+};
+
+use crate::Fixture;
+
+/// Version 1 had a `name`; the upgrade refuses what has none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document, garde::Validate)]
+#[document(collection = "posts", soft_delete, schema_version = 2, upgrade = upgrade_post, hooks, validate)]
+pub struct Post {
+    #[serde(rename = "_id")]
+    #[garde(skip)]
+    id: i64,
+    #[garde(skip)]
+    title: String,
+    #[garde(range(max = 10))]
+    votes: i64,
+    #[garde(skip)]
+    deleted_at: Option<DateTime>,
+}
+
+fn upgrade_post(_: u32, post: &mut bson::Document) -> odm::Result<()> {
+    let name = post.remove("name");
+    let name = name.ok_or_else(|| Error::other("a post without a name"))?;
+    post.insert("title", name);
+    Ok(())
+}
+
+/// Of somebody.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document, garde::Validate)]
+#[document(collection = "notes", scope = tenant, validate)]
+pub struct Note {
+    #[serde(rename = "_id")]
+    #[garde(skip)]
+    id: i64,
+    #[garde(skip)]
+    tenant: String,
+    #[garde(range(max = 10))]
+    votes: i64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "entries")]
+pub struct Entry {
+    #[serde(rename = "_id")]
+    id: ObjectId,
+    text: String,
+}
+
+#[derive(Schema)]
+#[schema(models(Post, Note, Entry))]
+pub struct Site;
+type Db = odm::Database<Site>;
+
+async fn log(tx: &Session<Site>, text: String) -> odm::Result<()> {
+    let id = ObjectId::new();
+    tx.insert(Entry { id, text }).await.map(drop)
+}
+
+impl Hooks for Post {
+    type Schema = Site;
+
+    async fn after_insert(&self, tx: &Session<Site>) -> odm::Result<()> {
+        log(tx, format!("after insert {}", self.title)).await
+    }
+
+    async fn before_update(changes: &mut Changes<Self>, tx: &Session<Site>) -> odm::Result<()> {
+        let ids = changes.ids(tx).await?.to_vec();
+        // What the hook sees is what anybody does.
+        let seen = tx.find::<Post>().count().await?;
+        log(tx, format!("before update {ids:?} of {seen}")).await
+    }
+
+    async fn after_update(changes: &Changes<Self>, tx: &Session<Site>) -> odm::Result<()> {
+        let restores = changes.touches(|p| p.deleted_at());
+        log(tx, format!("after update, restores {restores}")).await
+    }
+
+    async fn before_delete(which: &mut Selection<Self>, tx: &Session<Site>) -> odm::Result<()> {
+        let ids = which.ids(tx).await?.to_vec();
+        log(tx, format!("before delete {ids:?}")).await
+    }
+
+    async fn after_delete(which: &Selection<Self>, tx: &Session<Site>) -> odm::Result<()> {
+        let left = tx.find::<Post>().count().await?;
+        let ids = which.known_ids().unwrap_or_default();
+        log(tx, format!("after delete {ids:?}, {left} left")).await
+    }
+
+    async fn after_commit(event: Committed<Self>, db: &Session<Site>) -> odm::Result<()> {
+        match event {
+            Committed::Inserted(post) => log(db, format!("inserted {}", post.title)).await,
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What has been logged since the last time.
+async fn logged(db: &Db) -> Vec<String> {
+    let entries = db.find::<Entry>().sort(|e| e.id().asc()).all().await;
+    let all = db.delete_many::<Entry>(|_| Filter::all()).await;
+    all.unwrap();
+    entries.unwrap().into_iter().map(|e| e.text).collect()
+}
+
+async fn database(fixture: &Fixture) -> Db {
+    let db = Db::with_backend(fixture.backend());
+    // A collection that is made within a transaction may be made by two at once.
+    log(&db, String::new()).await.unwrap();
+    logged(&db).await;
+    db
+}
+
+fn post(id: i64, title: &str) -> NewPost {
+    let title = title.into();
+    NewPost {
+        id,
+        title,
+        votes: 0,
+    }
+}
+
+pub async fn a_delete_by_a_mark_runs_the_hooks(fixture: Fixture) {
+    let db = database(&fixture).await;
+    db.insert_many([post(1, "a"), post(2, "b")]).await.unwrap();
+    logged(&db).await;
+
+    assert!(db.delete::<Post>(1).await.unwrap().applied());
+    let both = ["before delete [1]", "after delete [1], 1 left"];
+    assert_eq!(logged(&db).await, both);
+    let marked = db.find::<Post>().only_deleted().all().await.unwrap();
+    assert_eq!(marked.iter().map(|post| post.id).collect::<Vec<_>>(), [1]);
+
+    // It is out of sight, of the hooks as well.
+    assert!(!db.delete::<Post>(1).await.unwrap().applied());
+    assert_eq!(logged(&db).await, ["before delete []"]);
+    let error = db.update::<Post>(1).inc(|p| p.votes(), 1).await;
+    assert!(error.is_err_and(|error| error.is_not_found() || error.is_unsupported()));
+    logged(&db).await;
+    let error = db.update::<Post>(1).set(|p| p.votes(), 1).await;
+    assert!(error.unwrap_err().is_not_found());
+    let upsert = db.update::<Post>(1).set(|p| p.votes(), 1);
+    let error = upsert.or_insert(post(1, "c")).await.unwrap_err();
+    assert!(error.is_duplicate_key(), "{error}");
+    assert_eq!(error.id(), Some(&1_i64.into()));
+    logged(&db).await;
+
+    assert!(db.restore::<Post>(1).await.unwrap().applied());
+    let restored = ["before update [1] of 1", "after update, restores true"];
+    assert_eq!(logged(&db).await, restored);
+    assert_eq!(db.find::<Post>().count().await.unwrap(), 2);
+
+    let gone = db.delete_first::<Post>(|p| p.title().eq("a")).returning();
+    assert_eq!(gone.await.unwrap().expect_applied().unwrap().id, 1);
+    let report = db.bulk().add(db.delete::<Post>(2)).await.unwrap();
+    assert_eq!(report.deleted, 1);
+    assert_eq!(logged(&db).await.len(), 4);
+    let all = db.find::<Post>().with_deleted().count().await.unwrap();
+    assert_eq!(all, 2);
+
+    // For good: what is deleted already too.
+    let gone = db.delete_many::<Post>(|_| Filter::all()).permanently();
+    assert_eq!(gone.await.unwrap().deleted, 2);
+    let both = ["before delete [1, 2]", "after delete [1, 2], 0 left"];
+    assert_eq!(logged(&db).await, both);
+    let all = db.find::<Post>().with_deleted().count().await.unwrap();
+    assert_eq!(all, 0);
+}
+
+pub async fn the_outcome_of_a_restore_is_checked(fixture: Fixture) {
+    let db = database(&fixture).await;
+    let full = NewPost {
+        votes: 10,
+        ..post(1, "a")
+    };
+    db.insert(full).await.unwrap();
+    db.delete::<Post>(1).await.unwrap();
+    let restore = db.restore::<Post>(1).inc(|p| p.votes(), 1);
+    let error = restore.await.unwrap_err();
+    if fixture.backend().capabilities().transactions {
+        assert!(error.is_validation(), "{error}");
+        assert_eq!(error.path(), Some("votes"));
+    } else {
+        assert!(error.is_unsupported(), "{error}");
+    }
+    assert_eq!(db.find::<Post>().only_deleted().count().await.unwrap(), 1);
+    let restore = db.restore::<Post>(1).set(|p| p.votes(), 11);
+    assert!(restore.await.unwrap_err().is_validation());
+    db.restore::<Post>(1).set(|p| p.votes(), 9).await.unwrap();
+    assert_eq!(db.get::<Post>(1).await.unwrap().votes, 9);
+}
+
+pub async fn older_documents_have_their_hooks(fixture: Fixture) {
+    let db = database(&fixture).await;
+    let old = |id: i64, votes: i64| {
+        RawDocumentBuf::try_from(&doc! { "_id": id, "name": "old", "votes": votes })
+    };
+    let insert = Insert {
+        collection: "posts".into(),
+        documents: vec![old(1, 0).unwrap(), old(2, 10).unwrap()],
+        ordered: true,
+    };
+    db.backend().insert(insert).await.unwrap();
+
+    // Which they are is asked for by what they have today.
+    let update = db.update_many::<Post>(|p| p.title().eq("old"));
+    let done = update.set(|p| p.votes(), 3).await.unwrap();
+    assert_eq!((done.matched, done.modified), (2, 2));
+    let both = ["before update [1, 2] of 2", "after update, restores false"];
+    assert_eq!(logged(&db).await, both);
+
+    // What is inserted is of today's version, and no hook gets it as an older one.
+    db.insert(post(3, "new")).await.unwrap();
+    let both = ["after insert new", "inserted new"];
+    assert_eq!(logged(&db).await, both);
+    let upsert = db.update::<Post>(4).set(|p| p.votes(), 1);
+    let upserted = upsert.or_insert(post(4, "newer")).await.unwrap();
+    assert!(upserted.is_inserted());
+    assert_eq!(
+        logged(&db).await[1..],
+        ["after insert newer", "inserted newer"]
+    );
+    let saved = db.modify::<Post>(1, |p| p.title.push('!')).await.unwrap();
+    assert_eq!(saved.title, "old!");
+    assert_eq!(
+        db.delete_many::<Post>(|_| Filter::all())
+            .await
+            .unwrap()
+            .deleted,
+        4
+    );
+}
+
+pub async fn rules_look_at_nobody_elses_documents(fixture: Fixture) {
+    let transactions = fixture.backend().capabilities().transactions;
+    let db = database(&fixture).await;
+    let (acme, globex) = (db.scope("acme"), db.scope("globex"));
+    let note = NewNote { id: 1, votes: 10 };
+    let error = acme.insert(NewNote { id: 1, votes: 11 }).await;
+    assert!(error.unwrap_err().is_validation());
+    acme.insert(note).await.unwrap();
+    let error = acme.update::<Note>(1).inc(|n| n.votes(), 1).await;
+    let expected = match transactions {
+        true => ErrorKind::Validation,
+        false => ErrorKind::Unsupported,
+    };
+    assert_eq!(error.unwrap_err().kind(), expected);
+    if transactions {
+        let error = globex.update::<Note>(1).inc(|n| n.votes(), 1).await;
+        assert!(error.unwrap_err().is_not_found());
+        let none = globex.update_many::<Note>(|_| Filter::all());
+        assert_eq!(none.inc(|n| n.votes(), 1).await.unwrap().matched, 0);
+        let all = db.all_scopes().update_many::<Note>(|_| Filter::all());
+        assert!(all.inc(|n| n.votes(), 1).await.unwrap_err().is_validation());
+    }
+    assert_eq!(acme.get::<Note>(1).await.unwrap().votes, 10);
+}
