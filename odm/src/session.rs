@@ -57,7 +57,7 @@ impl<S, C> Session<S, C> {
 }
 
 impl<S: Schema, C: Reach> Session<S, C> {
-    fn operation<T: Document>(&self, name: &'static str) -> Access {
+    pub(crate) fn operation<T: Document>(&self, name: &'static str) -> Access {
         self.access.operation(name, Some(&T::MODEL))
     }
 

@@ -93,7 +93,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
     where
         S: Contains<T, C>,
     {
-        let access = self.access.clone().seeing(Sight::Deleted);
+        let access = self.operation::<T>("restore").seeing(Sight::Deleted);
         Update::by_id(access, id.into_key()).restoring()
     }
 
@@ -105,7 +105,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
     where
         S: Contains<T, C>,
     {
-        let access = self.access.clone().seeing(Sight::Deleted);
+        let access = self.operation::<T>("restore_many").seeing(Sight::Deleted);
         Update::by_condition(access, condition(T::fields())).restoring()
     }
 }

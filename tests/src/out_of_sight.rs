@@ -167,7 +167,7 @@ mod tests {
     fn every_entry_is_tried() {
         let tried = include_str!("out_of_sight.rs");
         let odm = Path::new(env!("CARGO_MANIFEST_DIR")).join("../odm/src");
-        // How a session is made, and what is about deleted documents.
+        // How a session is made, and what is about deleted documents, or the form of all of them.
         let others = [
             "scope",
             "all_scopes",
@@ -176,6 +176,7 @@ mod tests {
             "with_deleted",
             "only_deleted",
             "permanently",
+            "upgrade",
             "next",
         ];
         let mut missing = Vec::new();
