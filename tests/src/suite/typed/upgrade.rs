@@ -253,7 +253,7 @@ pub async fn a_job_upgrades_the_rest(fixture: Fixture) {
     let again = db.upgrade::<User>().await.unwrap();
     assert_eq!((again.upgraded, again.failed.len()), (0, 2));
     // With the index, what is outdated is found without looking at the others.
-    let declared = db.backend().list_indexes("users".into()).await.unwrap();
+    let declared = db.backend().list_indexes("users").await.unwrap();
     assert!(
         declared
             .iter()
