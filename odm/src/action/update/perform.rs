@@ -1,0 +1,446 @@
+//! How an update is carried out: with hooks, with rules that look at its outcome, with arrays that have no room.
+
+use bson::{RawArrayBuf, RawBson, RawDocumentBuf};
+
+use super::{
+    Update, Updated,
+    changes::{Bound, Finished},
+};
+use crate::{
+    Result,
+    access::Access,
+    action::target::{Target, Which, id_of, to_raw},
+    backend::operation,
+    decode,
+    document::Document,
+    error,
+    field::Path,
+    hook::{self, Committed, RunHooks, Written},
+    maintain::Plan,
+    query::{Node, document},
+    rule::{Behind, check_update},
+    schema::upgrade,
+    soft_delete::Sight,
+    trace, unit,
+};
+
+/// How an update is carried out.
+#[derive(Debug, Clone)]
+#[doc(hidden)]
+pub enum How {
+    /// Counting what it was about.
+    Count,
+    /// Giving the first document back.
+    FindAndModify {
+        projection: Option<RawDocumentBuf>,
+        return_new: bool,
+    },
+}
+
+/// What an update gave.
+#[derive(Debug)]
+#[doc(hidden)]
+pub enum Done {
+    Counted(Updated),
+    Found(Option<RawDocumentBuf>),
+}
+
+impl Done {
+    pub(in crate::action) fn is_applied(&self) -> bool {
+        match self {
+            Self::Counted(done) => done.applied(),
+            Self::Found(found) => found.is_some(),
+        }
+    }
+
+    pub(in crate::action) fn counted(self) -> Updated {
+        match self {
+            Self::Counted(done) => done,
+            Self::Found(_) => Updated::default(),
+        }
+    }
+
+    pub(in crate::action) fn found(self) -> Option<RawDocumentBuf> {
+        match self {
+            Self::Counted(_) => None,
+            Self::Found(found) => found,
+        }
+    }
+}
+
+impl<T: Document, K: Which> Update<T, K> {
+    /// The room for what is pushed is part of the filter, so that two pushes at once cannot both take the last place.
+    pub(in crate::action) fn prepare(self) -> Result<Prepared<T, K>> {
+        let asked = self.target.node().map_err(error::of_model::<T>)?;
+        let checked = self.changes.check(&asked);
+        checked.map_err(error::of_model::<T>)?;
+        let behind = check_update::<T>(self.changes.each())?;
+        let Finished {
+            update,
+            array_filters,
+            asked: places,
+            rooms,
+        } = self.changes.finish().map_err(error::of_model::<T>)?;
+        Ok(Prepared {
+            asked: asked.and(places.clone()),
+            access: self.access,
+            target: self.target,
+            places,
+            change: operation::Change::Operators {
+                update,
+                array_filters,
+            },
+            rooms,
+            behind,
+        })
+    }
+
+    /// Carries it out, with the hooks of its model.
+    pub(in crate::action) async fn perform(self, how: How) -> Result<Done> {
+        let Some(hooks) = T::hooks() else {
+            let update = self.prepare()?;
+            return update.perform_or_refuse(&how).await;
+        };
+        let access = self.access.clone();
+        let work = |access: Access| {
+            let (update, how) = (self.clone(), how.clone());
+            async move { update.perform_hooked(hooks, access, how).await }
+        };
+        access.together(unit::ATTEMPTS, work).await
+    }
+
+    async fn perform_hooked(
+        mut self,
+        hooks: &'static dyn RunHooks<T>,
+        access: Access,
+        how: How,
+    ) -> Result<Done> {
+        let is_many = matches!(how, How::Count) && self.target.id().is_none();
+        let mut changes = hook::Changes {
+            selection: self.target.selection(&access, is_many)?,
+            operators: std::mem::take(&mut self.changes),
+            is_save: false,
+        };
+        let before = hooks.before_update(&mut changes, &access).await;
+        before.map_err(|error| access.fail(error))?;
+        let update = Self {
+            access: access.clone(),
+            target: self.target.pin(changes.selection.pinned()?),
+            changes: changes.operators.clone(),
+        };
+        let update = update.prepare().map_err(|error| access.fail(error))?;
+        hook::written(access, hooks, move |access| async move {
+            let done = update.perform_or_refuse(&how).await?;
+            if !done.is_applied() {
+                return Ok(Written::nothing(done));
+            }
+            if let Done::Found(Some(found)) = &done
+                && changes.selection.ids.is_none()
+                && let Ok(id) = id_of::<T>(found)
+            {
+                changes.selection.ids = Some(vec![id]);
+            }
+            Ok(Written {
+                done,
+                after: hooks.after_update(&changes, &access).await,
+                events: vec![Committed::Updated(changes)],
+            })
+        })
+        .await
+    }
+}
+
+/// An update whose changes and conditions have been put together.
+pub(in crate::action) struct Prepared<T: Document, K> {
+    pub(in crate::action) access: Access,
+    pub(in crate::action) target: Target<T, K>,
+    pub(in crate::action) change: operation::Change,
+    /// That the places are there which it changes: elements that meet a condition, fields of a variant.
+    places: Node,
+    /// What the caller asked for, and that the places are there.
+    asked: Node,
+    /// What the arrays need.
+    rooms: Vec<(Node, Bound)>,
+    /// What the rules of the model have to say of the outcome.
+    behind: Option<Behind>,
+}
+
+impl<T: Document, K: Which> Prepared<T, K> {
+    /// Whether an array that grows has a `max`.
+    pub(in crate::action) fn has_bounds(&self) -> bool {
+        !self.rooms.is_empty()
+    }
+
+    fn filter(&self, only: &Node) -> Result<RawDocumentBuf> {
+        let asked = only.clone().and(self.asked.clone());
+        let rooms = self.rooms.iter();
+        to_raw::<T>(rooms.fold(asked, |all, (room, _)| all.and(room.clone())))
+    }
+
+    pub(in crate::action) fn operation(&self, multi: bool) -> Result<operation::Update> {
+        self.operation_on(&Node::All, multi)
+    }
+
+    fn operation_on(&self, only: &Node, multi: bool) -> Result<operation::Update> {
+        Ok(operation::Update {
+            collection: T::COLLECTION.into(),
+            filter: self.filter(only)?,
+            change: self.change.clone(),
+            multi,
+            upsert: false,
+        })
+    }
+
+    /// Whether the rules of the model have to say something of the outcome.
+    pub(in crate::action) fn is_checked_behind(&self) -> bool {
+        self.behind.is_some()
+    }
+
+    /// An error if a document that was to be changed has no room for what was to be appended.
+    pub(in crate::action) async fn refuse_full(&self) -> Result<()> {
+        self.refuse_full_in(&self.access).await
+    }
+
+    async fn refuse_full_in(&self, access: &Access) -> Result<()> {
+        refuse_full::<T>(access, &self.asked, &self.rooms).await
+    }
+
+    /// Carries it out; an error where nothing was there, if that is one.
+    async fn perform_or_refuse(&self, how: &How) -> Result<Done> {
+        let done = self.perform(how).await?;
+        if !done.is_applied() {
+            self.refuse_missing().await?;
+        }
+        Ok(done)
+    }
+
+    /// Carries it out.
+    pub(in crate::action) async fn perform(&self, how: &How) -> Result<Done> {
+        match how {
+            How::Count => self
+                .count(self.target.id().is_none())
+                .await
+                .map(Done::Counted),
+            How::FindAndModify {
+                projection,
+                return_new,
+            } => {
+                let found = self.find_and_modify(projection.clone(), *return_new).await;
+                found.map(Done::Found)
+            }
+        }
+    }
+
+    /// Where nothing was changed: an error if the id was all that was asked for, and there is no such document.
+    pub(in crate::action) async fn refuse_missing(&self) -> Result<()> {
+        let Some(id) = self.target.only_id() else {
+            return Ok(());
+        };
+        let has_places = !matches!(self.places, Node::All);
+        if has_places && self.is_there(self.target.by_id_alone()?).await? {
+            return Ok(());
+        }
+        Err(error::not_found::<T>(id))
+    }
+
+    /// Whether there is a document that meets a condition.
+    async fn is_there(&self, condition: Node) -> Result<bool> {
+        is_there::<T>(&self.access, condition).await
+    }
+
+    /// Changes what was asked for, and tells how much that was; without a document, that may be because of its arrays.
+    pub(in crate::action) async fn count(&self, multi: bool) -> Result<Updated> {
+        let Some(behind) = &self.behind else {
+            return self.count_in(&self.access, &Node::All, multi).await;
+        };
+        self.refuse_unchecked(behind)?;
+        let work = |access: Access| async move {
+            let only = self.concerned(&access, !multi).await?;
+            let done = self.count_in(&access, &only.0, multi).await?;
+            if done.applied() {
+                self.look_behind(behind, &access, only).await?;
+            }
+            Ok(done)
+        };
+        self.access.together(unit::ATTEMPTS, work).await
+    }
+
+    async fn count_in(&self, access: &Access, only: &Node, multi: bool) -> Result<Updated> {
+        // Of many documents none is changed if one is full already. One that fills up between the look and the write is
+        // left out like one that does not meet the condition.
+        if multi {
+            self.refuse_full_in(access).await?;
+        }
+        let done = Plan::new(&T::MODEL, self.operation_on(only, multi)?)?
+            .run(access.clone())
+            .await?;
+        if !multi && done.matched == 0 {
+            self.refuse_full_in(access).await?;
+        }
+        if trace::looks_at_plans() {
+            self.tell_lengths().await;
+        }
+        Ok(Updated {
+            matched: done.matched,
+            modified: done.modified,
+        })
+    }
+
+    /// Tells which arrays of the document are near their bound now.
+    async fn tell_lengths(&self) {
+        let Ok(by_id @ Node::Test(..)) = self.target.by_id_alone() else {
+            return;
+        };
+        for (_, Bound { path, max }) in &self.rooms {
+            let near = trace::near(*max);
+            let last = Path::ROOT.append(&format!("{path}.{}", near.saturating_sub(1)));
+            let is_long = by_id.clone().and(Node::Test(last, "$exists", true.into()));
+            if near <= *max && self.is_there(is_long).await.unwrap_or(false) {
+                trace::length(path, near, *max);
+            }
+        }
+    }
+
+    /// Changes the first document that was asked for, and gives it back in the same step.
+    pub(in crate::action) async fn find_and_modify(
+        &self,
+        projection: Option<RawDocumentBuf>,
+        return_new: bool,
+    ) -> Result<Option<RawDocumentBuf>> {
+        let Some(behind) = &self.behind else {
+            let access = &self.access;
+            return self
+                .modify_in(access, &Node::All, projection, return_new)
+                .await;
+        };
+        self.refuse_unchecked(behind)?;
+        let projection = &projection;
+        let work = |access: Access| async move {
+            let only = self.concerned(&access, true).await?;
+            let projection = projection.clone();
+            let found = self
+                .modify_in(&access, &only.0, projection, return_new)
+                .await?;
+            if found.is_some() {
+                self.look_behind(behind, &access, only).await?;
+            }
+            Ok(found)
+        };
+        self.access.together(unit::ATTEMPTS, work).await
+    }
+
+    async fn modify_in(
+        &self,
+        access: &Access,
+        only: &Node,
+        projection: Option<RawDocumentBuf>,
+        return_new: bool,
+    ) -> Result<Option<RawDocumentBuf>> {
+        let write = operation::FindAndModify {
+            collection: T::COLLECTION.into(),
+            filter: self.filter(only)?,
+            sort: self.target.raw_sort().map_err(error::of_model::<T>)?,
+            projection,
+            modification: operation::Modification::Update {
+                change: self.change.clone(),
+                upsert: false,
+                return_new,
+            },
+        };
+        let found = Plan::new(&T::MODEL, write)?.run(access.clone()).await?;
+        if found.is_none() {
+            self.refuse_full_in(access).await?;
+        }
+        Ok(found)
+    }
+
+    fn refuse_unchecked(&self, behind: &Behind) -> Result<()> {
+        match self.access.has_transactions() {
+            true => Ok(()),
+            false => Err(behind.unsupported::<T>()),
+        }
+    }
+
+    /// The documents that the update is about, in its transaction: as a condition, and how to find them behind it.
+    async fn concerned(&self, access: &Access, first: bool) -> Result<(Node, Node)> {
+        if self.target.id().is_some() {
+            let by_id = self.target.by_id_alone().map_err(error::of_model::<T>)?;
+            return Ok((Node::All, by_id));
+        }
+        let find = operation::Find {
+            collection: T::COLLECTION.into(),
+            filter: self.filter(&Node::All)?,
+            projection: Some(document("_id", 1)?),
+            sort: self.target.raw_sort().map_err(error::of_model::<T>)?,
+            limit: first.then_some(1),
+        };
+        upgrade::before_write(access, &T::MODEL, &find.filter).await?;
+        let mut ids = RawArrayBuf::new();
+        for found in &access.find_all(&T::MODEL, find).await? {
+            if let Some(id) = decode::id(found) {
+                ids.push(RawBson::from(id));
+            }
+        }
+        let these = Node::Test(Path::ROOT.then("_id"), "$in", ids.into());
+        Ok((these.clone(), these))
+    }
+
+    /// Checks what has become of the documents. What breaks a rule is not committed.
+    async fn look_behind(
+        &self,
+        behind: &Behind,
+        access: &Access,
+        (_, those): (Node, Node),
+    ) -> Result<()> {
+        let find = operation::Find {
+            collection: T::COLLECTION.into(),
+            filter: to_raw::<T>(those)?,
+            projection: None,
+            sort: None,
+            limit: None,
+        };
+        // What was restored is out of sight for what has restored it.
+        let access = access.clone().seeing(Sight::All);
+        let found = access.find_all(&T::MODEL, find).await?;
+        behind
+            .check::<T>(&found)
+            .map_err(|error| access.fail(error))
+    }
+}
+
+/// Whether there is a document that meets a condition.
+pub(in crate::action) async fn is_there<T: Document>(
+    access: &Access,
+    condition: Node,
+) -> Result<bool> {
+    let count = operation::Count {
+        collection: T::COLLECTION.into(),
+        filter: to_raw::<T>(condition)?,
+        limit: Some(1),
+    };
+    Ok(access.count(&T::MODEL, count).await? > 0)
+}
+
+/// An error if a document that was to be changed has no room for what was to be appended.
+async fn refuse_full<T: Document>(
+    access: &Access,
+    asked: &Node,
+    rooms: &[(Node, Bound)],
+) -> Result<()> {
+    for (room, Bound { path, max }) in rooms {
+        let full = asked.clone().and(Node::Not(Box::new(room.clone())));
+        let find = operation::Find {
+            collection: T::COLLECTION.into(),
+            filter: to_raw::<T>(full)?,
+            projection: Some(document("_id", 1)?),
+            sort: None,
+            limit: Some(1),
+        };
+        if let Some(full) = access.find_all(&T::MODEL, find).await?.first() {
+            return Err(error::of_model::<T>(
+                error::full(*max, full).with_path(path),
+            ));
+        }
+    }
+    Ok(())
+}
