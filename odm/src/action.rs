@@ -25,7 +25,9 @@ pub use outcome::Outcome;
 pub use returning::{ReturningDelete, ReturningUpdate};
 pub use save::{Edit, Save};
 pub(crate) use target::id_of;
-pub use target::{ById, ByIdWhen, Counted, First, Many, One, Ordered, Which, WithId};
+pub use target::{
+    AllMatching, ById, ByIdWhen, Counted, FirstMatching, InOrder, ToOne, Which, WithId,
+};
 pub(crate) use update::Operators;
 pub use update::{Increment, List, Optional, Push, Update, Updated};
 pub use upsert::{Answer, Counts, Documents, Upsert, Upserted};

@@ -6,8 +6,8 @@ use crate::{
     Result,
     access::Access,
     action::{
-        Bulk, Delete, Edit, Find, FindById, First, Get, GetMany, InsertMany, InsertOne, Many,
-        Modify, Save, Update,
+        AllMatching, Bulk, Delete, Edit, Find, FindById, FirstMatching, Get, GetMany, InsertMany,
+        InsertOne, Modify, Save, Update,
     },
     document::{Document, Insertable},
     edited::Edited,
@@ -259,7 +259,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
     pub fn update_first<T: Document>(
         &self,
         condition: impl FnOnce(T::Fields) -> Filter<T>,
-    ) -> Update<T, First>
+    ) -> Update<T, FirstMatching>
     where
         S: Contains<T, C>,
     {
@@ -270,7 +270,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
     pub fn update_many<T: Document>(
         &self,
         condition: impl FnOnce(T::Fields) -> Filter<T>,
-    ) -> Update<T, Many>
+    ) -> Update<T, AllMatching>
     where
         S: Contains<T, C>,
     {
@@ -292,7 +292,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
     pub fn delete_first<T: Document>(
         &self,
         condition: impl FnOnce(T::Fields) -> Filter<T>,
-    ) -> Delete<T, First>
+    ) -> Delete<T, FirstMatching>
     where
         S: Contains<T, C>,
     {
@@ -303,7 +303,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
     pub fn delete_many<T: Document>(
         &self,
         condition: impl FnOnce(T::Fields) -> Filter<T>,
-    ) -> Delete<T, Many>
+    ) -> Delete<T, AllMatching>
     where
         S: Contains<T, C>,
     {

@@ -2,7 +2,7 @@
 
 use crate::{
     Session,
-    action::{Many, Update},
+    action::{AllMatching, Update},
     document::Document,
     query::{Filter, IntoKey},
     schema::{Contains, Schema},
@@ -101,7 +101,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
     pub fn restore_many<T: SoftDelete>(
         &self,
         condition: impl FnOnce(T::Fields) -> Filter<T>,
-    ) -> Update<T, Many>
+    ) -> Update<T, AllMatching>
     where
         S: Contains<T, C>,
     {

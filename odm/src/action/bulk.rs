@@ -5,7 +5,7 @@ use std::{fmt, pin::Pin};
 use super::{
     delete::{Delete, DeleteHow},
     insert::{InsertOne, insert},
-    target::{ById, ByIdWhen, Counted, Many},
+    target::{AllMatching, ById, ByIdWhen, Counted},
     update::{How, Prepared, Update, Updated},
 };
 use crate::{
@@ -295,7 +295,7 @@ impl<T: Document> IntoBulk for Update<T, ByIdWhen> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: Document> IntoBulk for Update<T, Many> {
+impl<T: Document> IntoBulk for Update<T, AllMatching> {
     fn into_bulk(self) -> BulkEntry {
         if T::hooks().is_some() {
             return update_hooked(self);

@@ -7,7 +7,7 @@ use bson::RawDocumentBuf;
 use super::{
     outcome::{Outcome, not_applied},
     returning::{ReturningDelete, find_and_delete, find_and_delete_in},
-    target::{ById, Counted, First, One, Ordered, Target, Which, id_of, to_raw},
+    target::{ById, Counted, FirstMatching, InOrder, Target, ToOne, Which, id_of, to_raw},
 };
 pub use crate::backend::operation::Deleted;
 use crate::{
@@ -103,7 +103,7 @@ impl<T: Document, K: Which> Delete<T, K> {
     /// Which of the documents that meet the condition is the first; a further call orders what this one leaves equal.
     pub fn sort<O: IntoSort<T>>(mut self, order: impl FnOnce(T::Fields) -> O) -> Self
     where
-        K: Ordered,
+        K: InOrder,
     {
         self.target.sort(order);
         self
@@ -137,7 +137,7 @@ impl<T: Document, K: Which> Delete<T, K> {
     /// Gives the document as it was, read in the same atomic step.
     pub fn returning(self) -> ReturningDelete<T, K>
     where
-        K: One,
+        K: ToOne,
     {
         ReturningDelete::new(self)
     }
@@ -221,7 +221,7 @@ impl<T: Document, K: Counted> IntoFuture for Delete<T, K> {
 }
 
 /// A delete of the first tells which document that was.
-impl<T: Document> IntoFuture for Delete<T, First> {
+impl<T: Document> IntoFuture for Delete<T, FirstMatching> {
     type Output = Result<Outcome<Ref<T>>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {

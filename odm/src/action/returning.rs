@@ -6,7 +6,7 @@ use bson::{RawDocument, RawDocumentBuf};
 
 use super::{
     delete::{Delete, DeleteHow},
-    target::{ById, One, Which, to_raw},
+    target::{ById, ToOne, Which, to_raw},
     update::{How, Update},
 };
 use crate::{
@@ -50,7 +50,7 @@ pub struct ReturningUpdate<T: Document, K = ById, P = T> {
     of: PhantomData<fn() -> P>,
 }
 
-impl<T: Document, K: One> ReturningUpdate<T, K> {
+impl<T: Document, K: ToOne> ReturningUpdate<T, K> {
     pub(super) fn new(update: Update<T, K>, return_new: bool) -> Self {
         Self {
             update,
@@ -69,7 +69,7 @@ impl<T: Document, K: One> ReturningUpdate<T, K> {
     }
 }
 
-impl<T: Document, K: One, P: Projection<Of = T>> IntoFuture for ReturningUpdate<T, K, P> {
+impl<T: Document, K: ToOne, P: Projection<Of = T>> IntoFuture for ReturningUpdate<T, K, P> {
     type Output = Result<K::Returned<P>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
@@ -108,7 +108,7 @@ pub struct ReturningDelete<T: Document, K = ById, P = T> {
     of: PhantomData<fn() -> P>,
 }
 
-impl<T: Document, K: One> ReturningDelete<T, K> {
+impl<T: Document, K: ToOne> ReturningDelete<T, K> {
     pub(super) fn new(delete: Delete<T, K>) -> Self {
         Self {
             delete,
@@ -125,7 +125,7 @@ impl<T: Document, K: One> ReturningDelete<T, K> {
     }
 }
 
-impl<T: Document, K: One, P: Projection<Of = T>> IntoFuture for ReturningDelete<T, K, P> {
+impl<T: Document, K: ToOne, P: Projection<Of = T>> IntoFuture for ReturningDelete<T, K, P> {
     type Output = Result<super::Outcome<P>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
@@ -138,7 +138,7 @@ impl<T: Document, K: One, P: Projection<Of = T>> IntoFuture for ReturningDelete<
 }
 
 /// Deletes the first document that was asked for, and gives it back in the same step.
-pub(super) async fn find_and_delete<T: Document, K: One>(
+pub(super) async fn find_and_delete<T: Document, K: ToOne>(
     delete: Delete<T, K>,
     projection: Option<RawDocumentBuf>,
 ) -> Result<Option<RawDocumentBuf>> {

@@ -15,7 +15,7 @@ use crate::{
     query::{Filter, IntoFilter, IntoSort, Node, Sort, encode, sort_to_raw},
 };
 
-/// Which documents a write is about, in its type: [`ById`], [`ByIdWhen`], [`First`] or [`Many`].
+/// Which documents a write is about, in its type: [`ById`], [`ByIdWhen`], [`FirstMatching`] or [`AllMatching`].
 pub trait Which: Send + Sync + 'static {
     /// The same on a further condition.
     type When: Which;
@@ -31,11 +31,11 @@ pub struct ByIdWhen;
 
 /// The first document that meets a condition.
 #[derive(Debug)]
-pub struct First;
+pub struct FirstMatching;
 
 /// All documents that meet a condition.
 #[derive(Debug)]
-pub struct Many;
+pub struct AllMatching;
 
 impl Which for ById {
     type When = ByIdWhen;
@@ -43,10 +43,10 @@ impl Which for ById {
 impl Which for ByIdWhen {
     type When = Self;
 }
-impl Which for First {
+impl Which for FirstMatching {
     type When = Self;
 }
-impl Which for Many {
+impl Which for AllMatching {
     type When = Self;
 }
 
@@ -56,7 +56,7 @@ impl Which for Many {
     label = "tells only how many",
     note = "write to one: `update`, `update_first`, `delete`, `delete_first`"
 )]
-pub trait One: Which {
+pub trait ToOne: Which {
     /// What there is of the document: the document itself or, where a condition decides, perhaps none.
     type Returned<D>;
 
@@ -66,19 +66,19 @@ pub trait One: Which {
     fn returned<D>(found: Option<D>) -> Result<Self::Returned<D>>;
 }
 
-impl One for ById {
+impl ToOne for ById {
     type Returned<D> = D;
     fn returned<D>(found: Option<D>) -> Result<D> {
         found.ok_or_else(no_place)
     }
 }
-impl One for ByIdWhen {
+impl ToOne for ByIdWhen {
     type Returned<D> = Outcome<D>;
     fn returned<D>(found: Option<D>) -> Result<Outcome<D>> {
         Ok(found.into())
     }
 }
-impl One for First {
+impl ToOne for FirstMatching {
     type Returned<D> = Outcome<D>;
     fn returned<D>(found: Option<D>) -> Result<Outcome<D>> {
         Ok(found.into())
@@ -91,7 +91,7 @@ impl One for First {
     label = "no `_id` says which document that would be",
     note = "say `db.update::<…>(id)`; a condition goes into `when`"
 )]
-pub trait WithId: One {}
+pub trait WithId: ToOne {}
 impl WithId for ById {}
 impl WithId for ByIdWhen {}
 
@@ -100,16 +100,16 @@ impl WithId for ByIdWhen {}
     message = "only `update_first` and `delete_first` take an order",
     label = "writes to the one document, or to all: an order makes no difference"
 )]
-pub trait Ordered: One {}
-impl Ordered for First {}
+pub trait InOrder: ToOne {}
+impl InOrder for FirstMatching {}
 
 /// Writes that tell how many documents they were about.
 pub trait Counted: Which {}
 impl Counted for ById {}
 impl Counted for ByIdWhen {}
-impl Counted for Many {}
+impl Counted for AllMatching {}
 
-/// One document by its id, or those that meet the condition.
+/// ToOne document by its id, or those that meet the condition.
 pub(super) struct Target<T: Document, K> {
     id: Option<T::Id>,
     condition: Node,

@@ -19,7 +19,7 @@ pub use push::Push;
 use super::{
     outcome::{Outcome, not_applied},
     returning::ReturningUpdate,
-    target::{self, ById, Counted, First, One, Target, Which, WithId, id_of},
+    target::{ById, Counted, FirstMatching, InOrder, Target, ToOne, Which, WithId, id_of},
     upsert::Upsert,
 };
 use crate::{
@@ -136,7 +136,7 @@ impl<T: Document, K: Which> Update<T, K> {
     /// Which of the documents that meet the condition is the first; a further call orders what this one leaves equal.
     pub fn sort<O: IntoSort<T>>(mut self, order: impl FnOnce(T::Fields) -> O) -> Self
     where
-        K: target::Ordered,
+        K: InOrder,
     {
         self.target.sort(order);
         self
@@ -147,7 +147,7 @@ impl<T: Document, K: Which> Update<T, K> {
     /// By an id alone that is the document, with a condition an [`Outcome`].
     pub fn returning_after(self) -> ReturningUpdate<T, K>
     where
-        K: One,
+        K: ToOne,
     {
         ReturningUpdate::new(self, true)
     }
@@ -157,7 +157,7 @@ impl<T: Document, K: Which> Update<T, K> {
     /// By an id alone that is the document, with a condition an [`Outcome`].
     pub fn returning_before(self) -> ReturningUpdate<T, K>
     where
-        K: One,
+        K: ToOne,
     {
         ReturningUpdate::new(self, false)
     }
@@ -437,7 +437,7 @@ impl<T: Document, K: Counted> IntoFuture for Update<T, K> {
 }
 
 /// An update of the first tells which document that was.
-impl<T: Document> IntoFuture for Update<T, First> {
+impl<T: Document> IntoFuture for Update<T, FirstMatching> {
     type Output = Result<Outcome<Ref<T>>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
