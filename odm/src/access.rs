@@ -27,7 +27,9 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Access {
     executor: Arc<dyn Executor>,
-    place: Place,
+    backend: Arc<dyn Backend>,
+    /// The transaction with which a write is committed; none where it is by itself.
+    unit: Option<Arc<Unit>>,
     scope: Scope,
     sight: Sight,
     /// What is told of; shared by the parts of one operation.
@@ -40,20 +42,12 @@ pub struct Access {
 /// How many hooks may lead to one another.
 const DEPTH: u8 = 16;
 
-/// What a write is committed with.
-#[derive(Debug, Clone)]
-enum Place {
-    /// Itself.
-    Database(Arc<dyn Backend>),
-    /// The other writes of the transaction.
-    Transaction(Arc<Unit>),
-}
-
 impl Access {
     pub(crate) fn of_database(backend: Arc<dyn Backend>) -> Self {
         Self {
             executor: backend.clone(),
-            place: Place::Database(backend),
+            backend,
+            unit: None,
             depth: 0,
             scope: Scope::NONE,
             sight: Sight::Present,
@@ -67,7 +61,7 @@ impl Access {
         let executor: Arc<dyn Executor> = unit.transaction().clone();
         Self {
             executor,
-            place: Place::Transaction(unit),
+            unit: Some(unit),
             ..self.clone()
         }
     }
@@ -92,11 +86,16 @@ impl Access {
         })
     }
 
+    /// The database, where it is about more than documents.
+    pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
+        &self.backend
+    }
+
     /// Begins a transaction of the database.
     pub(crate) async fn begin(&self) -> Result<Arc<dyn Transaction>> {
-        match &self.place {
-            Place::Database(backend) => backend.begin().await,
-            Place::Transaction(_) => Err(Error::new(
+        match &self.unit {
+            None => self.backend.begin().await,
+            Some(_) => Err(Error::new(
                 ErrorKind::Unsupported,
                 "a transaction has none inside of it",
             )),
@@ -105,18 +104,12 @@ impl Access {
 
     /// The transaction that this is in.
     pub(crate) fn unit(&self) -> Option<&Arc<Unit>> {
-        match &self.place {
-            Place::Transaction(unit) => Some(unit),
-            Place::Database(_) => None,
-        }
+        self.unit.as_ref()
     }
 
     /// Whether a write that turns out wrong can be taken back.
     pub(crate) fn has_transactions(&self) -> bool {
-        match &self.place {
-            Place::Transaction(_) => true,
-            Place::Database(backend) => backend.capabilities().transactions,
-        }
+        self.unit.is_some() || self.backend.capabilities().transactions
     }
 
     /// Runs `work` in the transaction that this is in or, where there are any, in one of its own, `attempts` times at most.
@@ -125,11 +118,10 @@ impl Access {
         W: FnMut(Self) -> F + Send,
         F: Future<Output = Result<R>> + Send,
     {
-        match &self.place {
-            Place::Database(backend) if backend.capabilities().transactions => {
-                unit::run(self, attempts, work).await
-            }
-            _ => work(self.clone()).await,
+        if self.unit.is_none() && self.has_transactions() {
+            unit::run(self, attempts, work).await
+        } else {
+            work(self.clone()).await
         }
     }
 
@@ -168,12 +160,13 @@ impl Access {
     }
 
     /// Tells the plan for a filter, if somebody wants to know it.
+    ///
+    /// It asks outside of a transaction: MongoDB explains none inside of one, and ends one that asks.
     pub(crate) async fn tell_plan(&self, model: &Model, find: impl FnOnce() -> Find) {
         if trace::looks_at_plans() {
             let find = find();
             let filter = find.filter.clone();
-            // In a transaction of MongoDB there is none.
-            if let Ok(explain) = self.executor.explain(find).instrument(self.span()).await {
+            if let Ok(explain) = self.backend.explain(find).instrument(self.span()).await {
                 self.span()
                     .in_scope(|| trace::plan(model, &filter, &explain));
             }
@@ -280,8 +273,7 @@ impl Access {
         let mut none = RawArrayBuf::new();
         none.push(seen);
         append(&mut count.filter, "$nor", none)?;
-        let found = self.executor.count(count).await;
-        Ok(found.map_err(error::of(model))? > 0)
+        Ok(self.ask(model, self.executor.count(count)).await? > 0)
     }
 
     /// Whether there may be documents in the model's collection that are out of sight here.
@@ -314,6 +306,7 @@ impl Access {
         mut find: FindEach,
     ) -> Result<Vec<RawDocumentBuf>> {
         self.narrow(model, &mut find.filter)?;
+        self.tell_plan(model, || of_each(&find)).await;
         self.drain(model, self.executor.find_each(find)).await
     }
 
@@ -345,7 +338,7 @@ impl Access {
         model: &Model,
         aggregate: Aggregate,
     ) -> Result<Box<dyn Cursor>> {
-        let aggregate = self.narrowed(model, aggregate)?;
+        let aggregate = self.narrowed(model, aggregate).await?;
         self.ask(model, self.executor.aggregate(aggregate)).await
     }
 
@@ -355,17 +348,22 @@ impl Access {
         model: &Model,
         aggregate: Aggregate,
     ) -> Result<Vec<RawDocumentBuf>> {
-        let aggregate = self.narrowed(model, aggregate)?;
+        let aggregate = self.narrowed(model, aggregate).await?;
         self.drain(model, self.executor.aggregate(aggregate)).await
     }
 
-    fn narrowed(&self, model: &Model, mut aggregate: Aggregate) -> Result<Aggregate> {
+    async fn narrowed(&self, model: &Model, mut aggregate: Aggregate) -> Result<Aggregate> {
         let mut own = RawDocumentBuf::new();
         self.narrow(model, &mut own)?;
         // Some stages have to be the first.
         if !own.is_empty() {
             aggregate.pipeline.insert(0, document("$match", own)?);
         }
+        let first = aggregate.pipeline.first();
+        let filter = first.and_then(|stage| stage.get_document("$match").ok());
+        let filter = filter.map(RawDocument::to_owned).unwrap_or_default();
+        self.tell_plan(model, || found_by(&aggregate.collection, &filter))
+            .await;
         Ok(aggregate)
     }
 }
@@ -379,6 +377,19 @@ pub(crate) fn found_by(collection: &Collection, filter: &RawDocument) -> Find {
         sort: None,
         limit: None,
     }
+}
+
+/// A query for all that a query finds key by key.
+fn of_each(find: &FindEach) -> Find {
+    let mut all = found_by(&find.collection, &find.filter);
+    let mut keys = RawArrayBuf::new();
+    for key in &find.keys {
+        keys.push(key.as_raw_bson_ref());
+    }
+    // What cannot be put together is told by the query itself.
+    let keys = document("$in", keys).and_then(|keys| also(&mut all.filter, &find.path, keys));
+    let _told_by_the_query = keys;
+    all
 }
 
 /// Adds a condition on a field to a filter.

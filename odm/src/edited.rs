@@ -8,7 +8,7 @@ use std::{
 use bson::RawDocumentBuf;
 
 use crate::{
-    Result,
+    Result, decode,
     document::Document,
     error,
     query::{encode_document, encode_unchecked},
@@ -44,6 +44,9 @@ impl<T: Document> Edited<T> {
             self.document.take_filled(T::from_stored(&stored)?);
         }
         self.before = encode_unchecked(&self.document).map_err(error::of_model::<T>)?;
+        if T::MODEL.rounds {
+            self.document = decode::encoded(&self.before)?;
+        }
         self.stored = stored;
         Ok(())
     }

@@ -81,6 +81,7 @@ mod rule;
 pub mod scope;
 mod session;
 mod soft_delete;
+mod token;
 mod trace;
 mod transaction;
 mod unit;

@@ -73,9 +73,6 @@ impl<W: Write> Plan<W> {
         let model = self.model;
         if let Some(filter) = self.write.filter() {
             narrow(&access, model, filter).await?;
-            let filter = filter.clone();
-            let find = || found_by(&model.collection.into(), &filter);
-            access.tell_plan(model, find).await;
         }
         let (told, write) = (access.clone(), self.write);
         let run = async move { write.run(&**access.executor()).await };
@@ -193,6 +190,33 @@ impl Planned {
         })
     }
 
+    /// The write, about documents of its model in today's form.
+    ///
+    /// It is narrowed by its own access: that of a bulk may be one of another scope.
+    pub(crate) async fn narrow(mut self) -> Result<Narrowed> {
+        let (access, model) = (&self.access, self.model);
+        match &mut self.item.write {
+            operation::Write::Insert { .. } => {}
+            operation::Write::Update(update) => narrow(access, model, &mut update.filter).await?,
+            operation::Write::Delete(delete) => narrow(access, model, &mut delete.filter).await?,
+        }
+        Ok(Narrowed {
+            model,
+            item: self.item,
+            is_mark: self.is_mark,
+        })
+    }
+}
+
+/// One of several writes, as it is sent.
+#[derive(Debug, Clone)]
+pub(crate) struct Narrowed {
+    model: &'static Model,
+    item: BulkItem,
+    is_mark: bool,
+}
+
+impl Narrowed {
     /// Whether it is a delete that sets a mark: what it matches is deleted, not changed.
     pub(crate) fn is_mark(&self) -> bool {
         self.is_mark
@@ -204,27 +228,12 @@ impl Planned {
 /// Either all of them set marks, or none does: a backend counts together what it has changed.
 pub(crate) async fn run_bulk(
     access: Access,
-    planned: Vec<Planned>,
+    narrowed: Vec<Narrowed>,
     ordered: bool,
 ) -> Result<BulkWritten> {
-    let are_marks = planned.iter().any(Planned::is_mark);
-    let (mut models, mut writes) = (Vec::new(), Vec::new());
-    for Planned {
-        access: own,
-        model,
-        mut item,
-        ..
-    } in planned
-    {
-        // Each is narrowed by its own access: that of the bulk may be one of another scope.
-        match &mut item.write {
-            operation::Write::Insert { .. } => {}
-            operation::Write::Update(update) => narrow(&own, model, &mut update.filter).await?,
-            operation::Write::Delete(delete) => narrow(&own, model, &mut delete.filter).await?,
-        }
-        models.push(model);
-        writes.push(item);
-    }
+    let are_marks = narrowed.iter().any(Narrowed::is_mark);
+    let parts = narrowed.into_iter().map(|write| (write.model, write.item));
+    let (models, writes): (Vec<_>, Vec<_>) = parts.unzip();
     let bulk = BulkWrite { writes, ordered };
     let told = access.clone();
     let run = async move { access.executor().bulk_write(bulk).await };
@@ -250,7 +259,10 @@ async fn narrow(access: &Access, model: &Model, filter: &mut RawDocumentBuf) -> 
     if let Some((mark, current)) = upgrade::is_current(model)? {
         also(filter, mark, current)?;
     }
-    access.narrow(model, filter)
+    access.narrow(model, filter)?;
+    let find = || found_by(&model.collection.into(), filter);
+    access.tell_plan(model, find).await;
+    Ok(())
 }
 
 /// Adds what the framework fills in every document that is changed.

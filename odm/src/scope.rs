@@ -96,7 +96,7 @@ pub struct AllScopes;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` belongs to a scope, which a session of `{C}` does not have",
     label = "out of reach from here",
-    note = "say whose documents: `db.scope(&tenant)` gives a session for one scope, of the type that the field `scope = …` of the model has; `db.all_scopes()` reads and changes those of all"
+    note = "say whose documents: `db.scope(&tenant)` gives a session for one scope, of the type that the field `scope = …` of the model has; `db.all_scopes()` reads, changes and watches those of all"
 )]
 pub trait InScope<C> {}
 

@@ -4,10 +4,11 @@
 //! |---|---|---|
 //! | `odm` | debug | a span `operation` for each operation of the typed language, with `operation`, `model`, `collection`, and, as it ends, `queries`, `writes` and `documents` |
 //! | `odm::advice` | warn | the same query with ever other values, again and again in one task: N+1; an array near its `max` in a document that is stored |
-//! | `odm::plan` | debug | the plan of each query and write with a condition, and a warning for a scan; whether a push has brought an array near its `max` |
+//! | `odm::plan` | debug | the plan of each query and write with a condition, and a warning for a scan; whether a push by an id has brought an array near its `max` |
 //!
 //! Nothing but the last asks the database for anything more. As it carries out what it looks at twice, it is for development:
-//! `RUST_LOG=odm::plan=debug`.
+//! `RUST_LOG=odm::plan=debug`. Of a pipeline it tells the plan of its first `$match`; in a transaction, how the documents
+//! outside of it would be found.
 
 use std::{
     collections::HashMap,

@@ -13,7 +13,7 @@ pub use change::{Change, Event, UpdatedFields};
 pub use token::{IntoResumeToken, ResumeToken};
 
 use crate::{
-    Error, ErrorKind, Result,
+    Error, ErrorKind, Result, Session,
     backend::{
         Backend, ChangeCursor,
         operation::{self, FullDocument, WatchFrom},
@@ -22,9 +22,33 @@ use crate::{
     error,
     field::{FromPath, Path},
     query::{Filter, IntoFilter, Node, document},
+    schema::{Contains, Schema},
+    scope::AllScopes,
 };
 
-/// Follows the changes of the documents of a model; made by [`Database::watch`](crate::Database::watch).
+impl<S: Schema> Session<S, AllScopes> {
+    /// Follows the changes of the documents of a model whoever they belong to, as [`Database::watch`](crate::Database::watch)
+    /// does for a model without a scope.
+    ///
+    /// There is none for one scope alone: a deletion does not tell whose the document was. With a
+    /// [`filter`](Watch::filter) the other changes are those of one.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Watch`], and [`Unsupported`](ErrorKind::Unsupported) in a transaction, which follows nothing.
+    pub fn watch<T: Document>(&self) -> Watch<T>
+    where
+        S: Contains<T, AllScopes>,
+    {
+        Watch {
+            is_outside: self.access.unit().is_none(),
+            ..Watch::new(self.access.backend().clone())
+        }
+    }
+}
+
+/// Follows the changes of the documents of a model; made by [`Database::watch`](crate::Database::watch) and, for models with a
+/// scope, [`Session::watch`].
 ///
 /// Awaited, it gives [`Changes`]: every change that is committed from then on, once and in the order of the commits,
 /// whoever made it. It fails with [`Unsupported`](ErrorKind::Unsupported) where there are no change streams: on a
@@ -35,6 +59,8 @@ pub struct Watch<T: Document> {
     condition: Node,
     has_documents: bool,
     from: WatchFrom,
+    /// Whether it was made outside of a transaction.
+    is_outside: bool,
     of: PhantomData<fn() -> T>,
 }
 
@@ -45,6 +71,7 @@ impl<T: Document> Watch<T> {
             condition: Node::All,
             has_documents: false,
             from: WatchFrom::Now,
+            is_outside: true,
             of: PhantomData,
         }
     }
@@ -100,6 +127,10 @@ impl<T: Document> Watch<T> {
                      the enum"
                 ),
             ));
+        }
+        if !self.is_outside {
+            let message = "a transaction follows no changes: watch by the database";
+            return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let kinds = bson::rawdoc! { "$in": ["insert", "update", "replace", "delete"] };
         let mut filter = document("operationType", kinds)?;

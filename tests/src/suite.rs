@@ -346,6 +346,7 @@ macro_rules! for_every_test {
                     what_differs_is_reported_and_replaced_when_told,
                 ]
                 scope: [
+                    all_scopes_are_watched_together,
                     a_join_stays_in_the_scope,
                     a_page_walks_in_its_scope,
                     a_token_stays_in_its_scope,
@@ -376,9 +377,11 @@ macro_rules! for_every_test {
                     with_a_version_no_update_is_lost,
                 ]
                 trace: [
+                    a_look_at_plans_disturbs_no_transaction,
                     a_scan_is_warned_of_where_plans_are_asked_for,
                     an_array_near_its_bound_is_warned_of,
                     an_operation_is_one_span,
+                    every_write_and_pipeline_tells_its_plan,
                     one_query_for_each_document_is_warned_of,
                 ]
                 transaction: [
@@ -390,12 +393,15 @@ macro_rules! for_every_test {
                     others_see_nothing_before_the_commit,
                 ]
                 upgrade: [
+                    a_bulk_fails_where_an_upgrade_does,
+                    a_job_that_is_dropped_is_run_again,
                     a_job_upgrades_the_rest,
                     a_transaction_upgrades_within_itself,
                     a_write_to_many_sees_todays_form,
                     a_write_upgrades_its_document_first,
                     reads_upgrade_what_they_get,
                     what_cannot_be_upgraded_is_an_error_in_its_place,
+                    what_is_rounded_is_not_upgraded,
                 ]
                 upsert: [
                     a_condition_is_not_a_missing_document,

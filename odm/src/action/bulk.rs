@@ -17,7 +17,7 @@ use crate::{
     },
     document::Document,
     error,
-    maintain::{Means, Planned, run_bulk},
+    maintain::{Means, Narrowed, Planned, run_bulk},
     query::encode_document,
 };
 
@@ -485,7 +485,7 @@ struct Run {
 
 struct Ready {
     position: usize,
-    planned: Planned,
+    write: Narrowed,
     unmatched: Option<Look>,
 }
 
@@ -517,11 +517,14 @@ impl Run {
                 return self.refuse(position, error).await;
             }
         }
-        self.ready.push(Ready {
-            position,
-            planned,
-            unmatched: entry.unmatched,
-        });
+        match planned.narrow().await {
+            Ok(write) => self.ready.push(Ready {
+                position,
+                write,
+                unmatched: entry.unmatched,
+            }),
+            Err(error) => return self.refuse(position, error).await,
+        }
         Ok(true)
     }
 
@@ -560,8 +563,8 @@ impl Run {
     async fn flush(&mut self) -> Result<bool> {
         while !self.ready.is_empty() {
             let (ready, later) = self.next_of_one_kind();
-            let planned = ready.iter().map(|ready| ready.planned.clone()).collect();
-            let sent = run_bulk(self.access.clone(), planned, self.ordered).await;
+            let writes = ready.iter().map(|ready| ready.write.clone()).collect();
+            let sent = run_bulk(self.access.clone(), writes, self.ordered).await;
             let done = match sent {
                 Ok(done) => done,
                 // What became of these is unknown, of others it may be known.
@@ -584,8 +587,8 @@ impl Run {
     /// What is sent next: what goes together with the first, and what comes later.
     fn next_of_one_kind(&mut self) -> (Vec<Ready>, Vec<Ready>) {
         let mut ready = std::mem::take(&mut self.ready);
-        let first = ready.first().is_some_and(|first| first.planned.is_mark());
-        let is_like = |ready: &Ready| ready.planned.is_mark() == first;
+        let first = ready.first().is_some_and(|first| first.write.is_mark());
+        let is_like = |ready: &Ready| ready.write.is_mark() == first;
         if self.ordered {
             let end = ready.iter().position(|ready| !is_like(ready));
             let later = ready.split_off(end.unwrap_or(ready.len()));

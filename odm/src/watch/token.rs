@@ -1,12 +1,11 @@
 //! Where a watch is in the history of a database.
 
-use std::{fmt, str::FromStr};
-
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use bson::{RawDocument, RawDocumentBuf};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::{Error, ErrorKind, Result};
+use crate::{
+    Error, ErrorKind,
+    token::{Token, token},
+};
 
 /// A place between two changes in the history of a database, for [`Watch::after`](super::Watch::after).
 ///
@@ -38,68 +37,30 @@ pub trait IntoResumeToken {
     fn into_resume_token(self) -> Option<ResumeToken>;
 }
 
-macro_rules! tokens {
-    ($($token:ty: $own:ident => $option:expr;)*) => {$(
-        #[diagnostic::do_not_recommend]
-        impl IntoResumeToken for $token {
-            fn into_resume_token(self) -> Option<ResumeToken> {
-                let $own = self;
-                $option
-            }
-        }
-    )*};
-}
-tokens! {
-    ResumeToken: token => Some(token);
-    &ResumeToken: token => Some(token.clone());
-    Option<ResumeToken>: token => token;
-    &Option<ResumeToken>: token => token.clone();
-}
+impl Token for ResumeToken {
+    fn to_bytes(&self) -> Vec<u8> {
+        self.0.as_bytes().to_vec()
+    }
 
-impl fmt::Display for ResumeToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&URL_SAFE_NO_PAD.encode(self.0.as_bytes()))
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let raw = RawDocument::from_bytes(bytes).ok()?;
+        // All of it: what is no BSON further in would only be found by the database.
+        bson::Document::try_from(raw).ok()?;
+        Some(Self(raw.to_owned()))
+    }
+
+    fn refused() -> Error {
+        Error::new(ErrorKind::Invalid, "the text is no resume token")
     }
 }
 
-impl fmt::Debug for ResumeToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ResumeToken({self})")
-    }
-}
-
-impl FromStr for ResumeToken {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let bytes = URL_SAFE_NO_PAD.decode(text).ok();
-        let raw = bytes.and_then(|bytes| {
-            let raw = RawDocument::from_bytes(&bytes).ok()?;
-            // All of it: what is no BSON further in would only be found by the database.
-            bson::Document::try_from(raw).ok()?;
-            Some(raw.to_owned())
-        });
-        raw.map(Self)
-            .ok_or_else(|| Error::new(ErrorKind::Invalid, "the text is no resume token"))
-    }
-}
-
-impl Serialize for ResumeToken {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for ResumeToken {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(de::Error::custom)
-    }
-}
+token!(ResumeToken, IntoResumeToken::into_resume_token);
 
 #[cfg(test)]
 mod tests {
     use bson::rawdoc;
+
+    use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 
     use super::*;
 

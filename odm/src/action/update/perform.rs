@@ -277,8 +277,8 @@ impl<T: Document, K: Which> Prepared<T, K> {
         if !multi && done.matched == 0 {
             self.refuse_full_in(access).await?;
         }
-        if trace::looks_at_plans() {
-            self.tell_lengths().await;
+        if done.matched > 0 {
+            self.tell_lengths(access).await;
         }
         Ok(Updated {
             matched: done.matched,
@@ -287,15 +287,19 @@ impl<T: Document, K: Which> Prepared<T, K> {
     }
 
     /// Tells which arrays of the document are near their bound now.
-    async fn tell_lengths(&self) {
-        let Ok(by_id @ Node::Test(..)) = self.target.by_id_alone() else {
+    async fn tell_lengths(&self, access: &Access) {
+        let (Some(_), Ok(by_id)) = (self.target.id(), self.target.by_id_alone()) else {
             return;
         };
+        if !trace::looks_at_plans() {
+            return;
+        }
         for (_, Bound { path, max }) in &self.rooms {
             let near = trace::near(*max);
             let last = Path::ROOT.append(&format!("{path}.{}", near.saturating_sub(1)));
             let is_long = by_id.clone().and(Node::Test(last, "$exists", true.into()));
-            if near <= *max && self.is_there(is_long).await.unwrap_or(false) {
+            let is_long = is_there::<T>(access, is_long);
+            if near <= *max && is_long.await.unwrap_or(false) {
                 trace::length(path, near, *max);
             }
         }
@@ -348,8 +352,9 @@ impl<T: Document, K: Which> Prepared<T, K> {
             },
         };
         let found = Plan::new(&T::MODEL, write)?.run(access.clone()).await?;
-        if found.is_none() {
-            self.refuse_full_in(access).await?;
+        match found {
+            None => self.refuse_full_in(access).await?,
+            Some(_) => self.tell_lengths(access).await,
         }
         Ok(found)
     }

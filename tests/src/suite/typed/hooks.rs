@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use odm::{
     ErrorKind, Hooks, Session,
-    backend::{Backend, Recorder},
+    backend::{Backend, Fault, Faults, Recorder, operation::Operation},
     hook::{Changes, Committed, Selection},
     prelude::*,
 };
@@ -569,19 +569,59 @@ pub async fn circles_end(fixture: Fixture) {
 }
 
 pub async fn a_dropped_write_is_done_with_its_hooks_or_not(fixture: Fixture) {
-    let backend = fixture.backend();
-    if !backend.capabilities().transactions {
+    if !fixture.backend().capabilities().transactions {
         return;
     }
-    let db = database(&fixture).await;
-    for (id, wait) in (1..).zip([0, 1, 2, 4, 8]) {
-        let insert = db.insert(user(id, "Jane")).into_future();
-        let _ = tokio::time::timeout(Duration::from_millis(wait), insert).await;
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        let stored = db.find_by_id::<User>(id).await.unwrap().is_some();
-        let expected = if stored { INSERT.len() + 1 } else { 0 };
-        assert_eq!(logged(&db).await.len(), expected);
+    let faults = Faults::new(fixture.backend());
+    let db = Db::with_backend(Arc::new(faults.clone()));
+    db.sync_indexes().await.unwrap();
+    // The caller goes while the nth write is under way, or, with the last ones, behind it.
+    for nth in 1..=6 {
+        let (id, other) = (nth * 10, nth * 10 + 1);
+        let drop_at_write =
+            |delay| faults.inject(usize::try_from(nth).unwrap(), Operation::is_write, delay);
+        let delay = || Fault::Delay(Duration::from_millis(200));
+        drop_at_write(delay());
+        give_up(db.insert(user(id, "Jane"))).await;
+        let is_stored = db.find_by_id::<User>(id).await.unwrap().is_some();
+        let texts = logged(&db).await;
+        assert_eq!(
+            texts.len(),
+            if is_stored { INSERT.len() + 1 } else { 0 },
+            "insert {nth}: {texts:?}"
+        );
+
+        faults.clear();
+        db.insert(user(other, "Jane")).await.unwrap();
+        logged(&db).await;
+        drop_at_write(delay());
+        give_up(db.update::<User>(other).set(|u| u.name(), "Joe")).await;
+        let is_updated = db.get::<User>(other).await.unwrap().slug == "joe";
+        let texts = logged(&db).await;
+        assert_eq!(
+            texts.len(),
+            if is_updated { 3 } else { 0 },
+            "update {nth}: {texts:?}"
+        );
+
+        faults.clear();
+        drop_at_write(delay());
+        give_up(db.delete::<User>(other)).await;
+        let is_deleted = db.find_by_id::<User>(other).await.unwrap().is_none();
+        let texts = logged(&db).await;
+        assert_eq!(
+            texts.len(),
+            if is_deleted { 3 } else { 0 },
+            "delete {nth}: {texts:?}"
+        );
+        faults.clear();
     }
+}
+
+/// Drops a write before it is done, and waits until what it has begun is over.
+async fn give_up(write: impl IntoFuture) {
+    let _ = tokio::time::timeout(Duration::from_millis(100), write.into_future()).await;
+    tokio::time::sleep(Duration::from_millis(600)).await;
 }
 
 pub async fn a_model_without_hooks_pays_nothing(fixture: Fixture) {

@@ -3,6 +3,7 @@ use odm::{
     backend::{drain, operation},
     bson::{RawDocumentBuf, doc},
     prelude::*,
+    watch::Event,
 };
 
 use crate::{Fixture, nothing_reaches_the_note_9};
@@ -463,4 +464,33 @@ pub async fn tenants_write_at_the_same_time(fixture: Fixture) {
                 .all(|note| note.tenant == TenantId(name.into()) && note.votes == votes)
         );
     }
+}
+
+pub async fn all_scopes_are_watched_together(fixture: Fixture) {
+    let db = desk(&fixture).await;
+    let can = fixture.backend().capabilities();
+    if !can.change_streams {
+        let refused = db.all_scopes().watch::<Note>().await.err().unwrap();
+        assert!(refused.is_unsupported(), "{refused}");
+        return;
+    }
+    let of_acme = db
+        .all_scopes()
+        .watch::<Note>()
+        .filter(|n| n.tenant().eq(TenantId("acme".into())));
+    let mut changes = of_acme.await.unwrap();
+    tenant(&db, "globex").insert(new(1)).await.unwrap();
+    tenant(&db, "acme").insert(new(2)).await.unwrap();
+    tenant(&db, "globex").delete::<Note>(1).await.unwrap();
+    let next = changes.next().await.unwrap().unwrap();
+    assert!(matches!(next.event, Event::Inserted(note) if note.tenant.0 == "acme" && note.id == 2));
+    let next = changes.next().await.unwrap().unwrap();
+    assert_eq!(next.id, 1);
+    assert!(matches!(next.event, Event::Deleted));
+    let inside = db.transaction(|tx| async move {
+        let refused = tx.all_scopes().watch::<Note>().await.err().unwrap();
+        assert!(refused.is_unsupported(), "{refused}");
+        Ok(())
+    });
+    inside.await.unwrap();
 }

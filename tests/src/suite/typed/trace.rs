@@ -3,12 +3,12 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
 };
 
 use odm::prelude::*;
 use tracing::{
-    Event, Level, Metadata, Subscriber,
+    Dispatch, Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
     span::{Attributes, Id, Record},
     subscriber::Interest,
@@ -95,12 +95,20 @@ struct Listener {
 
 impl Listener {
     fn listen(plans: bool) -> (Self, tracing::subscriber::DefaultGuard) {
-        let listener = Self {
-            plans,
-            heard: Arc::default(),
-        };
+        // As long as there is only one listener, `tracing` asks the one of the thread that comes first to a place whether
+        // anybody wants to know of it. Here that may be the thread of a test that does not listen.
+        static OTHERS: OnceLock<[Dispatch; 2]> = OnceLock::new();
+        OTHERS.get_or_init(|| [false; 2].map(|plans| Dispatch::new(Self::new(plans))));
+        let listener = Self::new(plans);
         let guard = tracing::subscriber::set_default(listener.clone());
         (listener, guard)
+    }
+
+    fn new(plans: bool) -> Self {
+        Self {
+            plans,
+            heard: Arc::default(),
+        }
     }
 
     fn operations(&self) -> Vec<Told> {
@@ -294,9 +302,62 @@ pub async fn an_array_near_its_bound_is_warned_of(fixture: Fixture) {
     let warnings = listener.warnings();
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert_eq!(warnings[0].get("path"), "tags");
+    let push = db.update::<Part>(20).push(|p| p.tags(), "more");
+    push.returning_after().await.unwrap();
+    assert_eq!(listener.warnings().len(), 1);
     db.update::<Part>(1)
         .push(|p| p.tags(), "more")
         .await
         .unwrap();
     assert!(listener.warnings().is_empty());
+}
+
+pub async fn a_look_at_plans_disturbs_no_transaction(fixture: Fixture) {
+    let db = filled(&fixture).await;
+    if !fixture.backend().capabilities().transactions {
+        return;
+    }
+    let (listener, _guard) = Listener::listen(true);
+    db.transaction(|tx| async move {
+        tx.insert(part(30, 0)).await?;
+        tx.update::<Part>(1).push(|p| p.tags(), "more").await?;
+        let by_name = tx.find::<Part>().filter(|p| p.name().eq("part 30"));
+        assert_eq!(by_name.count().await?, 1);
+        let pushed = tx.update::<Part>(2).push(|p| p.tags(), "more");
+        assert_eq!(pushed.returning_after().await?.tags.len(), 3);
+        Ok(())
+    })
+    .await
+    .unwrap();
+    let warnings = listener.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert_eq!(warnings[0].get("filter"), "{name: {$eq: ?}}");
+    assert_eq!(db.get::<Part>(1).await.unwrap().tags.len(), 3);
+}
+
+pub async fn every_write_and_pipeline_tells_its_plan(fixture: Fixture) {
+    let db = filled(&fixture).await;
+    let (listener, _guard) = Listener::listen(true);
+    let by_name = |name: &str| {
+        let name = name.to_owned();
+        db.update_many::<Part>(move |p| p.name().eq(name))
+            .set(|p| p.number(), 0)
+    };
+    let report = db.bulk().add(by_name("a")).add(by_name("b")).await.unwrap();
+    assert!(report.is_ok());
+    assert_eq!(listener.warnings().len(), 2);
+    let deleted = db.delete_first::<Part>(|p| p.name().eq("a"));
+    assert!(!deleted.await.unwrap().is_applied());
+    assert_eq!(listener.warnings().len(), 1);
+    let sum = db
+        .find::<Part>()
+        .filter(|p| p.name().eq("a"))
+        .sum(|p| p.number());
+    assert_eq!(sum.await.unwrap(), 0);
+    assert_eq!(listener.warnings().len(), 1);
+    let makers = db.find::<Maker>().with_children(Part::by(|p| p.maker()));
+    assert_eq!(makers.all().await.unwrap().len(), 1);
+    let warnings = listener.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert_eq!(warnings[0].get("filter"), "{maker: {$in: [?]}}");
 }

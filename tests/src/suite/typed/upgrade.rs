@@ -1,8 +1,14 @@
 //! Documents of older schema versions.
 
+use std::{sync::Arc, time::Duration};
+
 use odm::{
     Error, ErrorKind, Filter,
-    backend::operation::Insert,
+    action::BulkResult,
+    backend::{
+        Fault, Faults,
+        operation::{Insert, Operation},
+    },
     bson::{self, RawDocumentBuf, doc},
     prelude::*,
 };
@@ -341,3 +347,114 @@ pub async fn a_transaction_upgrades_within_itself(fixture: Fixture) {
     failed.unwrap_err();
     assert_eq!(stored(&db, 1).await, before);
 }
+
+/// A job that is dropped has upgraded some documents wholly and the others not at all; another one upgrades the rest.
+pub async fn a_job_that_is_dropped_is_run_again(fixture: Fixture) {
+    let faults = Faults::new(fixture.backend());
+    let db = Db::with_backend(Arc::new(faults.clone()));
+    put(&db, (1..=40).map(|id| of_version_1(id, "ann ray"))).await;
+    let outdated = doc! { "_id": 1_i64, "name": "ann ray" };
+    let mut upgraded = 0;
+    for nth in [1, 7, 20] {
+        faults.inject(
+            nth,
+            Operation::is_write,
+            Fault::Delay(Duration::from_secs(5)),
+        );
+        let job = db.upgrade::<User>().into_future();
+        let dropped = tokio::time::timeout(Duration::from_millis(300), job).await;
+        assert!(dropped.is_err(), "{dropped:?}");
+        let mut marked = 0;
+        for id in 1..=40 {
+            let now = stored(&db, id).await;
+            let is_marked = now.contains_key("_odm");
+            assert_eq!(now.contains_key("name"), !is_marked, "{now}");
+            assert_eq!(now.contains_key("mails"), is_marked, "{now}");
+            assert_eq!(now.get_str("other").unwrap(), "kept");
+            marked += u64::from(is_marked);
+        }
+        assert!(marked > upgraded || nth == 1, "{marked} of {outdated}");
+        upgraded = marked;
+    }
+    let report = db.upgrade::<User>().await.unwrap();
+    assert!(report.failed.is_empty(), "{report:?}");
+    assert_eq!(db.upgrade::<User>().await.unwrap().upgraded, 0);
+    for id in 1..=40 {
+        assert_eq!(stored(&db, id).await.get_i64("version").unwrap(), 4);
+    }
+}
+
+/// In a bulk, a document that cannot be upgraded is the failure of its own write and of no other.
+pub async fn a_bulk_fails_where_an_upgrade_does(fixture: Fixture) {
+    let db = mixed(&fixture).await;
+    put(&db, [doc! { "_id": 5_i64, "mail": "nobody" }]).await;
+    let writes = || {
+        let bulk = db.bulk();
+        let bulk = [1, 5, 3].into_iter().fold(bulk, |bulk, id| {
+            bulk.add(db.update::<User>(id).set(|u| u.last(), "new"))
+        });
+        bulk.add(db.delete::<User>(5))
+            .add(db.insert(user(9, "kim", "lee", &[])))
+    };
+    let report = writes().unordered().await.unwrap();
+    let failed: Vec<_> = report.failures().map(|(at, _)| at).collect();
+    assert_eq!(
+        (failed, report.modified, report.inserted),
+        (vec![1, 3], 2, 1)
+    );
+    let (_, first) = report.failures().next().unwrap();
+    assert_eq!(
+        (first.model(), first.id()),
+        (Some("User"), Some(&5_i64.into()))
+    );
+    assert_eq!(db.get::<User>(3).await.unwrap().last, "new");
+    let report = writes().await.unwrap();
+    assert!(report.results[0].is_applied());
+    assert!(report.results[1].error().is_some());
+    assert!(matches!(
+        report.results[2..],
+        [
+            BulkResult::NotAttempted,
+            BulkResult::NotAttempted,
+            BulkResult::NotAttempted
+        ]
+    ));
+}
+
+/// A model whose values are stored less exactly than they are gets back what was stored, not what an upgrade would make of it.
+pub async fn what_is_rounded_is_not_upgraded(fixture: Fixture) {
+    let db = odm::Database::<Inn>::with_backend(fixture.backend());
+    let from = chrono::TimeZone::timestamp_nanos(&chrono::Utc, 1_767_312_000_123_456_789);
+    let rounded = chrono::TimeZone::timestamp_nanos(&chrono::Utc, 1_767_312_000_123_000_000);
+    let inserted = db.insert(Stay { id: 1, from }).await.unwrap();
+    assert_eq!(inserted.from, rounded);
+    let mut edited = db.edit::<Stay>(1).await.unwrap();
+    edited.from = from + chrono::Duration::days(1);
+    db.save(&mut edited).await.unwrap();
+    assert_eq!(edited.from, rounded + chrono::Duration::days(1));
+    let answer = db
+        .update::<Stay>(2)
+        .set(|s| s.from(), from)
+        .or_insert(Stay { id: 2, from });
+    assert!(answer.await.unwrap().is_inserted());
+    assert_eq!(db.get::<Stay>(2).await.unwrap().from, rounded);
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "stays", schema_version = 2, upgrade = upgrade_stay)]
+struct Stay {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[serde(with = "odm::native")]
+    from: chrono::DateTime<chrono::Utc>,
+}
+
+/// It would be wrong for every document of these tests: none of them is of version 1.
+fn upgrade_stay(_: u32, stay: &mut bson::Document) -> odm::Result<()> {
+    stay.insert("from", DateTime::from_millis(0));
+    Ok(())
+}
+
+#[derive(Schema)]
+#[schema(models(Stay))]
+struct Inn;

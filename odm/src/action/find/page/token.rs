@@ -1,13 +1,13 @@
 //! What leads from one page to the next.
 
-use std::{fmt, str::FromStr};
-
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::Key;
-use crate::{Error, ErrorKind, Result, query::Brackets};
+use crate::{
+    Error, ErrorKind, Result,
+    query::Brackets,
+    token::{Token, token},
+};
 
 /// A place between two documents in the order of a query, which a [page](crate::Page) begins or ends at.
 ///
@@ -39,23 +39,7 @@ pub trait IntoPageToken {
     fn into_page_token(self) -> Option<PageToken>;
 }
 
-macro_rules! tokens {
-    ($($token:ty: $own:ident => $option:expr;)*) => {$(
-        #[diagnostic::do_not_recommend]
-        impl IntoPageToken for $token {
-            fn into_page_token(self) -> Option<PageToken> {
-                let $own = self;
-                $option
-            }
-        }
-    )*};
-}
-tokens! {
-    PageToken: token => Some(token);
-    &PageToken: token => Some(token.clone());
-    Option<PageToken>: token => token;
-    &Option<PageToken>: token => token.clone();
-}
+token!(PageToken, IntoPageToken::into_page_token);
 
 /// On which side of the document with its key a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +74,9 @@ impl PageToken {
     pub(super) fn side(&self) -> Side {
         self.side
     }
+}
 
+impl Token for PageToken {
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![VERSION, u8::from(self.side == Side::Behind)];
         bytes.extend(self.query.to_be_bytes());
@@ -122,6 +108,13 @@ impl PageToken {
             side,
             key: key.collect::<Option<_>>()?,
         })
+    }
+
+    fn refused() -> Error {
+        Error::new(
+            ErrorKind::InvalidPageToken,
+            "the text is no page token, or one of another version: begin with the first page",
+        )
     }
 }
 
@@ -159,50 +152,11 @@ pub(super) fn of_another_query() -> Error {
     )
 }
 
-impl fmt::Display for PageToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&URL_SAFE_NO_PAD.encode(self.to_bytes()))
-    }
-}
-
-impl fmt::Debug for PageToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PageToken({self})")
-    }
-}
-
-impl FromStr for PageToken {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let bytes = URL_SAFE_NO_PAD.decode(text).ok();
-        bytes
-            .and_then(|bytes| Self::from_bytes(&bytes))
-            .ok_or_else(|| {
-                Error::new(
-                    ErrorKind::InvalidPageToken,
-                    "the text is no page token, or one of another version: begin with the first page",
-                )
-            })
-    }
-}
-
-impl Serialize for PageToken {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for PageToken {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(de::Error::custom)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use bson::{RawBson, rawdoc};
+
+    use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 
     use super::*;
 
