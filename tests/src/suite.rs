@@ -150,6 +150,7 @@ macro_rules! for_every_test {
                 bulk: [
                     a_failure_ends_what_is_in_order,
                     an_array_without_room_fails_alone,
+                    an_upsert_inserts_or_updates_in_its_turn,
                     conditions_are_told_one_by_one,
                     in_a_transaction_all_or_nothing,
                     many_writes_are_one_operation,

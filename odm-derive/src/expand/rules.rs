@@ -19,17 +19,12 @@ impl Model<'_> {
         said: &Path,
         private: &TokenStream,
     ) -> TokenStream {
-        if self.need_context(ctxt, said) {
-            return TokenStream::new();
-        }
-        let rules = self.rules(private);
-        let broken = quote_spanned!(said.span()=> #private::broken::<Self>);
-        quote_spanned! {said.span()=>
-            #private::validated! {
+        self.rules_item(ctxt, said, private, |broken, rules| {
+            quote_spanned! {said.span()=>
                 const RULES: #private::Option<&'static #private::WholeRules<Self>> =
                     #private::Some(&#private::WholeRules { broken: #broken, fields: #rules });
             }
-        }
+        })
     }
 
     /// The generated item `RULES` of an embedded struct.
@@ -39,19 +34,30 @@ impl Model<'_> {
         said: &Path,
         private: &TokenStream,
     ) -> TokenStream {
-        if self.need_context(ctxt, said) {
-            return TokenStream::new();
-        }
-        let rules = self.rules(private);
-        let broken = quote_spanned!(said.span()=> #private::broken::<Self>);
-        quote_spanned! {said.span()=>
-            #private::validated! {
+        self.rules_item(ctxt, said, private, |broken, rules| {
+            quote_spanned! {said.span()=>
                 const RULES: #private::Rules = {
                     let _ = #broken;
                     #rules
                 };
             }
+        })
+    }
+
+    /// An item made of what checks a whole value, and of the rules of the fields.
+    fn rules_item(
+        &self,
+        ctxt: &mut Ctxt,
+        said: &Path,
+        private: &TokenStream,
+        item: impl FnOnce(TokenStream, TokenStream) -> TokenStream,
+    ) -> TokenStream {
+        if self.need_context(ctxt, said) {
+            return TokenStream::new();
         }
+        let broken = quote_spanned!(said.span()=> #private::broken::<Self>);
+        let item = item(broken, self.rules(private));
+        quote_spanned!(said.span()=> #private::validated! { #item })
     }
 
     /// Whether the rules need what no write has, which is reported.

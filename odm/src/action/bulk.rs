@@ -5,8 +5,9 @@ use std::{fmt, pin::Pin};
 use super::{
     delete::{Delete, DeleteHow},
     insert::{InsertOne, insert},
-    target::{AllMatching, ById, ByIdWhen, Counted},
+    target::{AllMatching, ById, ByIdWhen, Counted, WithId},
     update::{How, Prepared, Update, Updated},
+    upsert::Upsert,
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -31,8 +32,9 @@ use crate::{
 ///
 /// The embedded engine writes them in one commit. On MongoDB, writes of one kind to one collection are one command where they
 /// stand together, or anywhere in an unordered bulk; such a command is not tried again when the connection is lost. Deletes
-/// with a condition go one by one, and in a transaction updates by id do too. An update of which only the outcome tells whether
-/// it keeps to the rules of its model, and any write of a model with hooks, is carried out by itself, in its turn. A push to an array with a `max` costs a further
+/// with a condition go one by one, and in a transaction updates by id do too. An update with `or_insert` or of which only the
+/// outcome tells whether it keeps to the rules of its model, and any write of a model with hooks, is carried out by itself, in
+/// its turn. A push to an array with a `max` costs a further
 /// query if it did not apply, and with `update_many` always.
 ///
 /// ```
@@ -214,11 +216,11 @@ impl BulkReport {
     }
 }
 
-/// What can be part of a [`Bulk`]: an insert, an update or a delete that only tells what it did.
+/// What can be part of a [`Bulk`]: an insert, an update, an upsert or a delete that only tells what it did.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of a bulk",
     label = "not a write that only tells what it did",
-    note = "a bulk takes what `insert`, `update`, `update_many`, `delete` and `delete_many` make; what gives a document back (`returning_after`, `update_first`) or may insert one (`or_insert`) is awaited by itself"
+    note = "a bulk takes what `insert`, `update` (with `or_insert` too), `update_many`, `delete` and `delete_many` make; what gives a document back (`returning_after`, `update_first`) is awaited by itself, and so is a `save`"
 )]
 pub trait IntoBulk {
     #[doc(hidden)]
@@ -346,6 +348,13 @@ impl<T: Document, K: Counted> IntoBulk for Delete<T, K> {
             unmatched: None,
             alone: None,
         }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Document, K: WithId> IntoBulk for Upsert<T, K> {
+    fn into_bulk(self) -> BulkEntry {
+        BulkEntry::alone(self.access().clone(), self.counted())
     }
 }
 

@@ -5,6 +5,7 @@ use std::{marker::PhantomData, pin::Pin};
 use bson::{Bson, RawDocument, RawDocumentBuf};
 
 use super::{
+    bulk::{BulkReport, BulkResult},
     insert::{as_stored, insert},
     returning::decoded,
     target::{ById, Target, WithId, to_raw},
@@ -186,6 +187,30 @@ impl<T: Document, K: WithId, R: Answer<T>> IntoFuture for Upsert<T, K, R> {
             };
             K::returned(done).map_err(error::of_model::<T>)
         })
+    }
+}
+
+impl<T: Document, K: WithId> Upsert<T, K> {
+    /// As one write of a bulk.
+    pub(super) async fn counted(self) -> Result<BulkReport> {
+        let document = self.document.map_err(error::of_model::<T>)?;
+        let mut report = BulkReport {
+            results: vec![BulkResult::Applied],
+            ..BulkReport::default()
+        };
+        match run::<T, K>(self.update, document, How::Count).await? {
+            Upsertion::Updated(done) => {
+                let done = done.counted();
+                (report.matched, report.modified) = (done.matched, done.modified);
+            }
+            Upsertion::Inserted(_) => report.inserted = 1,
+            Upsertion::NotApplied => report.results = vec![BulkResult::NotApplied],
+        }
+        Ok(report)
+    }
+
+    pub(super) fn access(&self) -> &Access {
+        &self.update.access
     }
 }
 

@@ -384,3 +384,52 @@ pub async fn what_cannot_be_sent_fails_in_its_place(fixture: Fixture) {
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(db.find_by_id::<Post>(7).await.unwrap().is_some());
 }
+
+pub async fn an_upsert_inserts_or_updates_in_its_turn(fixture: Fixture) {
+    let (db, _) = blog(&fixture).await;
+    let vote = |id: i64| {
+        db.update::<Post>(id)
+            .inc(|p| p.votes(), 10)
+            .or_insert(Post::new(id, "kim", &[]))
+    };
+    let other = db.update::<Post>(2).inc(|p| p.votes(), 10);
+    let unmet = db.update::<Post>(1).when(|p| p.votes().gt(100));
+    let report = db
+        .bulk()
+        .add(vote(1))
+        .add(vote(6))
+        .add(vote(6))
+        .add(
+            unmet
+                .inc(|p| p.votes(), 1)
+                .or_insert(Post::new(1, "kim", &[])),
+        )
+        .add(other.or_insert(Post::new(3, "kim", &[])))
+        .add(vote(4))
+        .await
+        .unwrap();
+    assert_eq!(results(&report), "+++-!.");
+    assert_eq!(
+        (report.inserted, report.matched, report.modified),
+        (1, 2, 2)
+    );
+    let (_, error) = report.failures().next().unwrap();
+    assert_eq!(
+        (error.kind(), error.path()),
+        (ErrorKind::Invalid, Some("_id"))
+    );
+    let votes = |id| {
+        let post = db.get::<Post>(id).into_future();
+        async { post.await.unwrap().votes }
+    };
+    assert_eq!(
+        (
+            votes(1).await,
+            votes(6).await,
+            votes(2).await,
+            votes(4).await
+        ),
+        (11, 10, 2, 4)
+    );
+    assert_eq!(db.get::<Post>(1).await.unwrap().author, "alex");
+}

@@ -17,7 +17,8 @@ use crate::{Fixture, models};
     index(thread, -date, -id),
     index(date, id),
     index(score, id),
-    index(rating, id)
+    index(rating, id),
+    index(hidden, id)
 )]
 struct Picture {
     #[serde(rename = "_id")]
@@ -336,6 +337,10 @@ pub async fn depth_costs_nothing(fixture: Fixture) {
         (
             "by a rating that may be no number",
             db.find::<Picture>().sort(|p| p.rating().asc()),
+        ),
+        (
+            "by one of two values",
+            db.find::<Picture>().sort(|p| p.hidden().asc()),
         ),
         ("by id", db.find::<Picture>()),
     ] {
