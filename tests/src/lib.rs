@@ -6,6 +6,9 @@
 pub mod corpus;
 pub mod differential;
 mod fixture;
+#[path = "../../docs/guide/models.rs"]
+#[rustfmt::skip]
+pub mod guide;
 pub mod models;
 pub mod mongod;
 mod out_of_sight;
@@ -22,3 +25,16 @@ struct Comparison;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/guide/api.md")]
 struct Guide;
+
+#[cfg(test)]
+mod tests {
+    /// What the examples of the guide use is what it shows.
+    #[test]
+    fn the_guide_shows_its_models() {
+        let guide = include_str!("../../docs/guide/api.md");
+        let (_, models) = include_str!("../../docs/guide/models.rs")
+            .split_once("\n\n")
+            .unwrap();
+        assert!(guide.contains(&format!("```rust\n{models}```")));
+    }
+}
