@@ -33,7 +33,7 @@ pub use crate::{
         Closed, Contains, ListedIn, Model, Schema, is_filled_as, is_first_on_its_collection,
         leaves_to, stored_or_own, stores_alike,
     },
-    scope::{AllScopes, InScope, Scope},
+    scope::{AllScopes, InScope, Scope, Unscoped},
     soft_delete::SoftDelete,
 };
 use crate::{error::too_many, field::Date, projection::Holds, query::IntoFilter, schema::same};

@@ -66,9 +66,9 @@ impl Access {
         }
     }
 
-    /// The way for a hook of what is done here: the same database or transaction, and nothing of what this write sees or is
-    /// told of. A model that belongs to a scope has no hooks, so they are for none.
-    pub(crate) fn deeper(&self) -> Result<Self> {
+    /// The way for a hook of a model that is written here: the same database or transaction and, if the model has a scope, for the
+    /// same one; and nothing of what this write sees or is told of.
+    pub(crate) fn deeper_for(&self, model: &Model) -> Result<Self> {
         if self.depth >= DEPTH {
             return Err(Error::new(
                 ErrorKind::Invalid,
@@ -77,9 +77,17 @@ impl Access {
                 ),
             ));
         }
+        let scope = match model.scope {
+            None => Scope::NONE,
+            Some(_) if self.scope.stored()?.is_none() => {
+                let message = "the model has hooks, which run in its scope: write to it by `db.scope(…)`, not across all scopes";
+                return Err(Error::new(ErrorKind::Invalid, message));
+            }
+            Some(_) => self.scope.clone(),
+        };
         Ok(Self {
             depth: self.depth + 1,
-            scope: Scope::NONE,
+            scope,
             sight: Sight::Present,
             operation: Arc::new(Operation::new("session", None)),
             ..self.clone()

@@ -10,7 +10,7 @@ pub use erased::{Erased, RunHooks};
 pub(crate) use run::{Written, written};
 pub use selection::Selection;
 
-use crate::{Result, document::Document, schema::Contains, session::Session};
+use crate::{Result, document::Document, schema::Contains, scope::Reach, session::Session};
 
 /// What a model does before and after its documents are written: implement it for a model with `#[document(hooks)]`.
 ///
@@ -35,6 +35,10 @@ use crate::{Result, document::Document, schema::Contains, session::Session};
 /// write of such a model is carried out by itself. `after_commit` runs once for each, when all is committed.
 ///
 /// A hook that writes through `tx` runs the hooks of what it writes, 16 levels deep at most.
+///
+/// The hooks of a model with a [scope](crate::scope) get a session for the scope of the write, `&Session<Shop, TenantId>`. A write
+/// across [all scopes](Session::all_scopes) has none, so such a model is not written that way: it is
+/// [`Invalid`](crate::ErrorKind::Invalid).
 ///
 /// ```
 /// use odm::{Hooks, Session, prelude::*};
@@ -99,12 +103,12 @@ use crate::{Result, document::Document, schema::Contains, session::Session};
 )]
 pub trait Hooks: Document + HasHooks {
     /// The schema through which the model is written, and no other.
-    type Schema: Contains<Self>;
+    type Schema: Contains<Self, Self::Scope>;
 
     /// Before a document is inserted: it may be changed, or refused by an error.
     fn before_insert(
         &mut self,
-        tx: &Session<Self::Schema>,
+        tx: &Session<Self::Schema, Self::Scope>,
     ) -> impl Future<Output = Result<()>> + Send {
         let _ = tx;
         async { Ok(()) }
@@ -113,7 +117,7 @@ pub trait Hooks: Document + HasHooks {
     /// Before a whole document is validated, to be inserted or saved: it may be changed, or refused by an error.
     fn before_validate(
         &mut self,
-        tx: &Session<Self::Schema>,
+        tx: &Session<Self::Schema, Self::Scope>,
     ) -> impl Future<Output = Result<()>> + Send {
         let _ = tx;
         async { Ok(()) }
@@ -122,14 +126,17 @@ pub trait Hooks: Document + HasHooks {
     /// After a whole document has been validated, and just before it is written: it may be refused by an error.
     fn after_validate(
         &self,
-        tx: &Session<Self::Schema>,
+        tx: &Session<Self::Schema, Self::Scope>,
     ) -> impl Future<Output = Result<()>> + Send {
         let _ = tx;
         async { Ok(()) }
     }
 
     /// After a document has been inserted.
-    fn after_insert(&self, tx: &Session<Self::Schema>) -> impl Future<Output = Result<()>> + Send {
+    fn after_insert(
+        &self,
+        tx: &Session<Self::Schema, Self::Scope>,
+    ) -> impl Future<Output = Result<()>> + Send {
         let _ = tx;
         async { Ok(()) }
     }
@@ -137,7 +144,7 @@ pub trait Hooks: Document + HasHooks {
     /// Before documents are updated or saved: what is to be changed can be looked at, more can be set, and an error refuses it.
     fn before_update(
         changes: &mut Changes<Self>,
-        tx: &Session<Self::Schema>,
+        tx: &Session<Self::Schema, Self::Scope>,
     ) -> impl Future<Output = Result<()>> + Send {
         let _ = (changes, tx);
         async { Ok(()) }
@@ -146,7 +153,7 @@ pub trait Hooks: Document + HasHooks {
     /// After documents have been updated or saved.
     fn after_update(
         changes: &Changes<Self>,
-        tx: &Session<Self::Schema>,
+        tx: &Session<Self::Schema, Self::Scope>,
     ) -> impl Future<Output = Result<()>> + Send {
         let _ = (changes, tx);
         async { Ok(()) }
@@ -155,7 +162,7 @@ pub trait Hooks: Document + HasHooks {
     /// Before documents are deleted: an error refuses it.
     fn before_delete(
         which: &mut Selection<Self>,
-        tx: &Session<Self::Schema>,
+        tx: &Session<Self::Schema, Self::Scope>,
     ) -> impl Future<Output = Result<()>> + Send {
         let _ = (which, tx);
         async { Ok(()) }
@@ -164,7 +171,7 @@ pub trait Hooks: Document + HasHooks {
     /// After documents have been deleted.
     fn after_delete(
         which: &Selection<Self>,
-        tx: &Session<Self::Schema>,
+        tx: &Session<Self::Schema, Self::Scope>,
     ) -> impl Future<Output = Result<()>> + Send {
         let _ = (which, tx);
         async { Ok(()) }
@@ -177,7 +184,7 @@ pub trait Hooks: Document + HasHooks {
     /// commit, they do not run: what must not be lost is written by `tx`, in one of the other hooks.
     fn after_commit(
         event: Committed<Self>,
-        db: &Session<Self::Schema>,
+        db: &Session<Self::Schema, Self::Scope>,
     ) -> impl Future<Output = Result<()>> + Send {
         let _ = (event, db);
         async { Ok(()) }
@@ -190,7 +197,11 @@ pub trait Hooks: Document + HasHooks {
     label = "its writes look for none",
     note = "say `#[document(hooks)]` on `{Self}`"
 )]
-pub trait HasHooks {}
+pub trait HasHooks {
+    /// For whom the sessions are that its hooks get: the type of the model's [scope](crate::scope), or
+    /// [`Unscoped`](crate::scope::Unscoped).
+    type Scope: Reach;
+}
 
 /// A schema in which the hooks of a model run.
 #[diagnostic::on_unimplemented(

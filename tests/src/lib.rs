@@ -8,6 +8,7 @@ pub mod differential;
 mod fixture;
 #[path = "../../docs/guide/models.rs"]
 #[rustfmt::skip]
+#[expect(missing_docs, reason = "the guide says what they are")]
 pub mod guide;
 pub mod models;
 pub mod mongod;

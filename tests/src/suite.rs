@@ -310,6 +310,7 @@ macro_rules! for_every_test {
                 ]
                 hooks_narrowed: [
                     a_delete_by_a_mark_runs_the_hooks,
+                    hooks_stay_in_the_scope_of_the_write,
                     older_documents_have_their_hooks,
                     rules_look_at_nobody_elses_documents,
                     the_outcome_of_a_restore_is_checked,

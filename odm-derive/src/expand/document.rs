@@ -221,17 +221,6 @@ fn refuse_half_kept(ctxt: &mut Ctxt, container: &Container) {
             }
         }
     }
-    let mut filled = container.filled.iter();
-    if let (Some(said), true) = (
-        &container.hooks,
-        filled.any(|filled| filled.what == What::Scope),
-    ) {
-        ctxt.error(
-            said,
-            "a model that belongs to a scope has no hooks yet: the session that a hook gets is for no scope, and would not reach \
-             its documents; leave `hooks` or `scope` out",
-        );
-    }
 }
 
 fn find_id<'m, 'a>(ctxt: &mut Ctxt, model: &'m Model<'a>) -> Option<&'m Field<'a>> {

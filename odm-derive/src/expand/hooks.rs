@@ -1,7 +1,7 @@
 //! A model that says what is done before and after its writes.
 
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::{Path, spanned::Spanned};
 
 use super::quiet;
@@ -22,11 +22,17 @@ impl Model<'_> {
     pub(crate) fn has_hooks(&self, said: &Path, private: &TokenStream) -> TokenStream {
         let name = &self.input.ident;
         let (impl_generics, own, where_clause) = self.input.generics.split_for_impl();
+        let scope = match self.scope() {
+            None => quote!(#private::Unscoped),
+            Some(scope) => scope.ty.to_token_stream(),
+        };
         let quiet = quiet();
         quote_spanned! {said.span()=>
             #[automatically_derived]
             #quiet
-            impl #impl_generics #private::HasHooks for #name #own #where_clause {}
+            impl #impl_generics #private::HasHooks for #name #own #where_clause {
+                type Scope = #scope;
+            }
         }
     }
 }

@@ -5,16 +5,15 @@ use quote::{ToTokens, quote};
 use syn::DeriveInput;
 
 use super::{quiet, where_bounds, with_params};
-use crate::{attr::What, model::Model};
+use crate::{
+    attr::What,
+    model::{Field, Model},
+};
 
 impl Model<'_> {
     /// The generated traits of a model that has a scope, or none, and of one that has a soft delete.
     pub(crate) fn reach(&self, private: &TokenStream) -> TokenStream {
-        let scope = self
-            .fields
-            .iter()
-            .find(|field| field.filled == Some(What::Scope));
-        let in_scope = match scope {
+        let in_scope = match self.scope() {
             None => in_any_scope(self.input, private),
             Some(scope) => {
                 let all = quote!(#private::AllScopes);
@@ -30,6 +29,12 @@ impl Model<'_> {
             .any(|field| field.filled == Some(What::Deleted));
         let soft_delete = deleted.then(|| self.implement(&quote!(#private::SoftDelete)));
         quote!(#in_scope #soft_delete)
+    }
+
+    /// The field that says whose a document is.
+    pub(super) fn scope(&self) -> Option<&Field<'_>> {
+        let mut fields = self.fields.iter();
+        fields.find(|field| field.filled == Some(What::Scope))
     }
 
     fn implement(&self, what: &TokenStream) -> TokenStream {

@@ -3,7 +3,9 @@
 use std::marker::PhantomData;
 
 use super::{Changes, Committed, Hooks, Selection};
-use crate::{Result, access::Access, backend::BoxFuture, document::Document, session::Session};
+use crate::{
+    Result, access::Access, backend::BoxFuture, document::Document, error, session::Session,
+};
 
 /// The hooks of a model.
 #[doc(hidden)]
@@ -42,14 +44,15 @@ pub trait RunHooks<T: Document>: Send + Sync {
 pub struct Erased<T>(pub PhantomData<fn() -> T>);
 
 /// The session that a hook gets: one level deeper.
-fn session<S>(access: &Access) -> Result<Session<S>> {
-    access.deeper().map(Session::new)
+fn session<T: Hooks>(access: &Access) -> Result<Session<T::Schema, T::Scope>> {
+    let access = access.deeper_for(&T::MODEL);
+    access.map(Session::new).map_err(error::of_model::<T>)
 }
 
 macro_rules! hooks {
     ($($hook:ident($value:ty);)*) => {$(
         fn $hook<'a>(&self, value: $value, tx: &'a Access) -> BoxFuture<'a, Result<()>> {
-            Box::pin(async move { T::$hook(value, &session(tx)?).await })
+            Box::pin(async move { T::$hook(value, &session::<T>(tx)?).await })
         }
     )*};
 }
@@ -67,6 +70,6 @@ impl<T: Hooks> RunHooks<T> for Erased<T> {
     }
 
     fn after_commit(&self, event: Committed<T>, db: Access) -> BoxFuture<'static, Result<()>> {
-        Box::pin(async move { T::after_commit(event, &session(&db)?).await })
+        Box::pin(async move { T::after_commit(event, &session::<T>(&db)?).await })
     }
 }

@@ -43,10 +43,12 @@ where
     let write = write(access.clone());
     let task = tokio::spawn(async move {
         let written = write.await?;
+        let scope = access.scope();
         let events = written.events.into_iter().map(|event| -> Behind {
+            let scope = scope.clone();
             Box::new(move |database| {
                 Box::pin(async move {
-                    let told = hooks.after_commit(event, database).await;
+                    let told = hooks.after_commit(event, database.within(scope)).await;
                     told.map_err(Error::of_hook_behind)
                 })
             })

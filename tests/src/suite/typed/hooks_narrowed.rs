@@ -45,6 +45,17 @@ pub struct Note {
     votes: i64,
 }
 
+/// Of somebody, whose hooks reach what is of the same.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "memos", scope = tenant, hooks)]
+pub struct Memo {
+    #[serde(rename = "_id")]
+    id: i64,
+    tenant: String,
+    text: String,
+    votes: i64,
+}
+
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "entries")]
 pub struct Entry {
@@ -54,7 +65,7 @@ pub struct Entry {
 }
 
 #[derive(Schema)]
-#[schema(models(Post, Note, Entry))]
+#[schema(models(Post, Note, Memo, Entry))]
 pub struct Site;
 type Db = odm::Database<Site>;
 
@@ -96,6 +107,55 @@ impl Hooks for Post {
     async fn after_commit(event: Committed<Self>, db: &Session<Site>) -> odm::Result<()> {
         match event {
             Committed::Inserted(post) => log(db, format!("inserted {}", post.title)).await,
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Memo {
+    async fn log(tx: &Session<Site, String>, what: &str) -> odm::Result<()> {
+        // Of whom they are that the hook can see.
+        let memos = tx.find::<Memo>().sort(|m| m.id().asc()).all().await?;
+        let seen: Vec<_> = memos.iter().map(|memo| (memo.id, &memo.tenant)).collect();
+        let text = format!("{what} {seen:?}");
+        tx.insert(Entry {
+            id: ObjectId::new(),
+            text,
+        })
+        .await
+        .map(drop)
+    }
+}
+
+impl Hooks for Memo {
+    type Schema = Site;
+
+    async fn before_insert(&mut self, tx: &Session<Site, String>) -> odm::Result<()> {
+        self.text = format!("{} of {}", self.text, self.tenant);
+        Self::log(tx, "before insert").await
+    }
+
+    async fn after_update(changes: &Changes<Self>, tx: &Session<Site, String>) -> odm::Result<()> {
+        // It writes to its own kind, in its own scope.
+        if changes.touches(|m| m.text()) {
+            tx.update_many::<Memo>(|_| Filter::all())
+                .inc(|m| m.votes(), 1)
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn before_delete(
+        which: &mut Selection<Self>,
+        tx: &Session<Site, String>,
+    ) -> odm::Result<()> {
+        let ids = which.ids(tx).await?.to_vec();
+        Self::log(tx, &format!("before delete {ids:?}")).await
+    }
+
+    async fn after_commit(event: Committed<Self>, db: &Session<Site, String>) -> odm::Result<()> {
+        match event {
+            Committed::Inserted(memo) => Self::log(db, &format!("inserted {}", memo.id)).await,
             _ => Ok(()),
         }
     }
@@ -260,4 +320,125 @@ pub async fn rules_look_at_nobody_elses_documents(fixture: Fixture) {
         assert!(all.inc(|n| n.votes(), 1).await.unwrap_err().is_validation());
     }
     assert_eq!(acme.get::<Note>(1).await.unwrap().votes, 10);
+}
+
+/// The hooks of a model with a scope work in the scope of the write, whoever's transaction it is.
+pub async fn hooks_stay_in_the_scope_of_the_write(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let of = |name: &str| db.scope(&name.to_owned());
+    let memo = |id: i64| NewMemo {
+        id,
+        text: "memo".into(),
+        votes: 0,
+    };
+    let inserted = of("acme").insert(memo(1)).await.unwrap();
+    assert_eq!(
+        (&*inserted.text, &*inserted.tenant),
+        ("memo of acme", "acme")
+    );
+    of("globex").insert(memo(2)).await.unwrap();
+    let expected = [
+        "before insert []",
+        r#"inserted 1 [(1, "acme")]"#,
+        "before insert []",
+        r#"inserted 2 [(2, "globex")]"#,
+    ];
+    assert_eq!(logged(&db).await, expected);
+
+    let votes = async || {
+        let memos = db
+            .all_scopes()
+            .find::<Memo>()
+            .sort(|m| m.id().asc())
+            .all()
+            .await;
+        memos.unwrap().iter().map(|m| m.votes).collect::<Vec<_>>()
+    };
+    of("acme")
+        .update::<Memo>(1)
+        .set(|m| m.text(), "new")
+        .await
+        .unwrap();
+    assert_eq!(votes().await, [1, 0]);
+    let mut edited = of("globex").edit::<Memo>(2).await.unwrap();
+    edited.text.push('!');
+    of("globex").save(&mut edited).await.unwrap();
+    assert_eq!(votes().await, [1, 1]);
+    let upsert = of("globex")
+        .update::<Memo>(3)
+        .set(|m| m.text(), "x")
+        .or_insert(memo(3));
+    assert!(upsert.await.unwrap().is_inserted());
+    let (acme, globex) = (of("acme"), of("globex"));
+    let bulk = db
+        .bulk()
+        .add(acme.insert(memo(4)))
+        .add(globex.delete::<Memo>(2));
+    assert!(bulk.await.unwrap().is_ok());
+    let expected = [
+        r#"before insert [(2, "globex")]"#,
+        r#"inserted 3 [(2, "globex"), (3, "globex")]"#,
+        r#"before insert [(1, "acme")]"#,
+        r#"inserted 4 [(1, "acme"), (4, "acme")]"#,
+        r#"before delete [2] [(2, "globex"), (3, "globex")]"#,
+    ];
+    assert_eq!(logged(&db).await, expected);
+
+    // Somebody else's is not there, whatever the hooks do.
+    let error = of("acme")
+        .update::<Memo>(3)
+        .set(|m| m.text(), "")
+        .await
+        .unwrap_err();
+    assert!(error.is_not_found(), "{error}");
+    // Across all scopes there is none for the hooks.
+    logged(&db).await;
+    let all = db.all_scopes();
+    let refused = [
+        all.update::<Memo>(1)
+            .set(|m| m.text(), "")
+            .await
+            .unwrap_err(),
+        all.delete_many::<Memo>(|_| Filter::all())
+            .await
+            .unwrap_err(),
+        all.modify::<Memo>(1, |m| m.text.clear()).await.unwrap_err(),
+    ];
+    for error in refused {
+        assert_eq!(
+            (error.kind(), error.model()),
+            (ErrorKind::Invalid, Some("Memo")),
+            "{error}"
+        );
+        assert!(error.to_string().contains("db.scope("), "{error}");
+    }
+    assert!(logged(&db).await.is_empty());
+    assert_eq!(all.find::<Memo>().count().await.unwrap(), 3);
+
+    if fixture.backend().capabilities().transactions {
+        let work = db.transaction(|tx| async move {
+            tx.scope("acme")
+                .insert(NewMemo {
+                    id: 5,
+                    text: "memo".into(),
+                    votes: 0,
+                })
+                .await?;
+            tx.scope("globex")
+                .insert(NewMemo {
+                    id: 6,
+                    text: "memo".into(),
+                    votes: 0,
+                })
+                .await?;
+            Ok(())
+        });
+        work.await.unwrap();
+        let all = logged(&db).await;
+        let expected = [
+            r#"inserted 5 [(1, "acme"), (4, "acme"), (5, "acme")]"#,
+            r#"inserted 6 [(3, "globex"), (6, "globex")]"#,
+        ];
+        assert_eq!(all[2..], expected);
+    }
 }
