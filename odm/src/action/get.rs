@@ -89,6 +89,15 @@ impl<T: Document> GetMany<T> {
     pub(crate) fn new(access: Access, ids: Vec<T::Id>) -> Self {
         Self { access, ids }
     }
+
+    /// Also those that are deleted by a mark: see [`SoftDelete`].
+    pub fn with_deleted(self) -> Self
+    where
+        T: SoftDelete,
+    {
+        let access = self.access.seeing(Sight::All);
+        Self { access, ..self }
+    }
 }
 
 impl<T: Document> IntoFuture for GetMany<T> {

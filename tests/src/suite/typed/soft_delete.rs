@@ -203,6 +203,15 @@ pub async fn what_is_deleted_can_be_read(fixture: Fixture) {
     let notes = deleted.with(|n| n.like()).all().await.unwrap();
     assert!(notes[1].1.as_ref().unwrap().loaded().is_none());
 
+    let many = || db.get_many::<Note>([3, 1, 9]);
+    let present = many().await.unwrap();
+    assert_eq!(present.loaded().map(|n| n.id).collect::<Vec<_>>(), [3]);
+    let all_of_them = many().with_deleted().await.unwrap();
+    assert_eq!(
+        all_of_them.loaded().map(|n| n.id).collect::<Vec<_>>(),
+        [3, 1]
+    );
+
     // A page of them, and its token, are of another query.
     let first = all().page(3).await.unwrap();
     assert_eq!(ids(first.items), [1, 2, 3]);
