@@ -91,11 +91,8 @@ fn compares(operator: &str) -> bool {
 
 fn keyed_value(value: RawBsonRef<'_>, collator: &Collator) -> RawBson {
     match value {
-        RawBsonRef::String(text) | RawBsonRef::Symbol(text) => {
-            // A character for each byte, so that they sort as the bytes do.
-            let key = collator.key(text);
-            RawBson::String(key.into_iter().map(char::from).collect())
-        }
+        RawBsonRef::String(text) => RawBson::String(keyed_text(text, collator)),
+        RawBsonRef::Symbol(text) => RawBson::Symbol(keyed_text(text, collator)),
         RawBsonRef::Document(inner) => RawBson::Document(keyed(inner, collator)),
         RawBsonRef::Array(items) => RawBson::Array(keyed_items(items, collator)),
         other => other.into(),
@@ -106,4 +103,9 @@ fn keyed_items(items: &RawArray, collator: &Collator) -> RawArrayBuf {
     value::items(items)
         .map(|item| keyed_value(item, collator))
         .collect()
+}
+
+/// A character for each byte of the key, so that they sort as the bytes do.
+fn keyed_text(text: &str, collator: &Collator) -> String {
+    collator.key(text).into_iter().map(char::from).collect()
 }
