@@ -75,11 +75,16 @@ impl Collator {
 
     /// A number for the rules, which is another one where strings have other keys.
     ///
-    /// The library has no number for them. This one is made of the keys of many characters: whatever Unicode and CLDR
-    /// change moves what stands behind it.
+    /// The library has no number for them. This one is made of the keys of many characters, and of pairs of letters, as
+    /// `ch` may be one: whatever Unicode and CLDR change moves what stands behind it.
     pub(crate) fn rules(&self) -> i64 {
         let mut hasher = XxHash3_64::with_seed(KEYS);
         let mut text = String::new();
+        for (first, second) in
+            ('a'..='z').flat_map(|first| ('a'..='z').map(move |other| (first, other)))
+        {
+            text.extend([first, second, ' ']);
+        }
         let characters = (0..0x3000_u32).chain((0x3000..0x2_0000).step_by(16));
         for character in characters.filter_map(char::from_u32) {
             text.push(character);
