@@ -134,11 +134,11 @@ impl Index {
             let seconds = i32::try_from(duration.as_secs()).unwrap_or(i32::MAX);
             append(&mut document, "expireAfterSeconds", seconds);
         }
-        if let Some(projection) = &self.wildcard_projection {
-            append(&mut document, "wildcardProjection", projection.as_ref());
-        }
         if let Some(collation) = &self.collation {
             append(&mut document, "collation", collation.to_document());
+        }
+        if let Some(projection) = &self.wildcard_projection {
+            append(&mut document, "wildcardProjection", projection.as_ref());
         }
         document
     }
