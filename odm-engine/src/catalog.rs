@@ -135,7 +135,9 @@ impl Collection {
 
     /// The collection with one more index.
     pub(crate) fn with_index(&self, index: Index) -> Result<(Collection, Arc<IndexState>)> {
-        let state = Arc::new(IndexState::new(self.id, self.next_index, index)?);
+        let state = IndexState::new(self.id, self.next_index, index)?;
+        let rules = state.current_rules();
+        let state = Arc::new(state.with_rules(rules));
         let mut collection = self.copy();
         collection.next_index = self.next_index.saturating_add(1);
         collection.indexes.push(Arc::clone(&state));
@@ -152,7 +154,18 @@ impl Collection {
         if let Some(state) = collection.indexes.iter_mut().find(|state| state.id == id) {
             let mut index = state.index.clone();
             change(&mut index);
-            *state = Arc::new(IndexState::new(self.id, id, index)?);
+            let rules = state.rules;
+            *state = Arc::new(IndexState::new(self.id, id, index)?.with_rules(rules));
+        }
+        Ok(collection)
+    }
+
+    /// The collection with an index whose keys are made by other rules.
+    pub(crate) fn with_rules(&self, id: u32, rules: Option<i64>) -> Result<Collection> {
+        let mut collection = self.copy();
+        if let Some(state) = collection.indexes.iter_mut().find(|state| state.id == id) {
+            let index = state.index.clone();
+            *state = Arc::new(IndexState::new(self.id, id, index)?.with_rules(rules));
         }
         Ok(collection)
     }
@@ -170,6 +183,9 @@ impl Collection {
             let mut document = RawDocumentBuf::new();
             append(&mut document, "id", i64::from(state.id));
             append(&mut document, "spec", state.index.to_stored());
+            if let Some(rules) = state.rules {
+                append(&mut document, "rules", rules);
+            }
             indexes.push(document);
         }
         let mut document = RawDocumentBuf::new();
@@ -210,7 +226,8 @@ impl Collection {
             let specification = entry.get_document("spec").map_err(damaged)?;
             let index = Index::from_document(specification)?;
             let state = IndexState::new(id, read_number(entry, "id")?, index)?;
-            collection.indexes.push(Arc::new(state));
+            let rules = entry.get_i64("rules").ok();
+            collection.indexes.push(Arc::new(state.with_rules(rules)));
         }
         Ok(collection)
     }

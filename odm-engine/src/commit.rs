@@ -69,6 +69,7 @@ impl Committer {
     /// Newer format, damaged, I/O.
     pub(crate) fn open(store: Box<dyn Store>) -> Result<Committer> {
         check_format(store.as_ref())?;
+        rebuild_outdated(store.as_ref())?;
         let view = View::new(store.snapshot()?, Changes::new());
         let catalog = Catalog::load(&view)?;
         let log = Log::load(&view)?;
@@ -252,6 +253,48 @@ impl Committer {
     fn stage_even_if_failed(&self) -> MutexGuard<'_, Stage> {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Makes the keys of indexes anew whose collations had other rules when they were made.
+///
+/// # Errors
+/// Two documents that a unique index keeps apart by the old rules are equal by the new ones.
+fn rebuild_outdated(store: &dyn Store) -> Result<()> {
+    let view = View::new(store.snapshot()?, Changes::new());
+    let catalog = Catalog::load(&view)?;
+    let mut overlay = Overlay::new(&view, catalog.clone(), Arc::default(), false);
+    let mut is_changed = false;
+    for collection in catalog.collections() {
+        for state in &collection.indexes {
+            if state.rules == state.current_rules() {
+                continue;
+            }
+            // Another index of it may have been made anew.
+            let Some(collection) = overlay.collection(&collection.name) else {
+                continue;
+            };
+            overlay.rebuild_index(&collection, state).map_err(|error| {
+                match error.is_duplicate_key() {
+                    true => equal_by_now(&collection.name, &state.index.name, error),
+                    false => error,
+                }
+            })?;
+            is_changed = true;
+        }
+    }
+    if is_changed {
+        store.commit(&overlay.finish().changes)?;
+    }
+    Ok(())
+}
+
+fn equal_by_now(collection: &str, index: &str, error: Error) -> Error {
+    let message = format!(
+        "the rules of the collation of the unique index {index} of {collection} have changed with this version of the \
+         program, and two documents are equal by them; nothing was changed: open the database with the version before, \
+         and change a document or drop the index ({error})"
+    );
+    Error::server(crate::error::code::DUPLICATE_KEY, message)
 }
 
 fn check_format(store: &dyn Store) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Indexes: what they are defined by, and the keys that they hold for a document.
 
+mod collation;
 mod definition;
 mod given;
 pub(crate) mod hashed;
@@ -14,6 +15,8 @@ use std::time::Duration;
 
 use bson::RawDocumentBuf;
 
+pub use collation::Collation;
+pub(crate) use collation::Collator;
 pub(crate) use definition::{ID_INDEX, IndexState};
 use given::Given;
 
@@ -56,6 +59,8 @@ pub struct Index {
     pub expire_after: Option<Duration>,
     /// Whether queries do not see the index. It is kept up and unique all the same.
     pub hidden: bool,
+    /// How strings are compared; byte by byte if `None`.
+    pub collation: Option<Collation>,
     pub(crate) given: Given,
 }
 
@@ -76,6 +81,7 @@ impl Index {
             partial: None,
             expire_after: None,
             hidden: false,
+            collation: None,
             given: Given::default(),
         }
     }
@@ -123,6 +129,32 @@ impl Index {
     /// Deletes documents some time after the date in the field.
     pub fn expire_after(mut self, duration: Duration) -> Index {
         self.expire_after = Some(duration);
+        self
+    }
+
+    /// Compares strings as a language does, those within documents and arrays, too. A unique index then refuses what is
+    /// equal by that:
+    ///
+    /// ```
+    /// # #[cfg(feature = "collation")] {
+    /// use bson::rawdoc;
+    /// use odm_engine::{Collation, Database, Direction, Index};
+    ///
+    /// let ignoring_case = Collation::from_document(&rawdoc! { "locale": "en", "strength": 2 })?;
+    /// let by_email = Index::new([("email", Direction::Ascending)]).unique().collation(ignoring_case);
+    ///
+    /// let database = Database::memory();
+    /// database.create_indexes("people", &[by_email])?;
+    /// database.insert("people", vec![rawdoc! { "email": "ada@example.org" }])?.all()?;
+    /// let twin = database.insert("people", vec![rawdoc! { "email": "Ada@Example.org" }])?;
+    /// assert!(twin.failures[0].error.is_duplicate_key());
+    /// # }
+    /// # Ok::<(), odm_engine::Error>(())
+    /// ```
+    ///
+    /// Queries compare byte by byte. They use such an index for what has no strings in it.
+    pub fn collation(mut self, collation: impl Into<Option<Collation>>) -> Index {
+        self.collation = collation.into();
         self
     }
 

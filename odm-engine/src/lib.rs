@@ -72,7 +72,7 @@ pub use cursor::Cursor;
 pub use database::Database;
 pub use direction::Direction;
 pub use error::{DuplicateKey, Error, ErrorKind, Result};
-pub use index::Index;
+pub use index::{Collation, Index};
 pub use session::Session;
 pub use transaction::Transaction;
 pub use watch::{ChangeStream, FullDocument, Watch, WatchFrom};

@@ -227,14 +227,37 @@ impl Overlay {
     /// Duplicate key: the smallest one, as MongoDB meets the keys in their order. Parallel arrays.
     pub(crate) fn build_index(&mut self, collection: &Collection, index: Index) -> Result<()> {
         let (collection, state) = collection.with_index(index)?;
+        self.fill_index(&collection, &state)?;
+        self.define(&Arc::new(collection));
+        Ok(())
+    }
+
+    /// Makes the keys of an index anew, by the rules of now.
+    ///
+    /// # Errors
+    /// Those of [`build_index`](Overlay::build_index).
+    pub(crate) fn rebuild_index(
+        &mut self,
+        collection: &Collection,
+        state: &IndexState,
+    ) -> Result<()> {
+        let collection = collection.with_rules(state.id, state.current_rules())?;
+        self.remove_all(&state.prefix)?;
+        self.fill_index(&collection, state)?;
+        self.define(&Arc::new(collection));
+        Ok(())
+    }
+
+    /// Adds the entries of an index that has none.
+    fn fill_index(&mut self, collection: &Collection, state: &IndexState) -> Result<()> {
         let records = KeyRange::prefix(&key::records(collection.id));
         let mut duplicate: Option<(Vec<u8>, RawDocumentBuf)> = None;
         for entry in self.view.clone().range(records, Direction::Ascending) {
             let (key, value) = entry?;
             let record = key::trailing_record(&key)?;
             let document = RawDocument::from_bytes(&*value)?;
-            let keys = keys_of(&state, document)?;
-            self.mark_multikey(&collection, &state, &keys)?;
+            let keys = keys_of(state, document)?;
+            self.mark_multikey(collection, state, &keys)?;
             for key in keys.keys {
                 let is_smallest = duplicate
                     .as_ref()
@@ -245,13 +268,12 @@ impl Overlay {
                     }
                     continue;
                 }
-                self.put_entry(&state, key, &keys.beside, record);
+                self.put_entry(state, key, &keys.beside, record);
             }
         }
         if let Some((key, document)) = duplicate {
-            return Err(duplicate_error(&collection.name, &state, &document, &key));
+            return Err(duplicate_error(&collection.name, state, &document, &key));
         }
-        self.define(&Arc::new(collection));
         Ok(())
     }
 

@@ -239,7 +239,9 @@ impl Planner<'_> {
     fn is_complete(&self, state: &Arc<IndexState>) -> bool {
         let is_sparse = state.index.sparse;
         let filter = self.question.filter;
-        let covers_partial = |partial| filter.implies(partial);
+        // What follows for strings byte by byte need not follow by a collation.
+        let covers_partial =
+            |partial| state.partial_collator().is_none() && filter.implies(partial);
         state.partial.as_ref().is_none_or(covers_partial)
             && (!is_sparse || state.paths.iter().any(|path| filter.requires(path)))
     }

@@ -179,6 +179,12 @@ fn is_id_index(index: &Index) -> Result<bool> {
 /// An index with the same name or the same keys that differs in something else.
 fn exists(collection: &Collection, index: &Index) -> Result<bool> {
     let existing = || collection.indexes.iter().map(|state| &state.index);
+    // As on MongoDB, the name is asked about first.
+    if existing().any(|other| other.name == index.name && !other.is_equivalent(index)) {
+        let name = &index.name;
+        let message = format!("another index is named {name}; drop it first, or choose a name");
+        return Err(Error::server(code::INDEX_KEY_SPECS_CONFLICT, message));
+    }
     if let Some(other) = existing().find(|other| other.is_equivalent(index)) {
         if other.name == index.name && other.expire_after == index.expire_after {
             return Ok(true);
@@ -192,11 +198,6 @@ fn exists(collection: &Collection, index: &Index) -> Result<bool> {
             format!("Index already exists with a different name: {}", other.name)
         };
         return Err(Error::server(code::INDEX_OPTIONS_CONFLICT, message));
-    }
-    if existing().any(|other| other.name == index.name) {
-        let name = &index.name;
-        let message = format!("another index is named {name}; drop it first, or choose a name");
-        return Err(Error::server(code::INDEX_KEY_SPECS_CONFLICT, message));
     }
     Ok(false)
 }

@@ -2,7 +2,7 @@ use bson::RawDocumentBuf;
 
 use super::part::{self, Part};
 use super::wildcard::Coverage;
-use super::{Direction, Index};
+use super::{Collator, Direction, Index, collation};
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::key::{self, RecordId};
@@ -25,6 +25,10 @@ pub(crate) struct IndexState {
     pub(crate) part: Option<Part>,
     /// The paths that it is about, if it is a wildcard index.
     pub(crate) coverage: Option<Coverage>,
+    /// What makes keys of strings, if the index has a collation.
+    pub(crate) collator: Option<Collator>,
+    /// The [version of the rules](Collator::rules) by which its keys were made, if it has a collation.
+    pub(crate) rules: Option<i64>,
 }
 
 /// What an entry of an index says.
@@ -38,12 +42,16 @@ pub(crate) struct Entry<'e> {
 
 impl IndexState {
     pub(crate) fn new(collection: u32, id: u32, index: Index) -> Result<IndexState> {
-        let partial = index.partial.as_deref().map(Filter::parse).transpose()?;
+        let collator = index.collation.as_ref().map(Collator::new).transpose()?;
+        let mut partial = index.partial.as_deref().map(Filter::parse).transpose()?;
+        if let (Some(filter), Some(collator)) = (&index.partial, &collator) {
+            partial = Some(Filter::parse(&collation::keyed_filter(filter, collator))?);
+        }
         let paths = paths(&index);
         let coverage = index.is_wildcard().then(|| Coverage::of(&index));
         let coverage = coverage.transpose()?;
-        // Nothing leads back from a hash, and an entry of a wildcard index is one value of many.
-        let has_parts = index.hashed.is_none() && coverage.is_none();
+        // Nothing leads back from a hash or a collation key, and an entry of a wildcard index is one value of many.
+        let has_parts = index.hashed.is_none() && coverage.is_none() && collator.is_none();
         Ok(IndexState {
             id,
             prefix: key::entries(collection, id, index.unique),
@@ -52,7 +60,28 @@ impl IndexState {
             index,
             partial,
             coverage,
+            collator,
+            rules: None,
         })
+    }
+
+    /// The same index, whose keys are made by these rules.
+    pub(crate) fn with_rules(self, rules: Option<i64>) -> IndexState {
+        IndexState { rules, ..self }
+    }
+
+    /// The rules by which keys are made now, if the index has a collation. This takes a moment.
+    pub(crate) fn current_rules(&self) -> Option<i64> {
+        self.collator.as_ref().map(Collator::rules)
+    }
+
+    /// What makes keys of the strings of a document for the filter of this index, if that compares any.
+    pub(crate) fn partial_collator(&self) -> Option<&Collator> {
+        let compares = |partial: &RawDocumentBuf| collation::compares_strings(partial);
+        let partial = self.index.partial.as_ref();
+        self.collator
+            .as_ref()
+            .filter(|_| partial.is_some_and(compares))
     }
 
     /// The index of `_id`. It is unique by nature: listings do not show that as an option.
@@ -68,6 +97,8 @@ impl IndexState {
             index,
             partial: None,
             coverage: None,
+            collator: None,
+            rules: None,
         }
     }
 

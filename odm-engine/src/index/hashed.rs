@@ -13,7 +13,7 @@ use bson::{RawBsonRef, RawDocument};
 use super::{Index, IndexState};
 use crate::direction::Direction;
 use crate::error::{Error, Result, code};
-use crate::key::value::encode;
+use crate::key::value::encode_collated;
 use crate::path::Path;
 use crate::value;
 
@@ -53,16 +53,17 @@ pub(super) fn check(index: &Index) -> Result<()> {
 pub(super) fn key_of(state: &IndexState, document: &RawDocument) -> Result<Option<Vec<u8>>> {
     let mut key = Vec::with_capacity(state.paths.len() * 16);
     let mut has_value = false;
+    let collator = state.collator.as_ref();
     for (path, (name, direction)) in state.paths.iter().zip(&state.index.keys) {
         let value = value_at(path, document)?;
         has_value |= value.is_some();
         let value = value.unwrap_or(RawBsonRef::Null);
         if state.index.is_hashed(name) {
             let mut encoded = Vec::new();
-            encode(value, Direction::Ascending, &mut encoded)?;
+            encode_collated(value, Direction::Ascending, collator, &mut encoded)?;
             key.extend_from_slice(&hash(&encoded));
         } else {
-            encode(value, *direction, &mut key)?;
+            encode_collated(value, *direction, collator, &mut key)?;
         }
     }
     Ok((has_value || !state.index.sparse).then_some(key))

@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::{IndexState, hashed, wildcard};
+use super::{Collation, IndexState, collation, hashed, wildcard};
 use crate::document::append;
 use crate::error::{DuplicateKey, Error, Result, code};
 use crate::filter::Filter;
-use crate::key::value::encode;
+use crate::key::value::encode_collated;
 use crate::path::{KeyError, Path, key_tuples};
 use crate::value;
 
@@ -38,7 +38,7 @@ pub(crate) fn keys_of(state: &IndexState, document: &RawDocument) -> Result<Keys
     let mut collector = Collector::new(&state.index.name);
     if let Some(coverage) = &state.coverage {
         if is_indexed(state, document) {
-            wildcard::collect(coverage, document, &mut collector)?;
+            wildcard::collect(coverage, document, state.collator.as_ref(), &mut collector)?;
         }
         return Ok(collector.keys);
     }
@@ -122,12 +122,16 @@ pub(crate) fn duplicate_error(
         index: state.index.name.clone(),
         key_pattern: state.index.key_pattern(),
         key_value: key_value.unwrap_or_default(),
+        collation: state.index.collation.as_ref().map(Collation::to_document),
     })
 }
 
 /// Whether a document is one of those that the index is about.
 fn is_indexed(state: &IndexState, document: &RawDocument) -> bool {
-    let accepts = |filter: &Filter| filter.accepts(document);
+    let accepts = |filter: &Filter| match state.partial_collator() {
+        Some(collator) => filter.accepts(&collation::keyed(document, collator)),
+        None => filter.accepts(document),
+    };
     state.partial.as_ref().is_none_or(accepts)
 }
 
@@ -146,8 +150,10 @@ fn tuples<'d>(state: &IndexState, document: &'d RawDocument) -> Result<Vec<Tuple
 
 fn encode_key(state: &IndexState, values: &[Option<RawBsonRef<'_>>]) -> Result<Vec<u8>> {
     let mut key = Vec::with_capacity(values.len() * 16);
+    let collator = state.collator.as_ref();
     for ((_, direction), value) in state.index.keys.iter().zip(values) {
-        encode(value.unwrap_or(RawBsonRef::Null), *direction, &mut key)?;
+        let value = value.unwrap_or(RawBsonRef::Null);
+        encode_collated(value, *direction, collator, &mut key)?;
     }
     Ok(key)
 }

@@ -6,7 +6,7 @@ use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::given::Given;
 use super::wildcard::{self, Coverage};
-use super::{Direction, Index, hashed, partial, unsupported};
+use super::{Collation, Direction, Index, collation, hashed, partial, unsupported};
 use crate::document::append;
 use crate::error::{Error, Result, code};
 use crate::filter::Filter;
@@ -19,8 +19,9 @@ const MAX_EXPIRE_AFTER: i64 = i32::MAX as i64;
 const MAX_FIELDS: usize = 32;
 
 /// What a definition may have.
-const OPTIONS: [&str; 11] = [
+const OPTIONS: [&str; 12] = [
     "background",
+    "collation",
     "expireAfterSeconds",
     "hidden",
     "key",
@@ -35,7 +36,7 @@ const OPTIONS: [&str; 11] = [
 
 impl Index {
     /// The definition as MongoDB's `createIndexes` takes it: `{ key, name, unique, sparse, hidden,
-    /// partialFilterExpression, expireAfterSeconds, wildcardProjection, background, v }`.
+    /// partialFilterExpression, expireAfterSeconds, wildcardProjection, collation, background, v }`.
     ///
     /// # Errors
     /// Missing, unknown or badly typed fields under MongoDB's codes, and "not supported" for the
@@ -85,6 +86,13 @@ impl Index {
                     let projection = expect_document("wildcardProjection", value)?;
                     index.wildcard_projection = Some(projection.to_owned());
                 }
+                "collation" => {
+                    // What is in it comes after all the rest.
+                    let collation = expect_document("collation", value)?;
+                    if collation.is_empty() {
+                        return Err(Error::bad_value("a collation cannot be empty"));
+                    }
+                }
                 option => unsupported::check_option(option, value)?,
             }
         }
@@ -93,6 +101,11 @@ impl Index {
         }
         index.name = name.ok_or_else(|| required("name"))?;
         refuse_options_of_id(specification, &index)?;
+        if let Some(RawBsonRef::Document(collation)) = value::get(specification, "collation") {
+            index.collation = Collation::from_document(collation)?;
+            collation::check_kind(specification, &index)?;
+            collation::check(&index)?;
+        }
         unsupported::refuse(specification, &index)?;
         Ok(index)
     }
@@ -120,6 +133,9 @@ impl Index {
         if let Some(duration) = self.expire_after {
             let seconds = i32::try_from(duration.as_secs()).unwrap_or(i32::MAX);
             append(&mut document, "expireAfterSeconds", seconds);
+        }
+        if let Some(collation) = &self.collation {
+            append(&mut document, "collation", collation.to_document());
         }
         if let Some(projection) = &self.wildcard_projection {
             append(&mut document, "wildcardProjection", projection.as_ref());
@@ -169,6 +185,7 @@ impl Index {
             && self.covers_the_same(other)
             && self.unique == other.unique
             && self.sparse == other.sparse
+            && self.collation == other.collation
     }
 
     /// Whether the projections of two wildcard indexes on the same path say the same.
@@ -197,6 +214,7 @@ impl Index {
         }
         wildcard::check(self)?;
         hashed::check(self)?;
+        collation::check(self)?;
         let is_wildcard = self.is_wildcard();
         for (position, (path, _)) in self.keys.iter().enumerate() {
             if !is_wildcard {

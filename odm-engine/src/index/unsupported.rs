@@ -2,8 +2,6 @@
 //!
 //! What MongoDB refuses is refused under its code; only what it would take is "not supported".
 
-mod collation;
-
 use bson::{RawBsonRef, RawDocument};
 
 use super::{Index, hashed, partial, wildcard};
@@ -14,13 +12,12 @@ use crate::value::{self, Number};
 const KINDS: [&str; 4] = ["2d", "2dsphere", "geoHaystack", "text"];
 
 /// The options of these kinds, and others.
-const OPTIONS: [&str; 15] = [
+const OPTIONS: [&str; 14] = [
     "2dsphereIndexVersion",
     "bits",
     "bucketSize",
     "clustered",
     "coarsestIndexedLevel",
-    "collation",
     "default_language",
     "finestIndexedLevel",
     "language_override",
@@ -90,7 +87,7 @@ pub(super) fn check_kind(kind: &str) -> Result<()> {
 /// Refuses a value that the option cannot have.
 pub(super) fn check_option(name: &str, value: RawBsonRef<'_>) -> Result<()> {
     let is_right = match name {
-        "collation" | "storageEngine" | "weights" => value.as_document().is_some(),
+        "storageEngine" | "weights" => value.as_document().is_some(),
         "default_language" | "language_override" => value.as_str().is_some(),
         _ => true,
     };
@@ -100,7 +97,6 @@ pub(super) fn check_option(name: &str, value: RawBsonRef<'_>) -> Result<()> {
         return Err(Error::server(code::TYPE_MISMATCH, message));
     }
     match (name, value) {
-        ("collation", RawBsonRef::Document(collation)) => collation::check(collation),
         ("storageEngine", RawBsonRef::Document(engines)) => {
             for (engine, options) in value::fields(engines) {
                 if options.as_document().is_none() {

@@ -15,11 +15,11 @@ mod coverage;
 
 use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::Index;
 use super::keys::Collector;
+use super::{Collator, Index};
 use crate::direction::Direction;
 use crate::error::{Error, Result, code};
-use crate::key::value::encode;
+use crate::key::value::{encode, encode_collated};
 use crate::value;
 
 use coverage::Cover;
@@ -79,11 +79,13 @@ fn root(path: &str) -> Option<&str> {
 pub(super) fn collect(
     coverage: &Coverage,
     document: &RawDocument,
+    collator: Option<&Collator>,
     keys: &mut Collector<'_>,
 ) -> Result<()> {
     let mut walk = Walk {
         path: String::new(),
         has_arrays: false,
+        collator,
         keys,
     };
     walk.fields(document, coverage.root(), 0)?;
@@ -101,6 +103,8 @@ pub(crate) fn encode_path(path: &str, key: &mut Vec<u8>) -> Result<()> {
 struct Walk<'k, 'c> {
     path: String,
     has_arrays: bool,
+    /// What makes keys of the strings among the values; paths stay what they are.
+    collator: Option<&'k Collator>,
     keys: &'k mut Collector<'c>,
 }
 
@@ -158,7 +162,7 @@ impl Walk<'_, '_> {
         }
         let mut key = Vec::with_capacity(self.path.len() + 16);
         encode_path(&self.path, &mut key)?;
-        encode(value, Direction::Ascending, &mut key)?;
+        encode_collated(value, Direction::Ascending, self.collator, &mut key)?;
         self.keys.add(key)?;
         Ok(true)
     }

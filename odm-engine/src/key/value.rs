@@ -9,6 +9,7 @@
 //! |---|---|
 //! | number | see [`number`] |
 //! | string, symbol, code | bytes, `00` written as `00 FF`; then `00 01` |
+//! | string with a collation | the bytes of its collation key, likewise; its tag is one more |
 //! | document | per field: rank, name like a string, value; then `00` |
 //! | array | per element: value; then `00` |
 //! | binary | length 4, subtype 1, bytes |
@@ -25,10 +26,11 @@ mod number;
 
 use bson::raw::{RawBinaryRef, cstr};
 use bson::spec::BinarySubtype;
-use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{RawArray, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::direction::Direction;
 use crate::error::{Error, Result, code};
+use crate::index::Collator;
 use crate::value;
 
 pub(crate) use decode::Decoder;
@@ -40,13 +42,29 @@ const END: u8 = 0x00;
 /// type (numbers use it for their sign) and keeps `00` and `FF` free.
 const FIRST_TAG: u8 = 0x08;
 
+/// What is added to the tag of a string that stands as its collation key.
+const COLLATED: u8 = 1;
+
 /// Appends the encoding of `value`, so that it sorts in `direction`.
 ///
 /// # Errors
 /// Bytes that are not BSON, and values that nest too deeply.
 pub(crate) fn encode(value: RawBsonRef<'_>, direction: Direction, out: &mut Vec<u8>) -> Result<()> {
+    encode_collated(value, direction, None, out)
+}
+
+/// Appends the encoding of `value`, in which strings stand as their collation keys if there is a collator.
+///
+/// # Errors
+/// Those of [`encode`]; a symbol, which has no collation key.
+pub(crate) fn encode_collated(
+    value: RawBsonRef<'_>,
+    direction: Direction,
+    collator: Option<&Collator>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
     let start = out.len();
-    encode_ascending(value, 0, out)?;
+    encode_ascending(value, 0, collator, out)?;
     if direction == Direction::Descending {
         for byte in out.iter_mut().skip(start) {
             *byte = !*byte;
@@ -65,7 +83,19 @@ fn tag(value: RawBsonRef<'_>) -> u8 {
     FIRST_TAG.saturating_add(value::rank(value).saturating_mul(8))
 }
 
-fn encode_ascending(value: RawBsonRef<'_>, depth: usize, out: &mut Vec<u8>) -> Result<()> {
+/// The tags of the values that have strings in them: strings, documents and arrays, as a half-open interval.
+pub(crate) fn collated_brackets() -> (u8, u8) {
+    let (first, _) = type_bracket(RawBsonRef::String(""));
+    let (_, end) = type_bracket(RawBsonRef::Array(&RawArrayBuf::new()));
+    (first, end)
+}
+
+fn encode_ascending(
+    value: RawBsonRef<'_>,
+    depth: usize,
+    collator: Option<&Collator>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
     if depth > value::MAX_DEPTH {
         return Err(Error::server(code::OVERFLOW, "the value nests too deeply"));
     }
@@ -73,13 +103,25 @@ fn encode_ascending(value: RawBsonRef<'_>, depth: usize, out: &mut Vec<u8>) -> R
         number::encode(number, tag(value), out);
         return Ok(());
     }
+    match (value, collator) {
+        (RawBsonRef::String(text), Some(collator)) => {
+            out.push(tag(value) + COLLATED);
+            encode_bytes(&collator.key(text), out);
+            return Ok(());
+        }
+        (RawBsonRef::Symbol(_), Some(_)) => {
+            let message = "a symbol cannot be in an index with a collation; store a string";
+            return Err(Error::server(code::CANNOT_BUILD_INDEX_KEYS, message));
+        }
+        _ => {}
+    }
     out.push(tag(value));
     match value {
         RawBsonRef::String(text) | RawBsonRef::Symbol(text) | RawBsonRef::JavaScriptCode(text) => {
             encode_text(text, out);
         }
-        RawBsonRef::Document(document) => encode_document(document, depth, out)?,
-        RawBsonRef::Array(array) => encode_array(array, depth, out)?,
+        RawBsonRef::Document(document) => encode_document(document, depth, collator, out)?,
+        RawBsonRef::Array(array) => encode_array(array, depth, collator, out)?,
         RawBsonRef::Binary(binary) => encode_binary(binary, out),
         RawBsonRef::ObjectId(id) => out.extend_from_slice(&id.bytes()),
         RawBsonRef::Boolean(value) => out.push(u8::from(value)),
@@ -98,7 +140,7 @@ fn encode_ascending(value: RawBsonRef<'_>, depth: usize, out: &mut Vec<u8>) -> R
         RawBsonRef::DbPointer(_) => encode_pointer(value, out),
         RawBsonRef::JavaScriptCodeWithScope(code) => {
             encode_text(code.code, out);
-            encode_document(code.scope, depth, out)?;
+            encode_document(code.scope, depth, None, out)?;
         }
         RawBsonRef::Double(_)
         | RawBsonRef::Int32(_)
@@ -113,7 +155,11 @@ fn encode_ascending(value: RawBsonRef<'_>, depth: usize, out: &mut Vec<u8>) -> R
 }
 
 fn encode_text(text: &str, out: &mut Vec<u8>) {
-    for &byte in text.as_bytes() {
+    encode_bytes(text.as_bytes(), out);
+}
+
+fn encode_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    for &byte in bytes {
         out.push(byte);
         if byte == 0x00 {
             out.push(0xFF);
@@ -130,21 +176,31 @@ pub(crate) fn encode_text_prefix(prefix: &str, out: &mut Vec<u8>) {
     out.truncate(out.len().saturating_sub(2));
 }
 
-fn encode_document(document: &RawDocument, depth: usize, out: &mut Vec<u8>) -> Result<()> {
+fn encode_document(
+    document: &RawDocument,
+    depth: usize,
+    collator: Option<&Collator>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
     for element in document.iter_elements() {
         let element = element?;
         let value = element.value()?;
         out.push(tag(value));
         encode_text(element.key().as_str(), out);
-        encode_ascending(value, depth + 1, out)?;
+        encode_ascending(value, depth + 1, collator, out)?;
     }
     out.push(END);
     Ok(())
 }
 
-fn encode_array(array: &RawArray, depth: usize, out: &mut Vec<u8>) -> Result<()> {
+fn encode_array(
+    array: &RawArray,
+    depth: usize,
+    collator: Option<&Collator>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
     for item in array {
-        encode_ascending(item?, depth + 1, out)?;
+        encode_ascending(item?, depth + 1, collator, out)?;
     }
     out.push(END);
     Ok(())

@@ -12,7 +12,7 @@ use crate::direction::Direction;
 use crate::error::Result;
 use crate::filter::{CompareOperator, Comparison, Membership, Test};
 use crate::index::hashed::hash;
-use crate::key::value::{encode, encode_text_prefix, type_bracket};
+use crate::key::value::{collated_brackets, encode, encode_text_prefix, type_bracket};
 use crate::pattern::Regex;
 use crate::store::after_prefix;
 use crate::value::Number;
@@ -137,6 +137,17 @@ impl Bounds {
             let is_empty_value = interval.is_point && is_empty_value(&interval.start);
             let is_missing = stands_for_missing && meets(&null);
             is_empty_value || !meets(&empty) && !arrays.0.iter().any(meets) && !is_missing
+        })
+    }
+
+    /// Whether some strings, or values that may have strings in them, lie in these bounds, and others do not.
+    pub(super) fn tell_strings_apart(&self) -> bool {
+        let (first, end) = collated_brackets();
+        self.0.iter().any(|interval| {
+            let (start, until) = (interval.start.as_slice(), interval.end.as_deref());
+            let meets = start < &[end] && until.is_none_or(|until| until > &[first]);
+            let has_all = start <= &[first] && until.is_none_or(|until| until >= &[end]);
+            meets && !has_all
         })
     }
 

@@ -27,7 +27,9 @@ impl Planner<'_> {
             }
             for state in &self.collection.indexes {
                 // Entries of these kinds are not in the order of their fields.
-                let is_plain = !state.index.is_wildcard() && state.index.hashed.is_none();
+                let is_plain = !state.index.is_wildcard()
+                    && state.index.hashed.is_none()
+                    && state.collator.is_none();
                 if state.index.hidden || !is_plain || !self.is_complete(state) {
                     continue;
                 }

@@ -83,7 +83,7 @@ impl Scan {
             let conditions = demands
                 .conditions
                 .iter()
-                .filter(|condition| condition.path == path.as_str())
+                .filter(|condition| condition.path == path.as_str() && answers(state, condition))
                 .take(MAX_CONDITIONS);
             let mut next = if has_array(number) {
                 let first = path.parts().first();
@@ -141,7 +141,7 @@ impl Scan {
         for condition in &demands.conditions {
             // No element of an array is missing.
             let is_element = condition.element.as_ref().is_some_and(Element::is_itself);
-            if condition.bounds.are_leaves(!is_element) {
+            if condition.bounds.are_leaves(!is_element) && answers(state, condition) {
                 let known = by_path.entry(&condition.path).or_default();
                 known.extend((known.len() < MAX_CONDITIONS).then_some(condition));
             }
@@ -171,7 +171,8 @@ impl Scan {
             }
         }
         Ok(best.map(|(field, places)| {
-            let order = question.sort.and_then(|sort| {
+            let sort = question.sort.filter(|_| state.collator.is_none());
+            let order = sort.and_then(|sort| {
                 let mut fields = sort.fields();
                 let is_sorted = !has_arrays && places.is_one_path;
                 match (fields.next(), fields.next()) {
@@ -327,6 +328,10 @@ impl Scan {
     /// The direction in which a walk gives this order, if one does, and the number of leading fields whose
     /// ranges have to be merged for that.
     fn order_for(&self, sort: &Sort, arrays: &[usize]) -> Option<(Direction, usize)> {
+        // Its strings have an order of their own.
+        if self.state.collator.is_some() {
+            return None;
+        }
         if let Some(direction) = self.sorts(sort, arrays, 0) {
             return Some((direction, 0));
         }
@@ -430,6 +435,12 @@ impl Scan {
             .map(|prefix| (KeyRange::prefix(&prefix.bytes), prefix.merged))
             .collect()
     }
+}
+
+/// Whether the index has the values of a condition where their encodings are. An index with a collation has keys
+/// in the place of strings.
+fn answers(state: &IndexState, condition: &Condition) -> bool {
+    state.collator.is_none() || !condition.bounds.tell_strings_apart()
 }
 
 /// What the keys of some ranges begin with.

@@ -2,6 +2,8 @@
 
 mod aggregate;
 mod changes;
+#[cfg(feature = "collation")]
+mod collation;
 mod collections;
 mod covered;
 mod crud;

@@ -117,9 +117,11 @@ fn same_error(expected: &Bson, got: &Bson) -> bool {
         .into_iter()
         .filter(|name| expected.contains_key(*name))
         .all(|name| same_number(&field(expected, name), &field(got, name)))
-        && ["keyPattern", "keyValue"]
+        && ["keyPattern", "keyValue", "collation"]
             .into_iter()
             .filter(|name| expected.contains_key(*name))
+            // A server tells the collation keys of its ICU, the engine the document's strings.
+            .filter(|name| *name != "keyValue" || !expected.contains_key("collation"))
             .all(|name| same(&field(expected, name), &field(got, name)))
 }
 

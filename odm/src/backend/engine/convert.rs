@@ -193,7 +193,7 @@ pub(super) fn index_to_engine(index: Index) -> Result<engine::Index> {
 
 /// None for one that [`Index`] cannot describe.
 pub(super) fn index_from_engine(index: engine::Index) -> Option<Index> {
-    if index.hashed.is_some() || index.is_wildcard() {
+    if index.hashed.is_some() || index.is_wildcard() || index.collation.is_some() {
         return None;
     }
     let keys = index.keys.into_iter().map(|(path, direction)| {

@@ -387,10 +387,13 @@ fn error(error: &Error) -> Result<Document, NotOffered> {
     let mut recorded = doc! { "code": error.code(), "message": error.message() };
     if let Some(duplicate) = error.duplicate_key() {
         for (name, keys) in [
-            ("keyPattern", duplicate.key_pattern()),
-            ("keyValue", duplicate.key_value()),
+            ("keyPattern", Some(duplicate.key_pattern())),
+            ("keyValue", Some(duplicate.key_value())),
+            ("collation", duplicate.collation()),
         ] {
-            recorded.insert(name, Document::try_from(keys).unwrap_or_default());
+            if let Some(keys) = keys {
+                recorded.insert(name, Document::try_from(keys).unwrap_or_default());
+            }
         }
     }
     Ok(recorded)

@@ -66,6 +66,10 @@ impl World {
             }
             _ => {}
         }
+        if self.dice.chance(10) {
+            let strength = self.dice.number(1, 3);
+            index.insert("collation", doc! { "locale": "en", "strength": strength });
+        }
         Step::new(collection, "createIndexes", doc! { "indexes": [index] })
     }
 
