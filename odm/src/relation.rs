@@ -4,11 +4,13 @@
 //! of them refer to. Nothing is loaded that the query does not name.
 
 mod children;
+mod edge;
 mod join;
 mod link;
 mod load;
 
 pub use children::Children;
-pub use join::{Append, IntoJoin, Join, JoinOf, Joins, Reference};
+pub use edge::{JoinOf, RefersToMany};
+pub use join::{Append, IntoJoin, Join, Joins, Reference};
 pub use link::{Item, Link, Linked, Links};
 pub(crate) use load::by_ids;

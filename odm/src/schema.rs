@@ -13,6 +13,8 @@ pub use upgrade::{Upgrade, UpgradeAll, Upgraded};
 
 use crate::{
     document::Document,
+    projection::Projection,
+    relation::{Item, Link, Links},
     scope::{AllScopes, InScope, Unscoped},
 };
 
@@ -62,6 +64,36 @@ impl<S: Schema, T: Document<Listed: ListedIn<S>, Itself: InScope<C>>, C> Contain
     note = "add it: `#[schema(models(…, {Self}))]`"
 )]
 pub trait ListedIn<S> {}
+
+/// What a join gives is of models that the schema `S` has.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not of the models of `{S}`",
+    label = "not in the schema"
+)]
+pub trait OfSchema<S> {}
+#[diagnostic::do_not_recommend]
+impl<S, P: Projection<Of: Document<Listed: ListedIn<S>>>> OfSchema<S> for P {}
+#[diagnostic::do_not_recommend]
+impl<S, X: Item + OfSchema<S>> OfSchema<S> for Link<X> {}
+#[diagnostic::do_not_recommend]
+impl<S, X: Item + OfSchema<S>> OfSchema<S> for Links<X> {}
+#[diagnostic::do_not_recommend]
+impl<S, X: Item + OfSchema<S>> OfSchema<S> for Option<Link<X>> {}
+#[diagnostic::do_not_recommend]
+impl<S, X: OfSchema<S>> OfSchema<S> for Vec<X> {}
+
+macro_rules! of_schema {
+    ($($item:ident)*) => {
+        #[diagnostic::do_not_recommend]
+        impl<S, $($item: OfSchema<S>),*> OfSchema<S> for ($($item,)*) {}
+    };
+}
+of_schema!(T A);
+of_schema!(T A B);
+of_schema!(T A B C);
+of_schema!(T A B C D);
+of_schema!(T A B C D E);
+of_schema!(T A B C D E F);
 
 /// The schema has the model `T`, which another one refers to.
 #[diagnostic::on_unimplemented(

@@ -332,11 +332,14 @@ macro_rules! for_every_test {
                 ]
                 relation: [
                     a_failed_query_names_its_model,
+                    a_join_in_an_order,
+                    a_join_with_a_condition,
                     a_projection_can_be_joined,
                     a_stream_is_joined_batch_by_batch,
                     an_array_of_references,
                     an_optional_reference,
                     children_of_many_to_many,
+                    children_of_what_is_joined,
                     ids_match_across_number_types,
                     several_and_nested,
                     the_children_of_many_parents,

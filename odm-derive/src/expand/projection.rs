@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{DeriveInput, Ident, Type, ext::IdentExt, spanned::Spanned};
 
-use super::{private, quiet};
+use super::{private, quiet, where_bounds, with_params};
 use crate::{
     attr::{Container, SerdeContainer, SerdeField},
     ctxt::Ctxt,
@@ -49,6 +49,15 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     });
     let (types, names): (Vec<_>, Vec<_>) = checks.unzip();
     let quiet = quiet();
+    // What joins give is in reach where its model is.
+    let (decl, _) = with_params(&input.generics, &quote!(__Scope,), &quote!());
+    let bounds = where_bounds(&input.generics);
+    let in_scope = quote! {
+        #[automatically_derived]
+        #[diagnostic::do_not_recommend]
+        impl #decl #private::InScope<__Scope> for #name #type_generics
+        where #of: #private::InScope<__Scope>, #bounds {}
+    };
     Some(quote! {
         #[automatically_derived]
         #quiet
@@ -59,6 +68,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         #[automatically_derived]
         #[diagnostic::do_not_recommend]
         impl #impl_generics #private::ProjectionOf<#of> for #name #type_generics #where_clause {}
+        #in_scope
 
         const _: () = {
             #quiet

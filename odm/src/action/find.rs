@@ -31,7 +31,7 @@ use crate::{
     projection::{self, Projection, ProjectionOf},
     query::{Filter, IntoFilter, IntoSort, Node, Sort, sort_to_raw},
     relation::{Append, Children, IntoJoin, Join, Joins},
-    schema::{Contains, Schema},
+    schema::{Contains, OfSchema, Schema},
     scope::{AllScopes, InScope, Unscoped},
     soft_delete::{Sight, SoftDelete},
 };
@@ -155,7 +155,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
     ///
     /// The item becomes a tuple with a [`Link`](crate::relation::Link), an option of one or
     /// [`Links`](crate::relation::Links). Up to 10,000 different ids go into one query.
-    pub fn with<K: IntoJoin<Scope = T, Out: InScope<C>>>(
+    pub fn with<K: IntoJoin<Scope = T, Out: InScope<C> + OfSchema<S>>>(
         self,
         relation: impl FnOnce(T::Fields) -> K,
     ) -> Find<S, T, P, J::Then, C>
@@ -187,12 +187,14 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
     /// # Ok(())
     /// # }
     /// ```
-    pub fn with_children<D: Document, K: Joins<D, Item: InScope<C>>>(
+    pub fn with_children<D: Document, K, Q>(
         self,
-        children: Children<D, T, K>,
+        children: Children<D, T, K, Q>,
     ) -> Find<S, T, P, J::Then, C>
     where
         J: Append<Join<T, Vec<K::Item>>>,
+        K: Joins<Q, Item: InScope<C> + OfSchema<S>>,
+        Q: Projection<Of = D>,
         S: Contains<D, AllScopes>,
     {
         self.append(children.into_join())

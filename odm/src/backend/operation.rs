@@ -56,6 +56,8 @@ pub struct FindEach {
     pub keys: Vec<RawBson>,
     /// A further condition; an empty one matches all.
     pub filter: RawDocumentBuf,
+    /// Which fields are read of each, or all; a [projection](Find::projection).
+    pub projection: Option<RawDocumentBuf>,
     /// The order within each key, or none in particular.
     pub sort: Option<RawDocumentBuf>,
     /// How many documents for each key at most.

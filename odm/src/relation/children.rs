@@ -10,6 +10,7 @@ use crate::{
     Result,
     document::Document,
     field::Path,
+    projection::{Projection, ProjectionOf},
     query::{Filter, IntoFilter, IntoSort, Node, Sort, sort_to_raw},
 };
 
@@ -17,13 +18,13 @@ use crate::{
 ///
 /// One query loads them for all parents, sorted and limited for each parent by itself.
 #[must_use = "children are loaded when they are given to `with_children`"]
-pub struct Children<C: Document, P, J = ()> {
+pub struct Children<C: Document, P, J = (), R = C> {
     path: Path,
     filter: Node,
     sort: Vec<Sort<C>>,
     limit: Option<u64>,
     joins: J,
-    of: PhantomData<fn() -> P>,
+    of: PhantomData<fn() -> (P, R)>,
 }
 
 impl<C: Document, P> Children<C, P> {
@@ -37,9 +38,21 @@ impl<C: Document, P> Children<C, P> {
             of: PhantomData,
         }
     }
+
+    /// Reads only the fields of a [`Projection`].
+    pub fn select<R: ProjectionOf<C>>(self) -> Children<C, P, (), R> {
+        Children {
+            path: self.path,
+            filter: self.filter,
+            sort: self.sort,
+            limit: self.limit,
+            joins: (),
+            of: PhantomData,
+        }
+    }
 }
 
-impl<C: Document, P, J> Children<C, P, J> {
+impl<C: Document, P, J, R> Children<C, P, J, R> {
     /// Only those that meet the condition.
     pub fn filter<F: IntoFilter<C>>(mut self, condition: impl FnOnce(C::Fields) -> F) -> Self {
         if let Some(filter) = condition(C::fields()).into_filter() {
@@ -64,23 +77,42 @@ impl<C: Document, P, J> Children<C, P, J> {
     pub fn with<K: IntoJoin<Scope = C>>(
         self,
         relation: impl FnOnce(C::Fields) -> K,
-    ) -> Children<C, P, J::Then>
+    ) -> Children<C, P, J::Then, R>
     where
         J: Append<Join<C, K::Out>>,
+    {
+        self.append(relation(C::fields()).into_join())
+    }
+
+    /// Brings along the documents that refer to the children.
+    pub fn with_children<D: Document, K: Joins<Q>, Q: Projection<Of = D>>(
+        self,
+        children: Children<D, C, K, Q>,
+    ) -> Children<C, P, J::Then, R>
+    where
+        J: Append<Join<C, Vec<K::Item>>>,
+    {
+        self.append(children.into_join())
+    }
+
+    fn append<X>(self, join: X) -> Children<C, P, J::Then, R>
+    where
+        J: Append<X>,
     {
         Children {
             path: self.path,
             filter: self.filter,
             sort: self.sort,
             limit: self.limit,
-            joins: self.joins.append(relation(C::fields()).into_join()),
+            joins: self.joins.append(join),
             of: PhantomData,
         }
     }
 
     pub(crate) fn into_join(self) -> Join<P, Vec<J::Item>>
     where
-        J: Joins<C>,
+        R: Projection<Of = C>,
+        J: Joins<R>,
     {
         let ask: Result<load::Ask> = (|| {
             Ok(load::Ask {
@@ -94,7 +126,7 @@ impl<C: Document, P, J> Children<C, P, J> {
         Join::new(Ok("_id".to_owned()), move |access, parents| {
             let (ask, joins) = (ask.clone(), joins.clone());
             Box::pin(async move {
-                load::children::<C, J>(access, Arc::clone(&parents), ask?, joins).await
+                load::children::<R, J>(access, Arc::clone(&parents), ask?, joins).await
             })
         })
     }

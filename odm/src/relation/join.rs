@@ -5,6 +5,7 @@ use std::{marker::PhantomData, sync::Arc};
 use bson::RawDocumentBuf;
 
 use super::{
+    edge::{JoinOf, RefersToMany},
     link::{Item, Link, Links},
     load,
 };
@@ -12,8 +13,9 @@ use crate::{
     Result,
     access::Access,
     backend::BoxFuture,
-    document::{Document, Ref, Stored},
-    field::{Array, Field, Maybe, Path, Place, shape},
+    document::{Document, Ref},
+    field::{Array, Field, Maybe, Place, shape},
+    projection::Projection,
 };
 
 /// A place that refers to documents of another model.
@@ -65,8 +67,20 @@ impl<M: 'static, T: Document, R: 'static> Reference for Maybe<M, Ref<T>, R, shap
     type Out<X: Item<Of = T>> = Links<X>;
 }
 
+#[diagnostic::do_not_recommend]
+impl<M: 'static, T: Document, R> RefersToMany for Field<M, Ref<T>, R, shape::Many> {}
+#[diagnostic::do_not_recommend]
+impl<M: 'static, T: Document, R: 'static> RefersToMany for Array<M, Ref<T>, R, shape::One> {}
+#[diagnostic::do_not_recommend]
+impl<M: 'static, T: Document, R: 'static> RefersToMany for Array<M, Ref<T>, R, shape::Many> {}
+#[diagnostic::do_not_recommend]
+impl<M: 'static, T: Document, R: 'static> RefersToMany for Maybe<M, Ref<T>, R, shape::Many> {}
+
 /// How the links of one document become what its join gives.
 pub trait Gather<X: Item>: Send + Sync + Sized + 'static {
+    /// Whether it can do without those that lead nowhere.
+    const IS_MANY: bool = false;
+
     /// All links of a document, in order; none where there must be one means that the document has no such field.
     fn gather(links: Vec<Link<X>>) -> Option<Self>;
 }
@@ -84,6 +98,8 @@ impl<X: Item> Gather<X> for Option<Link<X>> {
 }
 
 impl<X: Item> Gather<X> for Links<X> {
+    const IS_MANY: bool = true;
+
     fn gather(links: Vec<Link<X>>) -> Option<Self> {
         Some(links.into_iter().collect())
     }
@@ -149,81 +165,9 @@ impl<P: Reference> IntoJoin for P {
     type Scope = P::Scope;
     type Out = P::Out<P::Target>;
     fn into_join(self) -> Join<P::Scope, Self::Out> {
-        along::<P, ()>(self.path(), ())
+        JoinOf::new(self).into_join()
     }
 }
-
-/// A reference, with joins of what it leads to.
-pub struct JoinOf<P: Reference, J> {
-    path: Path,
-    joins: J,
-    of: PhantomData<fn() -> P>,
-}
-
-impl<P: Reference, J> JoinOf<P, J> {
-    /// Brings along a further relation of what the reference leads to.
-    pub fn with<K: IntoJoin<Scope = P::Target>>(
-        self,
-        relation: impl FnOnce(<P::Target as Document>::Fields) -> K,
-    ) -> JoinOf<P, J::Then>
-    where
-        J: Append<Join<P::Target, K::Out>>,
-    {
-        JoinOf {
-            path: self.path,
-            joins: self.joins.append(relation(P::Target::fields()).into_join()),
-            of: PhantomData,
-        }
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<P, J> IntoJoin for JoinOf<P, J>
-where
-    P: Reference,
-    J: Joins<P::Target, Item: Item<Of = P::Target>>,
-{
-    type Scope = P::Scope;
-    type Out = P::Out<J::Item>;
-    fn into_join(self) -> Join<P::Scope, Self::Out> {
-        along::<P, J>(self.path, self.joins)
-    }
-}
-
-fn along<P, J>(path: Path, joins: J) -> Join<P::Scope, P::Out<J::Item>>
-where
-    P: Reference,
-    J: Joins<P::Target, Item: Item<Of = P::Target>>,
-{
-    let path = path.dotted().map(str::to_owned);
-    Join::new(path.clone(), move |access, parents| {
-        let (path, joins) = (path.clone(), joins.clone());
-        Box::pin(async move { load::targets::<P, J>(access, parents, &path?, joins).await })
-    })
-}
-
-macro_rules! nested {
-    ($($place:ident: $bound:path),*) => {$(
-        // Inherent, so that a field which is no reference gets the message of `Reference`, and nothing is to be imported.
-        impl<M: 'static, T: $bound, R: 'static, S: 'static> $place<M, T, R, S> {
-            /// Joins what the reference leads to with a relation of its own.
-            pub fn with<K: IntoJoin<Scope = <Self as Reference>::Target>>(
-                self,
-                relation: impl FnOnce(<<Self as Reference>::Target as Document>::Fields) -> K,
-            ) -> JoinOf<Self, (Join<<Self as Reference>::Target, K::Out>,)>
-            where
-                Self: Reference,
-            {
-                JoinOf {
-                    path: self.path(),
-                    joins: (relation(<Self as Reference>::Target::fields()).into_join(),),
-                    of: PhantomData,
-                }
-            }
-        }
-    )*};
-}
-nested!(Field: Sized, Array: Stored, Maybe: Stored);
 
 /// The relations of a query over `T`: a tuple of [`Join`].
 pub trait Joins<T>: Clone + Send + Sync + 'static {
@@ -285,8 +229,8 @@ impl<X> Append<X> for () {
 
 macro_rules! joins {
     ($($name:ident $out:ident),+) => {
-        impl<T: Document, $($out: Send + Sync + 'static),+> Item for (T, $($out),+) {
-            type Of = T;
+        impl<P: Projection<Of: Document>, $($out: Send + Sync + 'static),+> Item for (P, $($out),+) {
+            type Of = P::Of;
         }
 
         impl<T, M, $($out),+> Joins<T> for ($(Join<M, $out>,)+)

@@ -2,25 +2,28 @@
 
 use std::{fmt, sync::Arc};
 
-use crate::document::{Document, Ref};
+use crate::{
+    document::{Document, Ref},
+    projection::Projection,
+};
 
 /// One end of a reference: the document, or the id of one that is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Linked<T, I> {
     /// The document.
     Loaded(T),
-    /// A reference to a document that does not exist.
+    /// A reference to a document that does not exist or, in a join with a condition, does not meet it.
     Missing(I),
 }
 
-/// What can be loaded for a reference: a document, or a document with what it is joined with.
+/// What can be loaded for a reference: a document or a [`Projection`] of one, alone or with what it is joined with.
 pub trait Item: Send + Sync + 'static {
     /// The model.
     type Of: Document;
 }
 
-impl<T: Document> Item for T {
-    type Of = T;
+impl<P: Projection<Of: Document>> Item for P {
+    type Of = P::Of;
 }
 
 /// The document that a reference leads to, or its id if there is none.
@@ -69,7 +72,8 @@ where
     }
 }
 
-/// The documents that an array of references leads to, in the order and the number of the references.
+/// The documents that an array of references leads to, in the order and the number of the references, if the join does not
+/// [say otherwise](super::JoinOf).
 pub struct Links<X: Item>(Vec<Link<X>>);
 
 impl<X: Item> Links<X> {

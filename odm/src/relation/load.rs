@@ -8,46 +8,63 @@ use std::{
 use bson::{Bson, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::{
+    edge::Edge,
     join::{Gather, Joins, Parents, Reference},
     link::{Item, Link, Links},
 };
 use crate::{
     Error, ErrorKind, Result,
-    access::Access,
+    access::{Access, also},
     backend::operation::{Find, FindEach},
     decode::{self, decode_all},
     document::Document,
+    error,
+    projection::{self, Projection},
     query::{document, encode},
 };
 
 /// How many ids one query asks for at most: some megabytes at the worst, far below the 48 MB of a command.
 const MAX_KEYS: usize = 10_000;
 
-/// Loads what the references at `path` lead to, once each, and gives it to every parent in the order of its references.
-pub(super) async fn targets<P, J>(
+/// Loads what the references of each parent lead to, every document once, and gives it to the parents in the order of their
+/// references or, if the edge has one, in its own.
+pub(super) async fn targets<P, R, J>(
     access: Access,
     parents: Parents,
-    path: &str,
+    edge: Edge,
     joins: J,
 ) -> Result<Vec<Result<P::Out<J::Item>>>>
 where
     P: Reference,
-    J: Joins<P::Target, Item: Item<Of = P::Target>>,
+    R: Projection<Of = P::Target>,
+    J: Joins<R, Item: Item<Of = P::Target>>,
 {
-    let references: Vec<Vec<RawBson>> = parents
+    let mut references: Vec<Vec<RawBson>> = parents
         .iter()
-        .map(|parent| references(parent, path))
+        .map(|parent| references(parent, &edge.path))
         .collect();
-    let targets = Targets::load(access, references.iter().flatten(), joins).await?;
+    let leaves_out = !edge.filter.is_empty() || edge.limit.is_some();
+    let leaves_out = leaves_out && <P::Out<J::Item> as Gather<J::Item>>::IS_MANY;
+    let asked = Asked {
+        filter: edge.filter,
+        sort: edge.sort,
+    };
+    let is_sorted = asked.sort.is_some();
+    let targets = Targets::load::<R, J>(access, references.iter().flatten(), asked, joins).await?;
     Ok(references
-        .iter()
+        .iter_mut()
         .zip(parents.iter())
         .map(|(references, parent)| {
-            let links = references
-                .iter()
-                .map(|reference| targets.link(reference))
-                .collect::<Result<_>>()?;
-            P::Out::gather(links).ok_or_else(|| no_reference(parent, path))
+            if leaves_out {
+                references.retain(|reference| targets.rank(reference).is_some());
+            }
+            if is_sorted {
+                references.sort_by_key(|reference| targets.rank(reference).unwrap_or(usize::MAX));
+            }
+            references.truncate(edge.limit.unwrap_or(usize::MAX));
+            let links = references.iter().map(|reference| targets.link(reference));
+            P::Out::gather(links.collect::<Result<_>>()?)
+                .ok_or_else(|| no_reference(parent, &edge.path))
         })
         .collect())
 }
@@ -55,19 +72,31 @@ where
 /// Loads documents by their ids, in the order of the ids.
 pub(crate) async fn by_ids<T: Document>(access: Access, ids: &[T::Id]) -> Result<Links<T>> {
     let ids = ids.iter().map(encode).collect::<Result<Vec<_>>>()?;
-    let targets = Targets::load(access, ids.iter(), ()).await?;
+    let targets = Targets::load::<T, ()>(access, ids.iter(), Asked::default(), ()).await?;
     ids.iter().map(|id| targets.link(id)).collect()
 }
 
-/// The documents that a set of references leads to, each loaded once.
-struct Targets<X>(HashMap<Key, Option<Result<Arc<X>>>>);
+/// What is asked of the documents that references lead to.
+#[derive(Default)]
+struct Asked {
+    filter: RawDocumentBuf,
+    sort: Option<RawDocumentBuf>,
+}
+
+/// The documents that a set of references leads to, each loaded once: with its place in the order of the query, if it was found.
+struct Targets<X>(HashMap<Key, Option<(usize, Result<Arc<X>>)>>);
 
 impl<X: Item> Targets<X> {
-    async fn load<'a, J: Joins<X::Of, Item = X>>(
+    async fn load<'a, R, J>(
         access: Access,
         references: impl Iterator<Item = &'a RawBson>,
+        asked: Asked,
         joins: J,
-    ) -> Result<Self> {
+    ) -> Result<Self>
+    where
+        R: Projection<Of = X::Of>,
+        J: Joins<R, Item = X>,
+    {
         let mut targets = HashMap::new();
         let mut ids = Vec::new();
         for reference in references {
@@ -76,36 +105,59 @@ impl<X: Item> Targets<X> {
                 ids.push(reference);
             }
         }
+        if asked.sort.is_some() && ids.len() > MAX_KEYS {
+            let message = format!(
+                "a join in an order asks for {MAX_KEYS} documents at most in one query, and these are {}: leave its `sort` out, or \
+                 read fewer at once, by `stream` or `page`",
+                ids.len()
+            );
+            let error = Error::new(ErrorKind::Unsupported, message);
+            return Err(error::of_model::<X::Of>(error));
+        }
+        let mut needs = joins.needs()?;
+        needs.push("_id".to_owned());
+        let projection = projection::to_raw::<R>(&needs)?;
         let mut found = Vec::new();
         for some in ids.chunks(MAX_KEYS) {
             let mut keys = RawArrayBuf::new();
             for id in some {
                 keys.push(id.as_raw_bson_ref());
             }
+            let mut filter = asked.filter.clone();
+            also(&mut filter, "_id", document("$in", keys)?)?;
             let find = Find {
                 collection: X::Of::COLLECTION.into(),
-                filter: document("_id", document("$in", keys)?)?,
-                projection: None,
-                sort: None,
+                filter,
+                projection: projection.clone(),
+                sort: asked.sort.clone(),
                 limit: None,
             };
             found.extend(access.find_all(&X::Of::MODEL, find).await?);
         }
-        let (roots, found) = decode_all::<X::Of>(found);
+        let (roots, found) = decode_all::<R>(found);
         let items = joins.load(access, Arc::clone(&found), roots).await?;
-        for (raw, item) in found.iter().zip(items) {
+        for (rank, (raw, item)) in found.iter().zip(items).enumerate() {
             if let Some(id) = decode::id(raw) {
-                targets.insert(Key::of(id), Some(item.map(Arc::new)));
+                targets.insert(Key::of(id), Some((rank, item.map(Arc::new))));
             }
         }
         Ok(Self(targets))
     }
 
+    fn get(&self, reference: &RawBson) -> Option<&(usize, Result<Arc<X>>)> {
+        self.0.get(&Key::of(reference.as_raw_bson_ref()))?.as_ref()
+    }
+
+    /// The place in the order of the query, if the document was found.
+    fn rank(&self, reference: &RawBson) -> Option<usize> {
+        self.get(reference).map(|(rank, _)| *rank)
+    }
+
     fn link(&self, reference: &RawBson) -> Result<Link<X>> {
-        match self.0.get(&Key::of(reference.as_raw_bson_ref())) {
-            Some(Some(Ok(item))) => Ok(Link::loaded_from(Arc::clone(item))),
-            Some(Some(Err(error))) => Err(error.clone()),
-            _ => decode::value(reference).map(Link::missing),
+        match self.get(reference) {
+            Some((_, Ok(item))) => Ok(Link::loaded_from(Arc::clone(item))),
+            Some((_, Err(error))) => Err(error.clone()),
+            None => decode::value(reference).map(Link::missing),
         }
     }
 }
@@ -120,15 +172,15 @@ pub(super) struct Ask {
 }
 
 /// Loads the documents that refer to each of the parents.
-pub(super) async fn children<C, J>(
+pub(super) async fn children<R, J>(
     access: Access,
     parents: Parents,
     ask: Ask,
     joins: J,
 ) -> Result<Vec<Result<Vec<J::Item>>>>
 where
-    C: Document,
-    J: Joins<C>,
+    R: Projection<Of: Document>,
+    J: Joins<R>,
 {
     let keys = parents
         .iter()
@@ -136,24 +188,26 @@ where
         .collect::<Option<Vec<_>>>()
         .ok_or_else(|| Error::new(ErrorKind::Decode, "a document came back without its `_id`"))?;
 
+    let projection = projection::to_raw::<R>(&joins.needs()?)?;
     let mut owners = Vec::new();
     let mut found = Vec::new();
     for (chunk, some) in keys.chunks(MAX_KEYS).enumerate() {
         let each = FindEach {
-            collection: C::COLLECTION.into(),
+            collection: R::Of::COLLECTION.into(),
             path: ask.path.clone(),
             keys: some.to_vec(),
             filter: ask.filter.clone(),
+            projection: projection.clone(),
             sort: ask.sort.clone(),
             limit: ask.limit,
         };
-        for row in access.find_each(&C::MODEL, each).await? {
+        for row in access.find_each(&R::Of::MODEL, each).await? {
             let (owner, child) = row_of(&row).ok_or_else(short)?;
             owners.push(chunk * MAX_KEYS + owner);
             found.push(child);
         }
     }
-    let (children, found) = decode_all::<C>(found);
+    let (children, found) = decode_all::<R>(found);
     let items = joins.load(access, found, children).await?;
 
     let mut each: Vec<Result<Vec<J::Item>>> = Vec::new();

@@ -74,6 +74,7 @@ async fn find_each_uses_the_index_for_order_and_limit() {
         path: "host".to_owned(),
         keys: (0..10).map(Into::into).collect(),
         filter: rawdoc! {},
+        projection: None,
         sort: Some(rawdoc! { "time": -1 }),
         limit: Some(2),
     };
@@ -112,6 +113,7 @@ async fn find_each_in_a_transaction() {
         path: "host".to_owned(),
         keys: vec![0.into(), 1.into()],
         filter: rawdoc! {},
+        projection: None,
         sort: None,
         limit: None,
     };

@@ -43,7 +43,7 @@ pub(super) fn find_each(find: FindEach) -> engine::FindEach {
         path: find.path,
         keys: find.keys,
         filter: find.filter,
-        projection: None,
+        projection: find.projection,
         sort: find.sort,
         limit: find.limit,
     }

@@ -53,6 +53,9 @@ fn pipeline(find: &FindEach) -> Result<Vec<Document>> {
     if let Some(n) = find.limit {
         inner.push(doc! { "$limit": limit(n) });
     }
+    if let Some(projection) = &find.projection {
+        inner.push(doc! { "$project": decode(projection)? });
+    }
 
     Ok(vec![
         doc! { "$documents": keys },

@@ -13,6 +13,7 @@ fn find_each(path: &str, keys: impl IntoIterator<Item = impl Into<RawBson>>) -> 
         path: path.to_owned(),
         keys: keys.into_iter().map(Into::into).collect(),
         filter: RawDocumentBuf::new(),
+        projection: None,
         sort: None,
         limit: None,
     }

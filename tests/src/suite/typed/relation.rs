@@ -362,3 +362,182 @@ pub async fn children_of_many_to_many(fixture: Fixture) {
         ]
     );
 }
+
+#[derive(Debug, PartialEq, Deserialize, Projection)]
+#[projection(of = Part)]
+struct PartName {
+    name: String,
+}
+
+#[derive(Debug, PartialEq, Deserialize, Projection)]
+#[projection(of = LogMessage)]
+struct Line {
+    message: String,
+}
+
+/// What does not meet the condition is left out of an array, as is what is not there; of a single reference it is missing.
+pub async fn a_join_with_a_condition(fixture: Fixture) {
+    let (db, recorder) = shop(&fixture).await;
+    let products = db
+        .find::<Product>()
+        .sort(|p| p.id().asc())
+        .with(|p| {
+            p.parts()
+                .filter(|part| part.id().gte(2))
+                .filter(|part| part.name().ne("part 9"))
+        })
+        .with(|p| {
+            p.main_part()
+                .filter(|part| part.maker().eq(&Ref::new("acme")))
+        })
+        .with(|p| p.spares().part().filter(|part| part.id().lt(4)))
+        .all()
+        .await
+        .unwrap();
+    assert_eq!(recorder.queries(), 4);
+    let ids = |links: &Links<Part>| {
+        let ids = links.iter().map(|link| match link {
+            Loaded(part) => part.id,
+            Missing(id) => panic!("{id}"),
+        });
+        ids.collect::<Vec<_>>()
+    };
+    let parts = products.iter().map(|(_, parts, ..)| ids(parts));
+    assert_eq!(parts.collect::<Vec<_>>(), [vec![3, 2], vec![], vec![5, 3]]);
+    let spares = products.iter().map(|(.., spares)| ids(spares));
+    assert_eq!(spares.collect::<Vec<_>>(), [vec![], vec![], vec![1]]);
+    let main = products
+        .iter()
+        .map(|(_, _, main, _)| main.as_ref().map(|link| link.loaded().is_some()));
+    // Part 5 is of another maker, of the second product there is none, and part 98 is not there.
+    assert_eq!(main.collect::<Vec<_>>(), [Some(false), None, Some(false)]);
+}
+
+/// The order of the query goes before that of the array; what is not there comes last, and does not count where there is a limit.
+pub async fn a_join_in_an_order(fixture: Fixture) {
+    let (db, recorder) = shop(&fixture).await;
+    let joined = db
+        .find::<Product>()
+        .sort(|p| p.id().asc())
+        .with(|p| p.parts().sort(|part| part.name().desc()))
+        .with(|p| {
+            p.parts()
+                .sort(|part| part.maker().asc())
+                .sort(|part| part.id().desc())
+                .limit(2)
+        })
+        .with(|p| {
+            p.parts()
+                .limit(1)
+                .select::<PartName>()
+                .with(|part| part.maker())
+        })
+        .all()
+        .await
+        .unwrap();
+    // The products, three times the parts, and the makers.
+    assert_eq!(recorder.queries(), 5);
+    let sorted = joined.iter().map(|(_, parts, ..)| {
+        let ids = parts.iter().map(|link| match link {
+            Loaded(part) => part.id,
+            Missing(id) => -id.id(),
+        });
+        ids.collect::<Vec<_>>()
+    });
+    // A part that is referred to twice is there twice.
+    assert_eq!(
+        sorted.collect::<Vec<_>>(),
+        [vec![3, 2, 1, 1], vec![], vec![5, 3, -99]]
+    );
+    let cut = joined
+        .iter()
+        .map(|(_, _, parts, _)| parts.loaded().map(|part| part.id).collect::<Vec<_>>());
+    // Those of `acme` come before that of `gone`.
+    assert_eq!(cut.collect::<Vec<_>>(), [vec![3, 2], vec![], vec![3, 5]]);
+    let named = joined.iter().map(|(.., parts)| {
+        let parts = parts
+            .loaded()
+            .map(|(part, maker)| (part.name.clone(), maker.loaded().is_some()));
+        parts.collect::<Vec<_>>()
+    });
+    let named: Vec<_> = named.collect();
+    assert_eq!(named[0], [("part 3".to_owned(), true)]);
+    assert_eq!(named[2], [("part 5".to_owned(), false)]);
+    // No more is read than is asked for.
+    let operations = recorder.operations();
+    let reads = operations.iter().filter_map(|operation| match operation {
+        Operation::Find(find) => find.projection.clone(),
+        _ => None,
+    });
+    let reads: Vec<_> = reads.collect();
+    assert_eq!(reads, [rawdoc! { "name": 1, "maker": 1, "_id": 1 }]);
+}
+
+/// Down and up again: the hosts of log messages, and the last message of each of these hosts.
+pub async fn children_of_what_is_joined(fixture: Fixture) {
+    let recorder = Recorder::new(fixture.backend());
+    let db = Db::with_backend(Arc::new(recorder.clone()));
+    db.sync_indexes().await.unwrap();
+    let hosts: Vec<_> = (0..3)
+        .map(|n| Host {
+            id: Uuid::new(),
+            name: format!("host {n}"),
+        })
+        .collect();
+    db.insert_many(hosts.clone()).await.unwrap();
+    let message = |id: i32| LogMessage {
+        id,
+        time: DateTime::from_millis(id.into()),
+        message: format!("message {id}"),
+        host: hosts[usize::try_from(id % 2).unwrap()].to_ref(),
+    };
+    db.insert_many((1..=9).map(message)).await.unwrap();
+    recorder.clear();
+    let last = || {
+        LogMessage::by(|m| m.host())
+            .sort(|m| m.time().desc())
+            .limit(1)
+    };
+    let lines = db
+        .find::<LogMessage>()
+        .filter(|m| m.id().lte(3))
+        .sort(|m| m.id().asc())
+        .with(|m| m.host().with_children(last().select::<Line>()))
+        .all()
+        .await
+        .unwrap();
+    assert_eq!(recorder.queries(), 3);
+    let told = lines.iter().map(|(line, host)| {
+        let (host, last) = host.loaded().unwrap();
+        (line.id, host.name.as_str(), last[0].message.as_str())
+    });
+    let expected = [
+        (1, "host 1", "message 9"),
+        (2, "host 0", "message 8"),
+        (3, "host 1", "message 9"),
+    ];
+    assert_eq!(told.collect::<Vec<_>>(), expected);
+
+    // Children of children: of each host the last message, and of its host again all messages.
+    recorder.clear();
+    let all = LogMessage::by(|m| m.host()).filter(|m| m.id().lte(3));
+    let hosts = db
+        .find::<Host>()
+        .sort(|h| h.name().asc())
+        .with_children(last().with(|m| m.host().with_children(all)))
+        .all()
+        .await
+        .unwrap();
+    assert_eq!(recorder.queries(), 4);
+    let told = hosts.iter().map(|(host, last)| {
+        let all = last.first().map(|(_, again)| {
+            let (_, all) = again.loaded().unwrap();
+            all.len()
+        });
+        (host.name.as_str(), all)
+    });
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [("host 0", Some(1)), ("host 1", Some(2)), ("host 2", None)]
+    );
+}
