@@ -17,7 +17,7 @@ use crate::{
     backend::operation::Index,
     field::{Field, FromPath, Path, Variants},
     hook::RunHooks,
-    query::{Brackets, IntoKey},
+    query::{Brackets, IntoKey, Key},
     relation::{Children, Reference},
     rule,
     schema::{Closed, ContainsTarget, Model},
@@ -89,6 +89,9 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Itself, for bounds that are no matter where it is no document at all.
     #[doc(hidden)]
     type Itself;
+    /// Whether its id says on which shard of a cluster it is.
+    #[doc(hidden)]
+    type Sharding;
     /// The name of the collection.
     const COLLECTION: &'static str;
     /// What the schema knows of the model.
@@ -106,6 +109,15 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
 
     /// The declared indexes.
     fn indexes() -> Vec<Index>;
+
+    /// Its id, with the shard key.
+    #[doc(hidden)]
+    fn key(&self) -> Key<Self>
+    where
+        Self: Sized,
+    {
+        Key::of_id(self.id().clone())
+    }
 
     /// The rules of its values.
     #[doc(hidden)]
@@ -449,7 +461,7 @@ pub struct Ref<T: Document>(T::Id, PhantomData<fn() -> T>);
 impl<T: Document> Ref<T> {
     /// A reference to the document with this id.
     pub fn new(id: impl IntoKey<T>) -> Self {
-        Self(id.into_key(), PhantomData)
+        Self(id.into_key().into_id(), PhantomData)
     }
 
     pub(crate) fn of_id(id: T::Id) -> Self {

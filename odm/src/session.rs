@@ -11,7 +11,7 @@ use crate::{
     },
     document::{Document, Insertable},
     edited::Edited,
-    query::{Filter, IntoKey},
+    query::{Filter, IntoKey, Routes},
     schema::{Contains, Schema, UpgradeAll},
     scope::{Reach, Unscoped},
 };
@@ -92,7 +92,9 @@ impl<S: Schema, C: Reach> Session<S, C> {
     {
         GetMany::new(
             self.operation::<T>("get_many"),
-            ids.into_iter().map(IntoKey::into_key).collect(),
+            ids.into_iter()
+                .map(|id| id.into_key().into_id())
+                .collect(),
         )
     }
 
@@ -223,11 +225,11 @@ impl<S: Schema, C: Reach> Session<S, C> {
     }
 
     /// Changes the document with this id.
-    pub fn update<T: Document>(&self, id: impl IntoKey<T>) -> Update<T>
+    pub fn update<T: Document>(&self, id: impl IntoKey<T, Knows: Routes<T, C>>) -> Update<T>
     where
         S: Contains<T, C>,
     {
-        Update::by_id(self.operation::<T>("update"), id.into_key())
+        Update::by_key(self.operation::<T>("update"), id.into_key())
     }
 
     /// Changes the first document that meets the condition, in the order that [`sort`](Update::sort) gives: what two
@@ -278,11 +280,11 @@ impl<S: Schema, C: Reach> Session<S, C> {
     }
 
     /// Deletes the document with this id: for good, or by a mark if its model has a [soft delete](crate::SoftDelete).
-    pub fn delete<T: Document>(&self, id: impl IntoKey<T>) -> Delete<T>
+    pub fn delete<T: Document>(&self, id: impl IntoKey<T, Knows: Routes<T, C>>) -> Delete<T>
     where
         S: Contains<T, C>,
     {
-        Delete::by_id(self.operation::<T>("delete"), id.into_key())
+        Delete::by_key(self.operation::<T>("delete"), id.into_key())
     }
 
     /// Deletes the first document that meets the condition, in the order that [`sort`](Delete::sort) gives.
