@@ -247,6 +247,10 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Whether a value may be stored less exactly than it is: see [`native`](crate::native).
     const ROUNDS: bool = false;
 
+    /// Whether there may be no value: of an `Option`.
+    #[doc(hidden)]
+    const MAY_BE_NONE: bool = false;
+
     /// Writes the value as it is stored, where that is not what serde would write by itself.
     #[doc(hidden)]
     fn serialize_stored<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

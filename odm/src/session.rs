@@ -92,9 +92,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
     {
         GetMany::new(
             self.operation::<T>("get_many"),
-            ids.into_iter()
-                .map(|id| id.into_key().into_id())
-                .collect(),
+            ids.into_iter().map(|id| id.into_key().into_id()).collect(),
         )
     }
 

@@ -308,7 +308,10 @@ async fn attempt<T: Document, K: WithId>(
             Err(error) if !error.is_duplicate_key() => return Err(error),
             // It may be the key of another document, or both documents may have both keys in common.
             Err(error) if error.index() != Some("_id_") => {
-                if !is_there::<T>(access, target.named()?).await.unwrap_or(false) {
+                if !is_there::<T>(access, target.named()?)
+                    .await
+                    .unwrap_or(false)
+                {
                     return Err(error);
                 }
             }

@@ -23,11 +23,18 @@ pub(super) fn refuse_unrouted(access: &Access, model: &Model, filter: &RawDocume
     let Some(missing) = fields.find(|field| !equates(&narrowed, field)) else {
         return Ok(());
     };
+    let field = |stored: &str| {
+        let mut fields = model.fields.iter();
+        let field = fields.find(|(_, other)| *other == stored);
+        field.map_or("", |(field, _)| field)
+    };
+    let key: Vec<_> = model.shard_key.iter().map(|stored| field(stored)).collect();
     let message = format!(
-        "the write is of one document, and its condition does not say on which shard of a cluster that is: the shard key is `{}`, \
-         and `{missing}` has to be equal to a value in it, as in `.{missing}().eq(…)`; a write of all documents that match (`…_many`) \
-         needs no shard key. Nothing was written",
-        model.shard_key.join("`, `")
+        "the write is of one document of a model with the shard key ({}), and its condition does not say on which shard of a cluster \
+         that is: ask for one value of each field of the key, `.{}().eq(…)`, or write to all documents that match by `…_many`; \
+         nothing was written",
+        key.join(", "),
+        field(missing),
     );
     let error = Error::new(ErrorKind::Invalid, message).with_path(*missing);
     Err(error::of(model)(error))

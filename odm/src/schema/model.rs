@@ -3,6 +3,7 @@
 use bson::{RawBsonRef, RawDocument};
 
 use super::Upgrade;
+use crate::backend::operation::ShardKey;
 
 /// A model: its names and its fields.
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +61,16 @@ impl Model {
         schema_version: 1,
         upgrade: None,
     };
+
+    /// By what its collection is sharded on a cluster.
+    #[must_use]
+    pub fn shard_key(&self) -> Option<ShardKey> {
+        let fields = self.shard_key.iter().map(|field| (*field).to_owned());
+        (!self.shard_key.is_empty()).then(|| ShardKey {
+            fields: fields.collect(),
+            hashed: self.shard_key_hashed.map(ToOwned::to_owned),
+        })
+    }
 
     /// What a stored document has in the fields of the shard key but its `_id`; null stands for what is missing, as it does for
     /// MongoDB.

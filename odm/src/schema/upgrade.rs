@@ -98,9 +98,16 @@ pub(crate) fn upgraded(model: &Model, raw: &RawDocument) -> Result<Option<RawDoc
     };
     let before = key(&document);
     upgrade(from, &mut document).map_err(of_document)?;
-    if let Some((field, _)) = before.iter().zip(key(&document)).find(|(a, b)| *a != b).map(|(a, _)| a) {
+    if let Some((field, _)) = before
+        .iter()
+        .zip(key(&document))
+        .find(|(a, b)| *a != b)
+        .map(|(a, _)| a)
+    {
         let message = match *field {
-            "_id" => "the upgrade of the model has changed the `_id` of a document, which never changes",
+            "_id" => {
+                "the upgrade of the model has changed the `_id` of a document, which never changes"
+            }
             _ => {
                 "the upgrade of the model has changed the shard key of a document, which never changes: upgrade all documents in a \
                  version without `shard_key` before"
