@@ -27,9 +27,11 @@ pub(super) async fn key_of(database: &Database, collection: &str) -> Result<Opti
 /// See [`Backend::shard_collection`](crate::backend::Backend::shard_collection).
 pub(super) async fn shard(database: &Database, collection: &str, key: ShardKey) -> Result<()> {
     let command = command(&namespace(database, collection), &key);
-    let done = database.client().database("admin").run_command(command);
-    let done = done.await.map(|_| ());
-    done.map_err(|failure| error::from_driver(failure).with_collection(collection))
+    let admin = database.client().database("admin");
+    match admin.run_command(command).await {
+        Ok(_) => Ok(()),
+        Err(failure) => Err(error::from_driver(failure).with_collection(collection)),
+    }
 }
 
 fn namespace(database: &Database, collection: &str) -> String {
