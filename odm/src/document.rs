@@ -74,6 +74,45 @@ use crate::{
 /// assert_eq!(Part::COLLECTION, "parts");
 /// assert_eq!(format!("{:?}", Part::fields().made_at().exists()), r#"Filter({ "madeAt": { "$exists": true } })"#);
 /// ```
+///
+/// With a shard key, a write says on which shard of a cluster its document is:
+///
+/// ```
+/// use odm::prelude::*;
+///
+/// #[derive(Debug, Serialize, Deserialize, Document)]
+/// #[document(collection = "orders", shard_key(customer, id))]
+/// struct Order {
+///     #[serde(rename = "_id")]
+///     id: ObjectId,
+///     customer: String,
+///     total: i64,
+/// }
+/// # #[derive(Schema)] #[schema(models(Order))] struct Shop;
+/// # #[cfg(feature = "engine")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> odm::Result<()> {
+/// # let db = odm::Database::<Shop>::open("memory:").await?;
+///
+/// // Creates the index of the key, and on a sharded cluster shards the collection.
+/// println!("{}", db.sync_indexes().await?);
+///
+/// let order = db.insert(Order { id: ObjectId::new(), customer: "acme".into(), total: 10 }).await?;
+/// db.update::<Order>(&order).inc(|o| o.total(), 5).await?;
+///
+/// // Without the document: the id and the rest of the key.
+/// let key = OrderKey { id: order.id, customer: "acme".into() };
+/// db.update::<Order>(&key).inc(|o| o.total(), 5).await?;
+///
+/// // What is read may be on any shard. The key finds it on the one.
+/// assert_eq!(db.get::<Order>(order.id).await?.total, 20);
+/// assert_eq!(db.get::<Order>(&key).await?.total, 20);
+/// db.delete::<Order>(key).await?;
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "engine"))]
+/// # fn main() {}
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no document",
     label = "not a `Document`",
