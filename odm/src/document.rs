@@ -151,7 +151,7 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
 
     /// Its id, with the shard key.
     #[doc(hidden)]
-    fn key(&self) -> Key<Self>
+    fn routed_key(&self) -> Key<Self>
     where
         Self: Sized,
     {

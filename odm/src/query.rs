@@ -15,9 +15,9 @@ pub use bracket::Brackets;
 pub use expression::{Expr, IntoExpr, Minus, Operand, Plus, Root, Times};
 pub use filter::{Filter, IntoFilter};
 pub(crate) use filter::{Node, element, test};
-pub use key::{
-    ByIdAlone, IdAlone, IdAndShardKey, IntoKey, Key, Routes, Sharded, ShardedInScope, Unsharded,
-};
+#[doc(hidden)]
+pub use key::{ByIdAlone, Sharded, ShardedInScope, Unsharded};
+pub use key::{IdAlone, IdAndShardKey, IntoKey, Key, Routes};
 pub use pattern::Pattern;
 pub(crate) use position::{behind, key_of, read_by};
 pub(crate) use render::{

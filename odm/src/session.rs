@@ -222,8 +222,8 @@ impl<S: Schema, C: Reach> Session<S, C> {
         Modify::new(self.operation::<T>("modify"), id.into_key(), change)
     }
 
-    /// Changes the document with this id. Of a model with a `shard_key` an id alone is not enough: give the document, `&order`, or its key,
-    /// `OrderKey { … }`.
+    /// Changes the document with this id. Of a model with a `shard_key` an id alone is not enough: give the document,
+    /// `&order`, or its key, `OrderKey { … }`.
     pub fn update<T: Document>(&self, id: impl IntoKey<T, Knows: Routes<T, C>>) -> Update<T>
     where
         S: Contains<T, C>,
@@ -231,13 +231,12 @@ impl<S: Schema, C: Reach> Session<S, C> {
         Update::by_key(self.operation::<T>("update"), id.into_key())
     }
 
-    /// Changes the first document that meets the condition, in the order that [`sort`](Update::sort) gives. Of a model with a `shard_key` the
-    /// condition asks for one value of each of its fields, or it is [`Invalid`](crate::ErrorKind::Invalid): on a cluster nobody knows
-    /// which is the first of several shards.
-    ///
-    /// What two
+    /// Changes the first document that meets the condition, in the order that [`sort`](Update::sort) gives: what two
     /// callers take at the same time is never the same document, if the change is such that it does not meet the condition
     /// any more. A document whose arrays have no room for the change is passed over, unless there is no other.
+    ///
+    /// Of a model with a `shard_key` the condition asks for one value of each field of the key, or it is
+    /// [`Invalid`](crate::ErrorKind::Invalid): nobody knows which is the first on several shards.
     ///
     /// Gives an [`Outcome`](crate::action::Outcome) with a reference to the document, or with the document itself by
     /// [`returning_after`](Update::returning_after).

@@ -92,17 +92,13 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         None => quote!(type Sharding = #private::Unsharded;),
         Some(shard_key) => shard_key.items(&private),
     };
-    let items = quote!(#rules #run #routing);
-    let implementation = implementation(
-        &model,
-        id,
-        &collection,
-        &indexes,
+    let said_beside = Beside {
+        compound: &indexes,
         upgrade,
-        shard_key.as_ref(),
-        &items,
-        &private,
-    );
+        shard_key: shard_key.as_ref(),
+        items: quote!(#rules #run #routing),
+    };
+    let implementation = implementation(&model, id, &collection, said_beside, &private);
     let insertable = model.insertable(&private);
     let reach = model.reach(&private);
     let closed = model.closed_with(said, &private);
@@ -419,16 +415,28 @@ pub(super) fn root_tree(
     }
 }
 
+/// What a model says beside its fields.
+struct Beside<'m, 'a> {
+    compound: &'m [&'m IndexAttr],
+    upgrade: Option<Upgrade<'m>>,
+    shard_key: Option<&'m ShardKey<'m, 'a>>,
+    /// Further items of the implementation.
+    items: TokenStream,
+}
+
 fn implementation(
     model: &Model<'_>,
     id: &Field<'_>,
     collection: &Collection<'_>,
-    compound: &[&IndexAttr],
-    upgrade: Option<Upgrade<'_>>,
-    shard_key: Option<&ShardKey<'_, '_>>,
-    items: &TokenStream,
+    said_beside: Beside<'_, '_>,
     private: &TokenStream,
 ) -> TokenStream {
+    let Beside {
+        compound,
+        upgrade,
+        shard_key,
+        items,
+    } = said_beside;
     let input = model.input;
     let (name, ident) = (&input.ident, model.fields_ident());
     let (id_ident, id_ty) = (id.ident, id.ty);

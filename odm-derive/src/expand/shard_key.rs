@@ -17,6 +17,8 @@ pub(crate) struct ShardKey<'m, 'a> {
     id: &'m Field<'a>,
     /// Its fields in order, where each is said, and whether it is hashed.
     fields: Vec<(&'m Field<'a>, &'m Ident, bool)>,
+    /// Whether each field that was said is there.
+    is_whole: bool,
 }
 
 impl<'m, 'a> ShardKey<'m, 'a> {
@@ -31,6 +33,7 @@ impl<'m, 'a> ShardKey<'m, 'a> {
             model,
             id,
             fields: Vec::new(),
+            is_whole: false,
         };
         for ShardField { name, is_hashed } in said {
             let Some(field) = model.fields.iter().find(|field| field.ident == name) else {
@@ -60,6 +63,7 @@ impl<'m, 'a> ShardKey<'m, 'a> {
             }
             key.fields.push((field, name, *is_hashed));
         }
+        key.is_whole = key.fields.len() == said.len();
         (!key.fields.is_empty()).then_some(key)
     }
 
@@ -74,6 +78,9 @@ impl<'m, 'a> ShardKey<'m, 'a> {
         ctxt: &mut Ctxt,
         declared: impl Iterator<Item = (Vec<Key>, &'i Options, &'i Ident)>,
     ) {
+        if !self.is_whole {
+            return;
+        }
         let key: Vec<_> = self
             .fields
             .iter()
@@ -150,7 +157,7 @@ impl<'m, 'a> ShardKey<'m, 'a> {
         let with = self.rest().map(|field| with(field));
         quote! {
             type Sharding = #private::#sharding;
-            fn key(&self) -> #private::Key<Self> {
+            fn routed_key(&self) -> #private::Key<Self> {
                 let id = <Self as #private::Document>::id(self);
                 #private::Key::of_id(::core::clone::Clone::clone(id)) #(#with)*
             }

@@ -397,16 +397,17 @@ async fn is_out_of_sight<T: Document, K: WithId>(
 
 /// The document is the one that the update is for: it has the id, and what is known of the shard key.
 fn refuse_another_key<T: Document, K: WithId>(target: &Target<T, K>, document: &T) -> Result<()> {
-    let own = document.key();
+    let own = document.routed_key();
     let (id, shard) = target.named_by().map_err(error::of_model::<T>)?;
-    let message = if to_raw::<T>(id)? != to_raw::<T>(own.by_id()?)? {
-        "the document to insert has another `_id` than the update is for"
+    let error = if to_raw::<T>(id)? != to_raw::<T>(own.by_id()?)? {
+        let message = "the document to insert has another `_id` than the update is for";
+        Error::new(ErrorKind::Invalid, message).with_path("_id")
     } else if !matches!(shard, Node::All) && to_raw::<T>(shard)? != to_raw::<T>(own.by_shard())? {
-        "the document to insert has another shard key than the update is for"
+        let message = "the document to insert has another shard key than the update is for";
+        Error::new(ErrorKind::Invalid, message)
     } else {
         return Ok(());
     };
-    let error = Error::new(ErrorKind::Invalid, message).with_path("_id");
     Err(error::of_model::<T>(error))
 }
 

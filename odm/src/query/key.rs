@@ -168,7 +168,7 @@ impl<T: Document> IntoKey<T> for &Ref<T> {
 impl<T: Document> IntoKey<T> for &T {
     type Knows = IdAndShardKey;
     fn into_key(self) -> Key<T> {
-        self.key()
+        self.routed_key()
     }
 }
 
