@@ -5,6 +5,7 @@ mod index;
 mod layout;
 mod rule;
 mod serde;
+mod shard_key;
 
 pub(crate) use filled::{Filled, What};
 pub(crate) use index::{
@@ -13,6 +14,7 @@ pub(crate) use index::{
 pub(crate) use layout::Layout;
 pub(crate) use rule::Rule;
 pub(crate) use serde::{SerdeContainer, SerdeField, SerdeVariant};
+pub(crate) use shard_key::{ShardField, parse_shard_key};
 
 use proc_macro2::TokenTree;
 use quote::ToTokens;
@@ -31,6 +33,8 @@ pub(crate) struct Container {
     pub(crate) indexes: Vec<IndexAttr>,
     /// The fields that the framework writes.
     pub(crate) filled: Vec<Filled>,
+    /// The fields of the shard key.
+    pub(crate) shard_key: Vec<ShardField>,
     pub(crate) schema_version: Option<LitInt>,
     pub(crate) upgrade: Option<Path>,
     pub(crate) models: Vec<Type>,
@@ -58,6 +62,7 @@ impl Container {
             collection: None,
             indexes: Vec::new(),
             filled: Vec::new(),
+            shard_key: Vec::new(),
             schema_version: None,
             upgrade: None,
             models: Vec::new(),
@@ -89,6 +94,9 @@ impl Container {
                 "an enum of documents has no `{name}` yet: what is written through its variants would go around it"
             )));
         }
+        if name == "shard_key" && known.contains(&"shared") {
+            return Err(meta.error("an enum of documents has no shard key yet"));
+        }
         if !known.contains(&name.as_str()) {
             return Err(meta.error(format!(
                 "unknown setting `{name}`: `#[{attribute}(…)]` has {}",
@@ -119,6 +127,8 @@ impl Container {
             "hooks" => self.hooks = Some(meta.path.clone()),
             "validate" => self.validate = Some(meta.path.clone()),
             "version" => self.filled.push(filled::parse_version(meta)?),
+            "shard_key" if !self.shard_key.is_empty() => return Err(meta.error("it is said twice")),
+            "shard_key" => self.shard_key = parse_shard_key(meta)?,
             "schema_version" => self.schema_version = Some(meta.value()?.parse()?),
             "upgrade" => self.upgrade = Some(meta.value()?.parse()?),
             "soft_delete" => self.filled.push(filled::parse_soft_delete(meta)?),

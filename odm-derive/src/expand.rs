@@ -13,6 +13,7 @@ pub(crate) mod projection;
 mod rules;
 pub(crate) mod schema;
 pub(crate) mod scope;
+mod shard_key;
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};

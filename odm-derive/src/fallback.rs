@@ -19,6 +19,7 @@ const KNOWN: &[&str] = &[
     "of",
     "schema_version",
     "scope",
+    "shard_key",
     "shared",
     "soft_delete",
     "timestamps",
@@ -55,6 +56,7 @@ pub(crate) fn document(input: &DeriveInput) -> TokenStream {
             type Fields = #private::Path;
             type Listed = #listed;
             type Itself = Self;
+            type Sharding = #private::Unsharded;
             const COLLECTION: &'static str = "";
             const MODEL: #private::Model = #private::Model::UNKNOWN;
             fn id(&self) -> &::std::primitive::i64 { &0 }

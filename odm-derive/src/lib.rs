@@ -32,6 +32,8 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `variant_of = Shape` | the documents are those of one variant of an enum, in its place of a `collection` |
 /// | `soft_delete`, `soft_delete = field` | a delete sets a date in this `Option<DateTime>`, `deleted_at` unless named, and nothing finds the document from then on but what asks for it: [`SoftDelete`](../odm/trait.SoftDelete.html) |
 /// | `scope = tenant` | the field says whose a document is, and only sessions for that one reach it: [`Session::scope`](../odm/struct.Session.html#method.scope) |
+/// | `shard_key(customer, id)`, `shard_key(hashed(customer))` | by what a sharded cluster spreads the documents: see below |
+/// | `schema_version = 2`, `upgrade = function` | documents of older versions become those of this one when they are read or written; a write then costs one indexed look more: [`Session::upgrade`](../odm/struct.Session.html#method.upgrade) |
 /// | `validate` | every typed write keeps to the rules of the crate `garde` on the fields: see below |
 /// | `hooks` | the model says by `impl odm::Hooks` what is done before and after its writes |
 /// | `crate = mapper` | the path of the crate `odm`, if it has another name |
@@ -100,6 +102,29 @@ use syn::{DeriveInput, parse_macro_input};
 /// The outcome is checked in a transaction, the caller's or one of its own: the documents are read behind the update, and if a rule is broken
 /// at a place that it may have changed, none of it is kept. On a standalone server such an update is an error of kind `Unsupported`, and
 /// `modify` does the same. Two saves at once that change two fields which one rule looks at are told apart by a `version` alone.
+///
+/// # The shard key
+///
+/// `shard_key(…)` says by which fields a sharded cluster of MongoDB spreads the documents over its shards. The model is then used in the
+/// same way everywhere, on a single server and on the embedded engine too, so that the way to a cluster is the URL:
+///
+/// - a field of the key never changes: no update sets it, and a `save` that would is an error of kind `Invalid`;
+/// - a write of one document says on which shard it is. It names the document that was read, `db.update::<Order>(&order)`, or its `_id` with
+///   the rest of the key by a struct that is made for that, `OrderKey { id, customer }`; the `_id` alone does not compile, unless it
+///   is the key, or the rest of the key is the `scope` of the session;
+/// - `update_first` and `delete_first` ask for one value of each field of the key, or are an error of kind `Invalid`; what writes to all
+///   that match, and what reads, asks for anything;
+/// - there is an index that begins with the key, one more if none of the declared ones does. A unique one begins with the key as well;
+/// - `Database::sync_indexes` shards the collection, if the database is a cluster and the collection is not sharded yet; elsewhere its
+///   report says that it is not.
+///
+/// The fields are single values that are always there, at the top of the document. One of them may be `hashed(…)`, which spreads
+/// neighbouring values. The key of a collection cannot be chosen again by the framework, so choose it with care: most reads and writes
+/// should know it, and no value of it should be that of very many documents. An `_id` is unique on each shard only, unless it is the key: let ids
+/// be such that no two are the same.
+///
+/// *How this is tested:* there is no cluster in the tests. What they check are the recorded commands: that every write of one document has
+/// the key in its filter, on every backend, and what is sent to a router that only says that it is one.
 ///
 /// # serde
 ///

@@ -32,6 +32,8 @@ pub(crate) struct Field<'a> {
     pub(crate) indexes: Vec<Options>,
     /// serde's `alias` or `default` on it: a document may hold it elsewhere or not at all.
     pub(crate) rewrites: bool,
+    /// serde's `skip_serializing_if`.
+    pub(crate) skip_if: bool,
     /// serde's `with = "odm::native"`.
     pub(crate) native: bool,
     /// What the framework keeps in it.
@@ -150,6 +152,7 @@ impl<'a> Field<'a> {
             layout,
             indexes,
             rewrites: !serde.aliases.is_empty() || serde.default,
+            skip_if: serde.skip_if,
             native: serde.native,
             filled: None,
             rule: Rule::parse(&field.attrs),
@@ -193,7 +196,7 @@ pub(crate) fn named_fields<'a>(
     None
 }
 
-fn is_option(ty: &Type) -> bool {
+pub(crate) fn is_option(ty: &Type) -> bool {
     let Type::Path(path) = ty else { return false };
     let last = path.path.segments.last();
     last.is_some_and(|last| last.ident == "Option")

@@ -27,7 +27,7 @@ pub use crate::{
     hook::{Erased, HasHooks, Hooks, RunHooks, RunsHooksOf},
     projection::{Projected, Projection, ProjectionOf, Reads},
     query::Filter,
-    query::IntoKey,
+    query::{IdAlone, IdAndShardKey, IntoKey, Key, Sharded, ShardedInScope, Unsharded},
     rule::{FieldRule, Parts, Proposed, Rules, Verdict, Whole as WholeRules},
     schema::{
         Closed, Contains, ListedIn, Model, Schema, is_filled_as, is_first_on_its_collection,
@@ -129,6 +129,14 @@ layouts! {
         note = "leave the `max` out"
     )]
     RefersMany: References;
+
+    /// A field of a shard key.
+    #[diagnostic::on_unimplemented(
+        message = "a `{T}` cannot be part of a shard key",
+        label = "no single value",
+        note = "a shard key is of numbers, texts, dates, ids, and enums or newtypes of these; one reference is fine too"
+    )]
+    Shards: Value Native Reference;
 
     /// The content of a variant, without an attribute.
     #[diagnostic::on_unimplemented(
@@ -368,6 +376,18 @@ pub fn index_of_versions() -> Index {
         crate::schema::upgrade::MARK.to_owned(),
         Direction::Ascending,
     )])
+}
+
+/// The declared indexes, with one that begins with the shard key.
+#[must_use]
+pub fn with_shard_key(model: &Model, mut declared: Vec<Index>) -> Vec<Index> {
+    if let Some(key) = model.shard_key() {
+        let has_own = key.fields == ["_id"] && key.hashed.is_none();
+        if !has_own && !declared.iter().any(|index| index.begins_with(&key)) {
+            declared.push(key.index());
+        }
+    }
+    declared
 }
 
 /// The condition of a partial index.

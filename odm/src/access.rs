@@ -271,9 +271,14 @@ impl Access {
         Ok(conditions)
     }
 
-    /// Whether there is a document that matches and is out of sight here: of another scope, deleted, of another kind.
-    pub(crate) async fn hides(&self, model: &Model, mut count: Count) -> Result<bool> {
-        let mut seen = RawDocumentBuf::new();
+    /// Whether there is a document that matches and is out of sight here: of another scope, deleted, of another kind. It is so as
+    /// well if it does not meet the condition `seen`.
+    pub(crate) async fn hides(
+        &self,
+        model: &Model,
+        mut count: Count,
+        mut seen: RawDocumentBuf,
+    ) -> Result<bool> {
         self.narrow(model, &mut seen)?;
         if seen.is_empty() {
             return Ok(false);

@@ -71,7 +71,7 @@ use bson::{RawBson, RawDocumentBuf};
 use crate::{Error, ErrorKind, Result};
 use operation::{
     Aggregate, BulkWrite, BulkWritten, Count, Delete, Deleted, Distinct, Explain, Find,
-    FindAndModify, FindEach, Index, Insert, Update, Updated, Watch,
+    FindAndModify, FindEach, Index, Insert, ShardKey, Update, Updated, Watch,
 };
 
 /// A boxed future that can be sent to another thread: what makes the traits here object-safe.
@@ -162,6 +162,23 @@ pub trait Backend: Executor {
     /// Drops the index with this name.
     fn drop_index<'a>(&'a self, collection: &'a str, name: &'a str) -> BoxFuture<'a, Result<()>>;
 
+    /// What a collection is sharded by; none if it is not, or does not exist. It fails with kind
+    /// [`Unsupported`](ErrorKind::Unsupported) where [`Capabilities::sharding`] is false.
+    fn shard_key_of<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Option<ShardKey>>> {
+        Box::pin(async move { Err(no_cluster(collection)) })
+    }
+
+    /// Shards a collection that is not sharded, with the collection if need be; one with documents has an index that begins with
+    /// the key. It fails with kind [`Unsupported`](ErrorKind::Unsupported) where [`Capabilities::sharding`] is false.
+    fn shard_collection<'a>(
+        &'a self,
+        collection: &'a str,
+        key: ShardKey,
+    ) -> BoxFuture<'a, Result<()>> {
+        let _ = key;
+        Box::pin(async move { Err(no_cluster(collection)) })
+    }
+
     /// Begins a transaction, or fails with kind [`Unsupported`](ErrorKind::Unsupported) where
     /// [`Capabilities::transactions`] is false.
     fn begin(&self) -> BoxFuture<'_, Result<Arc<dyn Transaction>>>;
@@ -239,6 +256,8 @@ pub struct Capabilities {
     pub transactions: bool,
     /// Whether what is committed can be watched: again the engine and MongoDB replica sets can.
     pub change_streams: bool,
+    /// Whether collections can be sharded: a sharded cluster of MongoDB can, reached through its routers (`mongos`).
+    pub sharding: bool,
 }
 
 impl Capabilities {
@@ -248,7 +267,14 @@ impl Capabilities {
         Self {
             transactions,
             change_streams: false,
+            sharding: false,
         }
+    }
+
+    /// With collections that can be sharded or without.
+    #[must_use]
+    pub fn with_sharding(self, sharding: bool) -> Self {
+        Self { sharding, ..self }
     }
 
     /// With change streams or without.
@@ -259,6 +285,11 @@ impl Capabilities {
             ..self
         }
     }
+}
+
+fn no_cluster(collection: &str) -> Error {
+    let message = "no collection is sharded here: only a sharded cluster of MongoDB does that, reached through its routers (`mongos`)";
+    Error::new(ErrorKind::Unsupported, message).with_collection(collection)
 }
 
 /// Reads a cursor to its end.

@@ -71,7 +71,7 @@ impl<S: Schema> Database<S> {
     }
 
     /// Brings the declared indexes to the database: creates what is missing, reports what differs, and drops only what
-    /// it is told to.
+    /// it is told to. On a sharded cluster it shards the collections of the models with a `shard_key`; elsewhere it reports them.
     pub fn sync_indexes(&self) -> SyncIndexes {
         SyncIndexes::new::<S>(self.backend.clone())
     }

@@ -17,7 +17,7 @@ use crate::{
     backend::operation::Index,
     field::{Field, FromPath, Path, Variants},
     hook::RunHooks,
-    query::{Brackets, IntoKey},
+    query::{Brackets, IntoKey, Key},
     relation::{Children, Reference},
     rule,
     schema::{Closed, ContainsTarget, Model},
@@ -74,6 +74,45 @@ use crate::{
 /// assert_eq!(Part::COLLECTION, "parts");
 /// assert_eq!(format!("{:?}", Part::fields().made_at().exists()), r#"Filter({ "madeAt": { "$exists": true } })"#);
 /// ```
+///
+/// With a shard key, a write says on which shard of a cluster its document is:
+///
+/// ```
+/// use odm::prelude::*;
+///
+/// #[derive(Debug, Serialize, Deserialize, Document)]
+/// #[document(collection = "orders", shard_key(customer, id))]
+/// struct Order {
+///     #[serde(rename = "_id")]
+///     id: ObjectId,
+///     customer: String,
+///     total: i64,
+/// }
+/// # #[derive(Schema)] #[schema(models(Order))] struct Shop;
+/// # #[cfg(feature = "engine")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> odm::Result<()> {
+/// # let db = odm::Database::<Shop>::open("memory:").await?;
+///
+/// // Creates the index of the key, and on a sharded cluster shards the collection.
+/// println!("{}", db.sync_indexes().await?);
+///
+/// let order = db.insert(Order { id: ObjectId::new(), customer: "acme".into(), total: 10 }).await?;
+/// db.update::<Order>(&order).inc(|o| o.total(), 5).await?;
+///
+/// // Without the document: the id and the rest of the key.
+/// let key = OrderKey { id: order.id, customer: "acme".into() };
+/// db.update::<Order>(&key).inc(|o| o.total(), 5).await?;
+///
+/// // What is read may be on any shard. The key finds it on the one.
+/// assert_eq!(db.get::<Order>(order.id).await?.total, 20);
+/// assert_eq!(db.get::<Order>(&key).await?.total, 20);
+/// db.delete::<Order>(key).await?;
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "engine"))]
+/// # fn main() {}
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no document",
     label = "not a `Document`",
@@ -89,6 +128,9 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Itself, for bounds that are no matter where it is no document at all.
     #[doc(hidden)]
     type Itself;
+    /// Whether its id says on which shard of a cluster it is.
+    #[doc(hidden)]
+    type Sharding;
     /// The name of the collection.
     const COLLECTION: &'static str;
     /// What the schema knows of the model.
@@ -106,6 +148,15 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
 
     /// The declared indexes.
     fn indexes() -> Vec<Index>;
+
+    /// Its id, with the shard key.
+    #[doc(hidden)]
+    fn routed_key(&self) -> Key<Self>
+    where
+        Self: Sized,
+    {
+        Key::of_id(self.id().clone())
+    }
 
     /// The rules of its values.
     #[doc(hidden)]
@@ -234,6 +285,10 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
 
     /// Whether a value may be stored less exactly than it is: see [`native`](crate::native).
     const ROUNDS: bool = false;
+
+    /// Whether there may be no value: of an `Option`.
+    #[doc(hidden)]
+    const MAY_BE_NONE: bool = false;
 
     /// Writes the value as it is stored, where that is not what serde would write by itself.
     #[doc(hidden)]
@@ -449,7 +504,7 @@ pub struct Ref<T: Document>(T::Id, PhantomData<fn() -> T>);
 impl<T: Document> Ref<T> {
     /// A reference to the document with this id.
     pub fn new(id: impl IntoKey<T>) -> Self {
-        Self(id.into_key(), PhantomData)
+        Self(id.into_key().into_id(), PhantomData)
     }
 
     pub(crate) fn of_id(id: T::Id) -> Self {

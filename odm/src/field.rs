@@ -42,6 +42,9 @@ pub mod role {
     /// The application, once: the `_id` never changes.
     #[derive(Debug)]
     pub struct Id;
+    /// The application, once: a field of the shard key never changes.
+    #[derive(Debug)]
+    pub struct ShardKey;
     /// The framework: a version, a timestamp.
     #[derive(Debug)]
     pub struct Filled;
@@ -67,7 +70,7 @@ pub mod shape {
 #[diagnostic::on_unimplemented(
     message = "no update can change a field with the role `{Self}`",
     label = "cannot be changed by an update",
-    note = "the `_id` of a document never changes: insert another document instead; what the framework fills follows by itself"
+    note = "the `_id` of a document and its shard key never change: insert another document instead; what the framework fills follows by itself"
 )]
 pub trait Settable {}
 #[diagnostic::do_not_recommend]

@@ -5,6 +5,7 @@
 //! model says so.
 
 mod removal;
+mod routing;
 
 use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
 use tracing::Instrument;
@@ -47,6 +48,9 @@ pub(crate) trait Write: Sized + Send + 'static {
     /// How many documents it was about.
     fn documents(done: &Self::Done) -> u64;
 
+    /// Whether it is about one document at most that is stored.
+    fn is_of_one(&self) -> bool;
+
     /// What it is about; none for an insert.
     fn filter(&mut self) -> Option<&mut RawDocumentBuf>;
 
@@ -71,8 +75,9 @@ impl<W: Write> Plan<W> {
     /// Carries the plan out in a task of its own, so that it is not left half done when the caller is dropped.
     pub(crate) async fn run(mut self, access: Access) -> Result<W::Done> {
         let model = self.model;
+        let is_of_one = self.write.is_of_one();
         if let Some(filter) = self.write.filter() {
-            narrow(&access, model, filter).await?;
+            narrow(&access, model, filter, is_of_one).await?;
         }
         let (told, write) = (access.clone(), self.write);
         let run = async move { write.run(&**access.executor()).await };
@@ -98,6 +103,10 @@ impl Write for Insert {
         *inserted
     }
 
+    fn is_of_one(&self) -> bool {
+        false
+    }
+
     fn filter(&mut self) -> Option<&mut RawDocumentBuf> {
         None
     }
@@ -113,6 +122,10 @@ impl Write for Update {
 
     fn documents(done: &Updated) -> u64 {
         done.matched
+    }
+
+    fn is_of_one(&self) -> bool {
+        !self.multi
     }
 
     fn filled(mut self, model: &Model) -> Result<Self> {
@@ -134,6 +147,10 @@ impl Write for FindAndModify {
 
     fn documents(found: &Option<RawDocumentBuf>) -> u64 {
         found.is_some().into()
+    }
+
+    fn is_of_one(&self) -> bool {
+        true
     }
 
     fn filled(mut self, model: &Model) -> Result<Self> {
@@ -197,8 +214,12 @@ impl Planned {
         let (access, model) = (&self.access, self.model);
         match &mut self.item.write {
             operation::Write::Insert { .. } => {}
-            operation::Write::Update(update) => narrow(access, model, &mut update.filter).await?,
-            operation::Write::Delete(delete) => narrow(access, model, &mut delete.filter).await?,
+            operation::Write::Update(update) => {
+                narrow(access, model, &mut update.filter, !update.multi).await?;
+            }
+            operation::Write::Delete(delete) => {
+                narrow(access, model, &mut delete.filter, !delete.multi).await?;
+            }
         }
         Ok(Narrowed {
             model,
@@ -253,8 +274,16 @@ pub(crate) async fn run_bulk(
     Ok(done)
 }
 
-/// Narrows what a write is about to documents of the model, in today's form.
-async fn narrow(access: &Access, model: &Model, filter: &mut RawDocumentBuf) -> Result<()> {
+/// Narrows what a write is about to documents of the model, in today's form. One of a single document says on which shard that is.
+async fn narrow(
+    access: &Access,
+    model: &Model,
+    filter: &mut RawDocumentBuf,
+    is_of_one: bool,
+) -> Result<()> {
+    if is_of_one {
+        routing::refuse_unrouted(access, model, filter)?;
+    }
     upgrade::before_write(access, model, filter).await?;
     if let Some((mark, current)) = upgrade::is_current(model)? {
         also(filter, mark, current)?;

@@ -3,6 +3,7 @@
 mod bracket;
 mod expression;
 mod filter;
+mod key;
 mod pattern;
 mod position;
 mod render;
@@ -14,6 +15,9 @@ pub use bracket::Brackets;
 pub use expression::{Expr, IntoExpr, Minus, Operand, Plus, Root, Times};
 pub use filter::{Filter, IntoFilter};
 pub(crate) use filter::{Node, element, test};
+#[doc(hidden)]
+pub use key::{ByIdAlone, Sharded, ShardedInScope, Unsharded};
+pub use key::{IdAlone, IdAndShardKey, IntoKey, Key, Routes};
 pub use pattern::Pattern;
 pub(crate) use position::{behind, key_of, read_by};
 pub(crate) use render::{
@@ -21,5 +25,5 @@ pub(crate) use render::{
 };
 pub use sort::{IntoSort, Sort};
 pub(crate) use sort::{push_sort, to_raw as sort_to_raw};
-pub use value::{IntoKey, IntoValue};
+pub use value::IntoValue;
 pub(crate) use value::{encode, encode_document, encode_unchecked, same, values};

@@ -11,7 +11,7 @@ use crate::{
     },
     document::{Document, Insertable},
     edited::Edited,
-    query::{Filter, IntoKey},
+    query::{Filter, IntoKey, Routes},
     schema::{Contains, Schema, UpgradeAll},
     scope::{Reach, Unscoped},
 };
@@ -92,7 +92,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
     {
         GetMany::new(
             self.operation::<T>("get_many"),
-            ids.into_iter().map(IntoKey::into_key).collect(),
+            ids.into_iter().map(|id| id.into_key().into_id()).collect(),
         )
     }
 
@@ -222,17 +222,21 @@ impl<S: Schema, C: Reach> Session<S, C> {
         Modify::new(self.operation::<T>("modify"), id.into_key(), change)
     }
 
-    /// Changes the document with this id.
-    pub fn update<T: Document>(&self, id: impl IntoKey<T>) -> Update<T>
+    /// Changes the document with this id. Of a model with a `shard_key` an id alone is not enough: give the document,
+    /// `&order`, or its key, `OrderKey { … }`.
+    pub fn update<T: Document>(&self, id: impl IntoKey<T, Knows: Routes<T, C>>) -> Update<T>
     where
         S: Contains<T, C>,
     {
-        Update::by_id(self.operation::<T>("update"), id.into_key())
+        Update::by_key(self.operation::<T>("update"), id.into_key())
     }
 
     /// Changes the first document that meets the condition, in the order that [`sort`](Update::sort) gives: what two
     /// callers take at the same time is never the same document, if the change is such that it does not meet the condition
     /// any more. A document whose arrays have no room for the change is passed over, unless there is no other.
+    ///
+    /// Of a model with a `shard_key` the condition asks for one value of each field of the key, or it is
+    /// [`Invalid`](crate::ErrorKind::Invalid): nobody knows which is the first on several shards.
     ///
     /// Gives an [`Outcome`](crate::action::Outcome) with a reference to the document, or with the document itself by
     /// [`returning_after`](Update::returning_after).
@@ -277,12 +281,13 @@ impl<S: Schema, C: Reach> Session<S, C> {
         Update::by_condition(self.operation::<T>("update_many"), condition(T::fields()))
     }
 
-    /// Deletes the document with this id: for good, or by a mark if its model has a [soft delete](crate::SoftDelete).
-    pub fn delete<T: Document>(&self, id: impl IntoKey<T>) -> Delete<T>
+    /// Deletes the document with this id: for good, or by a mark if its model has a [soft delete](crate::SoftDelete). Of
+    /// a model with a `shard_key` an id alone is not enough, as for [`update`](Self::update).
+    pub fn delete<T: Document>(&self, id: impl IntoKey<T, Knows: Routes<T, C>>) -> Delete<T>
     where
         S: Contains<T, C>,
     {
-        Delete::by_id(self.operation::<T>("delete"), id.into_key())
+        Delete::by_key(self.operation::<T>("delete"), id.into_key())
     }
 
     /// Deletes the first document that meets the condition, in the order that [`sort`](Delete::sort) gives.

@@ -4,7 +4,7 @@ use crate::{
     Session,
     action::{AllMatching, Update},
     document::Document,
-    query::{Filter, IntoKey},
+    query::{Filter, IntoKey, Routes},
     schema::{Contains, Schema},
     scope::Reach,
 };
@@ -89,12 +89,12 @@ impl<S: Schema, C: Reach> Session<S, C> {
     /// [`NotFound`](crate::ErrorKind::NotFound) if there is no deleted document with the id;
     /// [`DuplicateKey`](crate::ErrorKind::DuplicateKey) if another document has a value of a unique index by now that is
     /// one of documents which are not deleted.
-    pub fn restore<T: SoftDelete>(&self, id: impl IntoKey<T>) -> Update<T>
+    pub fn restore<T: SoftDelete>(&self, id: impl IntoKey<T, Knows: Routes<T, C>>) -> Update<T>
     where
         S: Contains<T, C>,
     {
         let access = self.operation::<T>("restore").seeing(Sight::Deleted);
-        Update::by_id(access, id.into_key()).restoring()
+        Update::by_key(access, id.into_key()).restoring()
     }
 
     /// Restores all deleted documents that meet the condition: [`Filter::all`] for every deleted document.

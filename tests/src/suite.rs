@@ -363,6 +363,16 @@ macro_rules! for_every_test {
                     tenants_write_at_the_same_time,
                     what_is_inserted_is_of_the_scope,
                 ]
+                shard_key: [
+                    a_scope_says_the_shard,
+                    an_id_that_says_the_shard_is_enough,
+                    another_key_is_another_document,
+                    every_write_says_the_shard,
+                    the_first_is_on_one_shard,
+                    the_index_is_there_and_no_cluster_is,
+                    the_key_never_changes,
+                    what_the_framework_does_around_a_write_says_it_too,
+                ]
                 soft_delete: [
                     a_delete_sets_a_mark,
                     a_deleted_document_keeps_its_id_alone,

@@ -87,7 +87,7 @@ pub enum Packing {
 
 /// A part.
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
-#[document(collection = "parts")]
+#[document(collection = "parts", shard_key(r#type, process))]
 #[serde(bound = "")]
 pub struct Part<T: Embedded> {
     /// The id.

@@ -43,6 +43,8 @@ pub(crate) struct SerdeField {
     pub(crate) aliases: Vec<LitStr>,
     pub(crate) default: bool,
     pub(crate) skip: bool,
+    /// `skip_serializing_if`.
+    pub(crate) skip_if: bool,
     /// `with = "odm::native"`.
     pub(crate) native: bool,
 }
@@ -178,7 +180,11 @@ impl SerdeField {
                 return Err(meta.error("`borrow` is not supported: a document owns its values"));
             }
             "getter" => return Err(meta.error("`getter` is not supported")),
-            // `skip_serializing_if` and `bound` change no name.
+            "skip_serializing_if" => {
+                self.skip_if = true;
+                skip_value(meta)?;
+            }
+            // `bound` changes no name.
             _ => skip_value(meta)?,
         }
         Ok(())

@@ -6,7 +6,7 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{Data, DeriveInput, GenericParam, Ident, Type, ext::IdentExt, spanned::Spanned};
 
-use super::{enum_document, hooks, private, quiet, with_params};
+use super::{enum_document, hooks, private, quiet, shard_key::ShardKey, with_params};
 use crate::{
     attr::{Container, Direction, IndexAttr, Key, OPTIONS_BEHIND_A_SEMICOLON, Options, What},
     ctxt::Ctxt,
@@ -20,6 +20,7 @@ const SETTINGS: &[&str] = &[
     "index",
     "schema_version",
     "scope",
+    "shard_key",
     "soft_delete",
     "timestamps",
     "upgrade",
@@ -69,17 +70,35 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     }
     let private = private(&container.krate);
     let upgrade = upgrade(ctxt, &container);
+    let shard_key = ShardKey::parse(ctxt, &model, id, &container.shard_key);
+    if let Some(shard_key) = &shard_key {
+        shard_key.refuse_indexes(ctxt, declared(&model, &indexes));
+        if let Some(of) = &container.variant_of {
+            ctxt.error(
+                of,
+                "the variants of an enum have no shard key yet: leave `shard_key` out",
+            );
+        }
+    }
 
-    let fields = fields(&model, id, &private);
+    let fields = fields(&model, id, shard_key.as_ref(), &private);
     let rules = container
         .validate
         .as_ref()
         .map(|said| model.document_rules(ctxt, said, &private));
     let said = container.hooks.as_ref();
     let run = said.map(|said| hooks::run(said, &private));
-    let items = quote!(#rules #run);
-    let implementation =
-        implementation(&model, id, &collection, &indexes, upgrade, &items, &private);
+    let routing = match &shard_key {
+        None => quote!(type Sharding = #private::Unsharded;),
+        Some(shard_key) => shard_key.items(&private),
+    };
+    let said_beside = Beside {
+        compound: &indexes,
+        upgrade,
+        shard_key: shard_key.as_ref(),
+        items: quote!(#rules #run #routing),
+    };
+    let implementation = implementation(&model, id, &collection, said_beside, &private);
     let insertable = model.insertable(&private);
     let reach = model.reach(&private);
     let closed = model.closed_with(said, &private);
@@ -87,13 +106,15 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     let checks = ctxt.is_clean().then(|| {
         let layout = model.layout_checks(&private);
         let id = id_check(&model, id, &private);
-        quote!(#layout #id)
+        let shard_key = shard_key.as_ref().map(|key| key.checks(&private));
+        quote!(#layout #id #shard_key)
     });
+    let key = shard_key.as_ref().map(|key| key.struct_of_key(&private));
     let variant = container
         .variant_of
         .as_ref()
         .map(|of| variant_of(input, of, &private));
-    Some(quote!(#fields #implementation #variant #insertable #reach #hooks #closed #checks))
+    Some(quote!(#fields #implementation #variant #insertable #reach #key #hooks #closed #checks))
 }
 
 /// Where the documents are.
@@ -310,7 +331,12 @@ fn id_check(model: &Model<'_>, id: &Field<'_>, private: &TokenStream) -> TokenSt
 }
 
 /// The field tree.
-fn fields(model: &Model<'_>, id: &Field<'_>, private: &TokenStream) -> TokenStream {
+fn fields(
+    model: &Model<'_>,
+    id: &Field<'_>,
+    shard_key: Option<&ShardKey<'_, '_>>,
+    private: &TokenStream,
+) -> TokenStream {
     let name = &model.input.ident;
     let (_, names) = with_params(&model.input.generics, &quote!(), &quote!());
     let accessors = model.fields.iter().map(|field| {
@@ -318,6 +344,8 @@ fn fields(model: &Model<'_>, id: &Field<'_>, private: &TokenStream) -> TokenStre
             quote!(#private::role::Id)
         } else if field.filled.is_some() {
             quote!(#private::role::Filled)
+        } else if shard_key.is_some_and(|key| key.has(field)) {
+            quote!(#private::role::ShardKey)
         } else {
             quote!(#private::role::Own)
         };
@@ -376,15 +404,28 @@ pub(super) fn root_tree(
     }
 }
 
+/// What a model says beside its fields.
+struct Beside<'m, 'a> {
+    compound: &'m [&'m IndexAttr],
+    upgrade: Option<Upgrade<'m>>,
+    shard_key: Option<&'m ShardKey<'m, 'a>>,
+    /// Further items of the implementation.
+    items: TokenStream,
+}
+
 fn implementation(
     model: &Model<'_>,
     id: &Field<'_>,
     collection: &Collection<'_>,
-    compound: &[&IndexAttr],
-    upgrade: Option<Upgrade<'_>>,
-    items: &TokenStream,
+    said_beside: Beside<'_, '_>,
     private: &TokenStream,
 ) -> TokenStream {
+    let Beside {
+        compound,
+        upgrade,
+        shard_key,
+        items,
+    } = said_beside;
     let input = model.input;
     let (name, ident) = (&input.ident, model.fields_ident());
     let (id_ident, id_ty) = (id.ident, id.ty);
@@ -415,6 +456,12 @@ fn implementation(
     let upgrade = upgrade.map(|Upgrade { version, function }| {
         quote_spanned!(function.span()=> schema_version: #version, upgrade: #private::Some(#function),)
     });
+    let indexes = quote!(::std::vec![#(#indexes),*]);
+    let indexes = match shard_key {
+        None => indexes,
+        Some(_) => quote!(#private::with_shard_key(&Self::MODEL, #indexes)),
+    };
+    let shard_key = shard_key.map(ShardKey::of_model);
     let (listed, collection, tag) = match collection {
         Collection::Named(name) => (quote!(Self), quote!(#name), quote!(#private::None)),
         Collection::OfEnum(of) => {
@@ -450,6 +497,7 @@ fn implementation(
                 tag: #tag,
                 soft_delete: #soft_delete,
                 scope: #scope,
+                #shard_key
                 ..#private::Model::UNKNOWN
             };
             #items
@@ -460,7 +508,7 @@ fn implementation(
                 #validation
             }
             fn indexes() -> #private::Vec<#private::Index> {
-                ::std::vec![#(#indexes),*]
+                #indexes
             }
             fn variants(&self, found: &mut #private::Variants) {
                 #variants

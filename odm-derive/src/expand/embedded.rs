@@ -302,8 +302,9 @@ fn newtype(input: &DeriveInput, inner: &syn::Type, private: &TokenStream) -> Tok
         #quiet
         #[diagnostic::do_not_recommend]
         impl #key_decl #private::IntoKey<__T> for #name #own #where_clause {
-            fn into_key(self) -> Self {
-                self
+            type Knows = #private::IdAlone;
+            fn into_key(self) -> #private::Key<__T> {
+                #private::Key::of_id(self)
             }
         }
 
@@ -315,8 +316,9 @@ fn newtype(input: &DeriveInput, inner: &syn::Type, private: &TokenStream) -> Tok
             #bounds
             for<'__a> #name #own: ::core::clone::Clone,
         {
-            fn into_key(self) -> #name #own {
-                ::core::clone::Clone::clone(self)
+            type Knows = #private::IdAlone;
+            fn into_key(self) -> #private::Key<__T> {
+                #private::Key::of_id(::core::clone::Clone::clone(self))
             }
         }
     }

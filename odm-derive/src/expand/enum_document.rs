@@ -369,6 +369,7 @@ impl<'a> Kinds<'a> {
                 type Fields = #tree #names;
                 type Listed = Self;
                 type Itself = Self;
+                type Sharding = #private::Unsharded;
                 const COLLECTION: &'static str = #collection;
                 const MODEL: #private::Model = #private::Model {
                     name: #text,

@@ -1,8 +1,8 @@
 //! What a document is inserted as: itself or, if the framework writes some of its fields, a struct without them.
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote, quote_spanned};
-use syn::{ext::IdentExt, spanned::Spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::{Generics, Ident, ext::IdentExt, spanned::Spanned};
 
 use super::{quiet, where_bounds, with_params};
 use crate::{
@@ -32,7 +32,6 @@ impl Model<'_> {
         let companion = format_ident!("New{}", name.unraw());
         let (decl, _) = with_params(&self.input.generics, &quote!(), &quote!());
         let (impl_generics, own, where_clause) = self.input.generics.split_for_impl();
-        let bounds = where_bounds(&self.input.generics);
         let known: Vec<_> = self
             .fields
             .iter()
@@ -43,14 +42,14 @@ impl Model<'_> {
             quote!(#(#docs)* #vis #ident: #ty)
         });
         let idents: Vec<_> = known.iter().map(|field| field.ident).collect();
-        let types: Vec<_> = known.iter().map(|field| field.ty).collect();
-        let names = idents.iter().map(|ident| ident.unraw().to_string());
+        let types = known.iter().map(|field| field.ty.to_token_stream());
+        let types: Vec<_> = types.collect();
+        let clone_and_debug = clone_and_debug(&companion, &self.input.generics, &idents, &types);
         let filled = self
             .fields
             .iter()
             .filter_map(|field| filling(field, private));
         let skipped = &self.skipped;
-        let text = companion.to_string();
         let doc = format!(
             "What an application knows of a [`{}`] that it inserts; the framework fills the rest.",
             name.unraw()
@@ -79,30 +78,7 @@ impl Model<'_> {
                 }
             }
 
-            // A bound on all lifetimes is asked for only where the implementation is used.
-            #[automatically_derived]
-            #quiet
-            impl #impl_generics ::core::clone::Clone for #companion #own
-            where
-                #bounds
-                #(for<'__a> #types: ::core::clone::Clone,)*
-            {
-                fn clone(&self) -> Self {
-                    Self { #(#idents: ::core::clone::Clone::clone(&self.#idents),)* }
-                }
-            }
-
-            #[automatically_derived]
-            #quiet
-            impl #impl_generics ::core::fmt::Debug for #companion #own
-            where
-                #bounds
-                #(for<'__a> #types: ::core::fmt::Debug,)*
-            {
-                fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-                    f.debug_struct(#text)#(.field(#names, &self.#idents))*.finish()
-                }
-            }
+            #clone_and_debug
         }
     }
 
@@ -118,6 +94,46 @@ impl Model<'_> {
         match self.fields.iter().find(|field| field.filled == Some(what)) {
             Some(Field { stored, .. }) => quote!(#private::Some(#stored)),
             None => quote!(#private::None),
+        }
+    }
+}
+
+/// `Clone` and `Debug` of a struct that stands beside a model, where its fields have them.
+pub(super) fn clone_and_debug(
+    name: &Ident,
+    generics: &Generics,
+    idents: &[&Ident],
+    types: &[TokenStream],
+) -> TokenStream {
+    let (impl_generics, own, _) = generics.split_for_impl();
+    let bounds = where_bounds(generics);
+    let text = name.to_string();
+    let names = idents.iter().map(|ident| ident.unraw().to_string());
+    let quiet = quiet();
+    quote! {
+        // A bound on all lifetimes is asked for only where the implementation is used.
+        #[automatically_derived]
+        #quiet
+        impl #impl_generics ::core::clone::Clone for #name #own
+        where
+            #bounds
+            #(for<'__a> #types: ::core::clone::Clone,)*
+        {
+            fn clone(&self) -> Self {
+                Self { #(#idents: ::core::clone::Clone::clone(&self.#idents),)* }
+            }
+        }
+
+        #[automatically_derived]
+        #quiet
+        impl #impl_generics ::core::fmt::Debug for #name #own
+        where
+            #bounds
+            #(for<'__a> #types: ::core::fmt::Debug,)*
+        {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                f.debug_struct(#text)#(.field(#names, &self.#idents))*.finish()
+            }
         }
     }
 }

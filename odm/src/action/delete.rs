@@ -18,7 +18,7 @@ use crate::{
     error,
     hook::{self, Committed, RunHooks, Written},
     maintain::{Means, Plan, Removal},
-    query::{Filter, IntoFilter, IntoSort, document},
+    query::{Filter, IntoFilter, IntoSort, Key, document},
     soft_delete::{Sight, SoftDelete},
     unit,
 };
@@ -69,10 +69,10 @@ impl Deleted {
 }
 
 impl<T: Document> Delete<T> {
-    pub(crate) fn by_id(access: Access, id: T::Id) -> Self {
+    pub(crate) fn by_key(access: Access, key: Key<T>) -> Self {
         Self {
             access,
-            target: Target::by_id(id),
+            target: Target::by_key(key),
             means: Means::OfModel,
         }
     }

@@ -11,7 +11,7 @@ use crate::{
     decode::decode_all,
     document::Document,
     error,
-    query::{document, encode},
+    query::Key,
     relation::{self, Links},
     soft_delete::{Sight, SoftDelete},
 };
@@ -21,8 +21,8 @@ use crate::{
 pub struct Get<T: Document>(FindById<T>);
 
 impl<T: Document> Get<T> {
-    pub(crate) fn new(access: Access, id: T::Id) -> Self {
-        Self(FindById::new(access, id))
+    pub(crate) fn new(access: Access, key: Key<T>) -> Self {
+        Self(FindById::new(access, key))
     }
 
     /// Also if it is deleted by a mark: see [`SoftDelete`].
@@ -39,9 +39,9 @@ impl<T: Document> IntoFuture for Get<T> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let FindById { access, id } = self.0;
-            let found = by_id(&access, &id).await?;
-            found.ok_or_else(|| error::not_found::<T>(&id))
+            let FindById { access, key } = self.0;
+            let found = by_key(&access, &key).await?;
+            found.ok_or_else(|| error::not_found::<T>(key.id()))
         })
     }
 }
@@ -50,12 +50,12 @@ impl<T: Document> IntoFuture for Get<T> {
 #[must_use = "a read happens when it is awaited"]
 pub struct FindById<T: Document> {
     access: Access,
-    id: T::Id,
+    key: Key<T>,
 }
 
 impl<T: Document> FindById<T> {
-    pub(crate) fn new(access: Access, id: T::Id) -> Self {
-        Self { access, id }
+    pub(crate) fn new(access: Access, key: Key<T>) -> Self {
+        Self { access, key }
     }
 
     /// Also if it is deleted by a mark: see [`SoftDelete`].
@@ -72,7 +72,7 @@ impl<T: Document> IntoFuture for FindById<T> {
     type Output = Result<Option<T>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { by_id(&self.access, &self.id).await })
+        Box::pin(async move { by_key(&self.access, &self.key).await })
     }
 }
 
@@ -109,19 +109,19 @@ impl<T: Document> IntoFuture for GetMany<T> {
 }
 
 /// Reads one document by its id.
-async fn by_id<T: Document>(access: &Access, id: &T::Id) -> Result<Option<T>> {
-    let stored = stored_by_id::<T>(access, id).await?;
+async fn by_key<T: Document>(access: &Access, key: &Key<T>) -> Result<Option<T>> {
+    let stored = stored_by_key::<T>(access, key).await?;
     decode_all(stored.into_iter().collect()).0.pop().transpose()
 }
 
 /// Reads one document by its id, as it is stored.
-pub(super) async fn stored_by_id<T: Document>(
+pub(super) async fn stored_by_key<T: Document>(
     access: &Access,
-    id: &T::Id,
+    key: &Key<T>,
 ) -> Result<Option<RawDocumentBuf>> {
     let find = Find {
         collection: T::COLLECTION.into(),
-        filter: document("_id", document("$eq", encode(id)?)?)?,
+        filter: key.to_raw()?,
         projection: None,
         sort: None,
         limit: Some(1),

@@ -3,14 +3,14 @@
 use std::pin::Pin;
 
 use super::save::{edit, save};
-use crate::{ErrorKind, Result, access::Access, document::Document, retry};
+use crate::{ErrorKind, Result, access::Access, document::Document, query::Key, retry};
 
 /// Changes a document by a function; made by [`Session::modify`](crate::Session::modify) and
 /// [`Session::try_modify`](crate::Session::try_modify).
 #[must_use = "a write happens when it is awaited"]
 pub struct Modify<'c, T: Document> {
     access: Access,
-    id: T::Id,
+    key: Key<T>,
     change: Change<'c, T>,
     attempts: u32,
 }
@@ -23,12 +23,12 @@ const ATTEMPTS: u32 = 100;
 impl<'c, T: Document> Modify<'c, T> {
     pub(crate) fn new(
         access: Access,
-        id: T::Id,
+        key: Key<T>,
         change: impl FnMut(&mut T) -> Result<()> + Send + 'c,
     ) -> Self {
         Self {
             access,
-            id,
+            key,
             change: Box::new(change),
             attempts: ATTEMPTS,
         }
@@ -44,7 +44,7 @@ impl<'c, T: Document> Modify<'c, T> {
         let mut attempt = 1;
         let mut conflict = None;
         loop {
-            let mut edited = match edit::<T>(&self.access, &self.id).await {
+            let mut edited = match edit::<T>(&self.access, &self.key).await {
                 Ok(edited) => edited,
                 // A conflict that the backend found has ended the transaction, and only that one has it run again.
                 Err(error) if error.kind() == ErrorKind::TransactionOver => {

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use bson::{RawDocument, RawDocumentBuf};
 use difference::Difference;
 
-use super::get::stored_by_id;
+use super::get::stored_by_key;
 use crate::{
     Edited, Error, ErrorKind, Result,
     access::Access,
@@ -19,7 +19,7 @@ use crate::{
     field::{Path, Variants},
     hook::{self, Changes, Committed, RunHooks, Selection, Written},
     maintain::Plan,
-    query::{Filter, Node, document, encode, encode_document, encode_unchecked},
+    query::{Filter, Key, Node, encode_document, encode_unchecked},
     schema::upgrade,
 };
 
@@ -27,12 +27,12 @@ use crate::{
 #[must_use = "a read happens when it is awaited"]
 pub struct Edit<T: Document> {
     access: Access,
-    id: T::Id,
+    key: Key<T>,
 }
 
 impl<T: Document> Edit<T> {
-    pub(crate) fn new(access: Access, id: T::Id) -> Self {
-        Self { access, id }
+    pub(crate) fn new(access: Access, key: Key<T>) -> Self {
+        Self { access, key }
     }
 }
 
@@ -40,7 +40,7 @@ impl<T: Document> IntoFuture for Edit<T> {
     type Output = Result<Edited<T>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { edit(&self.access, &self.id).await })
+        Box::pin(async move { edit(&self.access, &self.key).await })
     }
 }
 
@@ -65,18 +65,17 @@ impl<'e, T: Document> IntoFuture for Save<'e, T> {
     }
 }
 
-pub(super) async fn edit<T: Document>(access: &Access, id: &T::Id) -> Result<Edited<T>> {
-    let stored = stored_by_id::<T>(access, id).await?;
+pub(super) async fn edit<T: Document>(access: &Access, key: &Key<T>) -> Result<Edited<T>> {
+    let stored = stored_by_key::<T>(access, key).await?;
     let stored = match stored {
         // What is saved is compared with what was read, so that has to be there.
         Some(stored) if upgrade::upgraded(&T::MODEL, &stored)?.is_some() => {
-            let by_id = document("_id", document("$eq", encode(id)?)?)?;
-            upgrade::before_write(access, &T::MODEL, &by_id).await?;
-            stored_by_id::<T>(access, id).await?
+            upgrade::before_write(access, &T::MODEL, &key.to_raw()?).await?;
+            stored_by_key::<T>(access, key).await?
         }
         stored => stored,
     };
-    Edited::new(stored.ok_or_else(|| error::not_found::<T>(id))?)
+    Edited::new(stored.ok_or_else(|| error::not_found::<T>(key.id()))?)
 }
 
 /// One update, on the condition that every place that it writes is still as it was read.
@@ -112,19 +111,18 @@ async fn hooked<T: Document>(
     let before = hooks.before_validate(&mut **edited, &access).await;
     before.map_err(fail)?;
     let mut after = encode_unchecked(&**edited).map_err(error::of_model::<T>)?;
-    let id = stored_id::<T>(edited, &after)?;
+    let key = stored_key::<T>(edited, &after)?;
     let mut variants = Variants::default();
     T::variants(edited, &mut variants);
     let difference = Difference::of(&edited.stored, &edited.before, &after, &variants);
     if difference.is_empty() {
         return Ok(None);
     }
-    let by_id = encode(&id).map_err(error::of_model::<T>)?;
     let mut changes = Changes {
         selection: Selection {
-            condition: Node::Test(Path::ROOT.then("_id"), "$eq", by_id),
+            condition: key.node().map_err(error::of_model::<T>)?,
             sight: access.sight(),
-            id: Some(id),
+            id: Some(key.into_id()),
             is_many: false,
             sort: Vec::new(),
             ids: None,
@@ -156,7 +154,7 @@ async fn write<T: Document>(
     hooks: Option<(&'static dyn RunHooks<T>, Changes<T>)>,
 ) -> Result<Option<RawDocumentBuf>> {
     let after = encode_document(&**edited).map_err(error::of_model::<T>)?;
-    let id = stored_id::<T>(edited, &after)?;
+    let key = stored_key::<T>(edited, &after)?;
     let mut variants = Variants::default();
     T::variants(edited, &mut variants);
     let mut difference = Difference::of(&edited.stored, &edited.before, &after, &variants);
@@ -169,13 +167,9 @@ async fn write<T: Document>(
     if difference.is_empty() {
         return Ok(None);
     }
-    let by_id = Node::Test(
-        Path::ROOT.then("_id"),
-        "$eq",
-        encode(&id).map_err(error::of_model::<T>)?,
-    );
+    let by_key = key.node().map_err(error::of_model::<T>)?;
     let as_read = version(edited).unwrap_or_else(|| difference.untouched());
-    let filter = Filter::<T>::from_node(by_id.and(as_read));
+    let filter = Filter::<T>::from_node(by_key.and(as_read));
     let write = Update {
         collection: T::COLLECTION.into(),
         filter: filter.to_raw().map_err(error::of_model::<T>)?,
@@ -205,8 +199,8 @@ async fn write<T: Document>(
         }
     };
     if done.matched == 0 {
-        return Err(match stored_by_id::<T>(&access, &id).await? {
-            None => error::not_found::<T>(&id),
+        return Err(match stored_by_key::<T>(&access, &key).await? {
+            None => error::not_found::<T>(key.id()),
             Some(stored) => conflict::<T>(&difference, &edited.stored, &stored),
         });
     }
@@ -224,8 +218,8 @@ fn version<T: Document>(edited: &Edited<T>) -> Option<Node> {
     })
 }
 
-/// The id. It never changes, and what the framework fills is not changed by the application.
-fn stored_id<T: Document>(edited: &Edited<T>, after: &RawDocument) -> Result<T::Id> {
+/// The id and the shard key. They never change, and what the framework fills is not changed by the application.
+fn stored_key<T: Document>(edited: &Edited<T>, after: &RawDocument) -> Result<Key<T>> {
     let refuse = |path, message| {
         let error = Error::new(ErrorKind::Invalid, message).with_path(path);
         Err(error::of_model::<T>(error))
@@ -244,7 +238,15 @@ fn stored_id<T: Document>(edited: &Edited<T>, after: &RawDocument) -> Result<T::
             );
         }
     }
-    Ok(edited.id().clone())
+    for name in T::MODEL.shard_key {
+        if edited.before.get(name).ok() != after.get(name).ok() {
+            return refuse(
+                name,
+                "the shard key of a document never changes: insert another document, and delete this one",
+            );
+        }
+    }
+    Ok(Key::of_stored(edited.id().clone(), &edited.stored))
 }
 
 /// Somebody else has changed what was to be saved.

@@ -10,9 +10,8 @@ use crate::{
     access::Access,
     document::Document,
     error,
-    field::Path,
     hook::Selection,
-    query::{Filter, IntoFilter, IntoSort, Node, Sort, encode, sort_to_raw},
+    query::{Filter, IntoFilter, IntoSort, Key, Node, Sort, sort_to_raw},
 };
 
 /// Which documents a write is about, in its type: [`ById`], [`ByIdWhen`], [`FirstMatching`] or [`AllMatching`].
@@ -109,9 +108,9 @@ impl Counted for ById {}
 impl Counted for ByIdWhen {}
 impl Counted for AllMatching {}
 
-/// ToOne document by its id, or those that meet the condition.
+/// One document by its id, or those that meet the condition.
 pub(super) struct Target<T: Document, K> {
-    id: Option<T::Id>,
+    key: Option<Key<T>>,
     condition: Node,
     /// What a hook has narrowed it to.
     pinned: Node,
@@ -120,9 +119,9 @@ pub(super) struct Target<T: Document, K> {
 }
 
 impl<T: Document> Target<T, ById> {
-    pub(super) fn by_id(id: T::Id) -> Self {
+    pub(super) fn by_key(key: Key<T>) -> Self {
         Self {
-            id: Some(id),
+            key: Some(key),
             condition: Node::All,
             pinned: Node::All,
             sort: Vec::new(),
@@ -135,7 +134,7 @@ impl<T: Document, K: Which> Target<T, K> {
     /// For a kind without an id.
     pub(super) fn by_condition(condition: Filter<T>) -> Self {
         Self {
-            id: None,
+            key: None,
             condition: condition.into_node(),
             pinned: Node::All,
             sort: Vec::new(),
@@ -152,7 +151,7 @@ impl<T: Document, K: Which> Target<T, K> {
             .into_filter()
             .map_or(Node::All, Filter::into_node);
         Target {
-            id: self.id,
+            key: self.key,
             condition: self.condition.and(condition),
             pinned: self.pinned,
             sort: self.sort,
@@ -165,7 +164,7 @@ impl<T: Document, K: Which> Target<T, K> {
         Ok(Selection {
             condition: self.node().map_err(error::of_model::<T>)?,
             sight: access.sight(),
-            id: self.id.clone(),
+            id: self.id().cloned(),
             is_many,
             sort: self.sort.clone(),
             ids: None,
@@ -184,14 +183,12 @@ impl<T: Document, K: Which> Target<T, K> {
     }
 
     pub(super) fn id(&self) -> Option<&T::Id> {
-        self.id.as_ref()
+        self.key.as_ref().map(Key::id)
     }
 
     /// The id, where it is the whole of what was asked for.
     pub(super) fn only_id(&self) -> Option<&T::Id> {
-        self.id
-            .as_ref()
-            .filter(|_| matches!(self.condition, Node::All))
+        self.id().filter(|_| matches!(self.condition, Node::All))
     }
 
     /// The condition beside the id.
@@ -199,15 +196,21 @@ impl<T: Document, K: Which> Target<T, K> {
         &self.condition
     }
 
-    pub(super) fn by_id_alone(&self) -> Result<Node> {
-        match &self.id {
-            None => Ok(Node::All),
-            Some(id) => Ok(Node::Test(Path::ROOT.then("_id"), "$eq", encode(id)?)),
+    /// What names the one document: its id, and what is known of its shard key.
+    pub(super) fn named(&self) -> Result<Node> {
+        self.key.as_ref().map_or(Ok(Node::All), Key::node)
+    }
+
+    /// The id and, apart, what is known of the shard key.
+    pub(super) fn named_by(&self) -> Result<(Node, Node)> {
+        match &self.key {
+            None => Ok((Node::All, Node::All)),
+            Some(key) => Ok((key.by_id()?, key.by_shard())),
         }
     }
 
     pub(super) fn node(&self) -> Result<Node> {
-        let asked = self.by_id_alone()?.and(self.condition.clone());
+        let asked = self.named()?.and(self.condition.clone());
         Ok(asked.and(self.pinned.clone()))
     }
 
@@ -226,7 +229,7 @@ fn no_place() -> Error {
 impl<T: Document, K> Clone for Target<T, K> {
     fn clone(&self) -> Self {
         Self {
-            id: self.id.clone(),
+            key: self.key.clone(),
             condition: self.condition.clone(),
             pinned: self.pinned.clone(),
             sort: self.sort.clone(),

@@ -28,7 +28,7 @@ use crate::{
     document::{Document, Insertable, Ref, Stored},
     error,
     field::{Bits, Date, Elem, FromPath, Keyed, Ordered, Path, Place, Settable, Writable, shape},
-    query::{Filter, IntoFilter, IntoSort, IntoValue, Node, document, pull_to_raw, values},
+    query::{Filter, IntoFilter, IntoSort, IntoValue, Key, Node, document, pull_to_raw, values},
 };
 
 /// Changes documents; made by [`Session::update`](crate::Session::update),
@@ -102,10 +102,10 @@ impl Updated {
 }
 
 impl<T: Document> Update<T> {
-    pub(crate) fn by_id(access: Access, id: T::Id) -> Self {
+    pub(crate) fn by_key(access: Access, key: Key<T>) -> Self {
         Self {
             access,
-            target: Target::by_id(id),
+            target: Target::by_key(key),
             changes: Changes::default(),
         }
     }

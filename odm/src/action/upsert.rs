@@ -20,7 +20,7 @@ use crate::{
     error,
     field::Path,
     maintain::Plan,
-    query::{Node, encode, encode_unchecked, same},
+    query::{Node, encode, encode_unchecked},
     retry,
     schema::Model,
     unit,
@@ -34,12 +34,12 @@ use crate::{
 /// is neither changed nor inserted.
 ///
 /// It costs one operation if the document is there, and two if it is not; a condition or a bounded array that grows costs
-/// another one where the update did not apply, and so does a model with a soft delete or a scope.
+/// another one where the update did not apply, and so does a model with a soft delete, a scope or a shard key.
 ///
-/// It fails with [`Invalid`](ErrorKind::Invalid) if the document has another id, or the update changes a field inside of an
+/// It fails with [`Invalid`](ErrorKind::Invalid) if the document has another id or shard key, or the update changes a field inside of an
 /// enum's variant (a document of another variant could be neither changed nor inserted),
 /// [`DuplicateKey`](ErrorKind::DuplicateKey) if another document has the value of a unique index, or the one with the id is
-/// deleted by a mark or of another scope, and otherwise as an update and as an insert.
+/// deleted by a mark, of another scope or with another shard key, and otherwise as an update and as an insert.
 ///
 /// ```
 /// # use odm::prelude::*;
@@ -234,7 +234,7 @@ async fn run<T: Document, K: WithId>(
     if update.is_of_a_variant() {
         return Err(of_a_variant::<T>());
     }
-    refuse_another_id(update.target.id(), &document)?;
+    refuse_another_key(&update.target, &document)?;
     let condition = update.condition()?;
     if T::hooks().is_none() {
         let raw = as_stored(&mut document)?;
@@ -333,8 +333,10 @@ async fn attempt<T: Document, K: WithId>(
             Err(error) if !error.is_duplicate_key() => return Err(error),
             // It may be the key of another document, or both documents may have both keys in common.
             Err(error) if error.index() != Some("_id_") => {
-                let by_id = target.by_id_alone()?;
-                if !is_there::<T>(access, by_id).await.unwrap_or(false) {
+                if !is_there::<T>(access, target.named()?)
+                    .await
+                    .unwrap_or(false)
+                {
                     return Err(error);
                 }
             }
@@ -360,7 +362,7 @@ async fn refuse_another_variant<T: Document, K: WithId>(
     let is_another = Node::Test(Path::ROOT.then(field), "$ne", value.into());
     let count = Count {
         collection: T::COLLECTION.into(),
-        filter: to_raw::<T>(target.by_id_alone()?.and(is_another))?,
+        filter: to_raw::<T>(target.named()?.and(is_another))?,
         limit: Some(1),
     };
     // The documents of all variants are asked.
@@ -398,38 +400,39 @@ async fn is_there_but_otherwise<T: Document, K: WithId>(
         Node::All => Ok(false),
         condition => {
             let otherwise = Node::Not(Box::new(condition.clone()));
-            is_there::<T>(access, target.by_id_alone()?.and(otherwise)).await
+            is_there::<T>(access, target.named()?.and(otherwise)).await
         }
     }
 }
 
-/// Whether a document has the id that no update may find: a deleted one, or one of another scope. Both would go on for
-/// ever.
+/// Whether a document has the id that no update may find: a deleted one, one of another scope or with another shard key. All
+/// would go on for ever.
 async fn is_out_of_sight<T: Document, K: WithId>(
     access: &Access,
     target: &Target<T, K>,
 ) -> Result<bool> {
+    let (id, shard) = target.named_by()?;
     let count = Count {
         collection: T::COLLECTION.into(),
-        filter: to_raw::<T>(target.by_id_alone()?)?,
+        filter: to_raw::<T>(id)?,
         limit: Some(1),
     };
-    access.hides(&T::MODEL, count).await
+    access.hides(&T::MODEL, count, to_raw::<T>(shard)?).await
 }
 
-fn refuse_another_id<T: Document>(id: Option<&T::Id>, document: &T) -> Result<()> {
-    let is_same = match id {
-        None => false,
-        Some(id) => same(
-            encode(id)?.as_raw_bson_ref(),
-            encode(document.id())?.as_raw_bson_ref(),
-        ),
-    };
-    if is_same {
+/// The document is the one that the update is for: it has the id, and what is known of the shard key.
+fn refuse_another_key<T: Document, K: WithId>(target: &Target<T, K>, document: &T) -> Result<()> {
+    let own = document.routed_key();
+    let (id, shard) = target.named_by().map_err(error::of_model::<T>)?;
+    let error = if to_raw::<T>(id)? != to_raw::<T>(own.by_id()?)? {
+        let message = "the document to insert has another `_id` than the update is for";
+        Error::new(ErrorKind::Invalid, message).with_path("_id")
+    } else if !matches!(shard, Node::All) && to_raw::<T>(shard)? != to_raw::<T>(own.by_shard())? {
+        let message = "the document to insert has another shard key than the update is for";
+        Error::new(ErrorKind::Invalid, message)
+    } else {
         return Ok(());
-    }
-    let message = "the document to insert has another `_id` than the update is for";
-    let error = Error::new(ErrorKind::Invalid, message).with_path("_id");
+    };
     Err(error::of_model::<T>(error))
 }
 
@@ -442,7 +445,7 @@ fn of_a_variant<T: Document>() -> Error {
 
 fn out_of_sight<T: Document>(document: &RawDocument) -> Error {
     let message = "a document has the `_id` that cannot be reached from here, so that none can be updated and none inserted: \
-                   it is deleted (`restore` it, or delete it `permanently`), or belongs to somebody else";
+                   it is deleted (`restore` it, or delete it `permanently`), belongs to somebody else, or has another shard key";
     let error = Error::new(ErrorKind::DuplicateKey, message).with_path("_id");
     error::of_model::<T>(match decode::id(document).map(Bson::try_from) {
         Some(Ok(id)) => error.with_id(id),

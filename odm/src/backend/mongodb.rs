@@ -18,6 +18,7 @@ mod find_and_modify;
 mod find_each;
 mod index;
 mod insert;
+mod shard;
 mod task;
 mod transaction;
 mod update;
@@ -31,9 +32,11 @@ use bson::{RawBson, RawDocument, RawDocumentBuf};
 
 use super::operation::{
     Aggregate, BulkWrite, BulkWritten, Count, Delete, Deleted, Distinct, Explain, Find,
-    FindAndModify, FindEach, Index, Insert, Update, Updated, Watch,
+    FindAndModify, FindEach, Index, Insert, ShardKey, Update, Updated, Watch,
 };
-use super::{Backend, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Transaction};
+use super::{
+    Backend, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Transaction, no_cluster,
+};
 use crate::{Error, ErrorKind, Result};
 
 /// A database on a MongoDB server, replica set or sharded cluster.
@@ -202,7 +205,7 @@ impl Backend for MongoDb {
         }))
     }
 
-    /// Indexes that [`Index`] cannot describe (text, hashed, geographic, wildcard, with a collation) are left out.
+    /// Indexes that [`Index`] cannot describe (text, geographic, wildcard, with a collation) are left out.
     fn list_indexes<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Vec<Index>>> {
         let (database, collection) = (self.database.clone(), collection.to_owned());
         Box::pin(task::finish(async move {
@@ -230,6 +233,39 @@ impl Backend for MongoDb {
         Box::pin(task::finish(async move {
             index::drop(&database, &collection, &name).await
         }))
+    }
+
+    /// As the configuration of the cluster says, which the user of the URL has to be allowed to read.
+    fn shard_key_of<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Option<ShardKey>>> {
+        let (database, collection) = (self.database.clone(), collection.to_owned());
+        let sharding = self.capabilities.sharding;
+        Box::pin(async move {
+            match sharding {
+                false => Err(no_cluster(&collection)),
+                true => {
+                    task::finish(async move { shard::key_of(&database, &collection).await }).await
+                }
+            }
+        })
+    }
+
+    /// Before MongoDB 6.0, sharding has to be enabled for the database first: `sh.enableSharding("shop")`.
+    fn shard_collection<'a>(
+        &'a self,
+        collection: &'a str,
+        key: ShardKey,
+    ) -> BoxFuture<'a, Result<()>> {
+        let (database, collection) = (self.database.clone(), collection.to_owned());
+        let sharding = self.capabilities.sharding;
+        Box::pin(async move {
+            match sharding {
+                false => Err(no_cluster(&collection)),
+                true => {
+                    let shard = async move { shard::shard(&database, &collection, key).await };
+                    task::finish(shard).await
+                }
+            }
+        })
     }
 
     fn begin(&self) -> BoxFuture<'_, Result<Arc<dyn Transaction>>> {

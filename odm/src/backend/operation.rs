@@ -9,7 +9,7 @@ mod bulk_write;
 pub(super) use bulk_write::refuse_upsert;
 pub use bulk_write::{BulkItem, BulkWrite, BulkWritten, Unmatched, Write, Written};
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, fmt, time::Duration};
 
 use bson::{RawBson, RawDocumentBuf, Timestamp};
 
@@ -290,6 +290,8 @@ pub struct Index {
     pub name: String,
     /// The paths, in order of significance.
     pub keys: Vec<(String, Direction)>,
+    /// The one of the paths that is hashed, if one is: it serves for equal values only, and its direction means nothing.
+    pub hashed: Option<String>,
     /// Whether two documents with the same key are refused.
     pub unique: bool,
     /// Whether documents without any of the fields are left out.
@@ -304,19 +306,46 @@ impl Index {
     /// A plain index, with MongoDB's default name.
     #[must_use]
     pub fn new(keys: Vec<(String, Direction)>) -> Self {
-        let name = keys
-            .iter()
-            .map(|(path, direction)| format!("{path}_{}", direction.sign()))
-            .collect::<Vec<_>>()
-            .join("_");
         Self {
-            name,
+            name: default_name(&keys, None),
             keys,
+            hashed: None,
             unique: false,
             sparse: false,
             partial: None,
             expire_after: None,
         }
+    }
+
+    /// Has a hash in the place of this path's value: `{path: "hashed"}` in MongoDB's notation.
+    ///
+    /// ```
+    /// use odm::backend::operation::{Direction, Index};
+    ///
+    /// let index = Index::new(vec![("customer".into(), Direction::Ascending)]).hashed("customer");
+    /// assert_eq!(index.name, "customer_hashed");
+    /// ```
+    #[must_use]
+    pub fn hashed(mut self, path: impl Into<String>) -> Self {
+        let path = path.into();
+        if self.name == default_name(&self.keys, self.hashed.as_deref()) {
+            self.name = default_name(&self.keys, Some(&path));
+        }
+        self.hashed = Some(path);
+        self
+    }
+
+    /// Whether it begins with the fields of a shard key, as MongoDB asks of one index of a sharded collection.
+    pub(crate) fn begins_with(&self, key: &ShardKey) -> bool {
+        let is_field = |((path, direction), field): (&(String, Direction), &String)| {
+            let is_hashed = key.hashed.as_ref() == Some(field);
+            path == field
+                && (self.hashed.as_ref() == Some(path)) == is_hashed
+                && (is_hashed || *direction == Direction::Ascending)
+        };
+        let is_prefix = self.keys.len() >= key.fields.len();
+        let is_whole = !self.sparse && self.partial.is_none();
+        is_prefix && is_whole && self.keys.iter().zip(&key.fields).all(is_field)
     }
 
     /// Refuses what no backend can keep exactly.
@@ -332,6 +361,46 @@ impl Index {
             ));
         }
         Ok(())
+    }
+}
+
+fn default_name(keys: &[(String, Direction)], hashed: Option<&str>) -> String {
+    let each = keys.iter().map(|(path, direction)| match hashed {
+        Some(hashed) if hashed == path => format!("{path}_hashed"),
+        _ => format!("{path}_{}", direction.sign()),
+    });
+    each.collect::<Vec<_>>().join("_")
+}
+
+/// By what the documents of a collection are spread over the shards of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShardKey {
+    /// The paths, in order of significance.
+    pub fields: Vec<String>,
+    /// The one of the paths that is hashed, if one is: then documents with neighbouring values are on different shards.
+    pub hashed: Option<String>,
+}
+
+impl ShardKey {
+    /// The index that a collection needs to be sharded by it.
+    #[must_use]
+    pub fn index(&self) -> Index {
+        let fields = self.fields.iter().cloned();
+        let index = Index::new(fields.map(|path| (path, Direction::Ascending)).collect());
+        match &self.hashed {
+            None => index,
+            Some(path) => index.hashed(path),
+        }
+    }
+}
+
+impl fmt::Display for ShardKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let each = self.fields.iter().map(|path| match &self.hashed {
+            Some(hashed) if hashed == path => format!("hashed {path}"),
+            _ => path.clone(),
+        });
+        write!(f, "({})", each.collect::<Vec<_>>().join(", "))
     }
 }
 
@@ -414,6 +483,10 @@ pub enum Operation {
     CreateIndexes(Collection, Vec<Index>),
     /// The end of an index, by name.
     DropIndex(Collection, String),
+    /// A look at what a collection is sharded by.
+    ShardKeyOf(Collection),
+    /// The sharding of a collection.
+    ShardCollection(Collection, ShardKey),
     /// A watch.
     Watch(Watch),
     /// The beginning of a transaction.

@@ -6,7 +6,7 @@ use bson::{RawBson, RawDocumentBuf};
 
 use super::operation::{
     Aggregate, BulkWrite, BulkWritten, Count, Delete, Deleted, Distinct, Explain, Find,
-    FindAndModify, FindEach, Index, Insert, Operation, Update, Updated, Watch,
+    FindAndModify, FindEach, Index, Insert, Operation, ShardKey, Update, Updated, Watch,
 };
 use super::{Backend, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Transaction};
 use crate::Result;
@@ -128,6 +128,20 @@ impl<W: Wrapper<Inner = dyn Backend>> Backend for W {
     fn drop_index<'a>(&'a self, collection: &'a str, name: &'a str) -> BoxFuture<'a, Result<()>> {
         let operation = Operation::DropIndex(collection.to_owned().into(), name.to_owned());
         self.perform(operation, self.inner().drop_index(collection, name))
+    }
+
+    fn shard_key_of<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Option<ShardKey>>> {
+        let operation = Operation::ShardKeyOf(collection.to_owned().into());
+        self.perform(operation, self.inner().shard_key_of(collection))
+    }
+
+    fn shard_collection<'a>(
+        &'a self,
+        collection: &'a str,
+        key: ShardKey,
+    ) -> BoxFuture<'a, Result<()>> {
+        let operation = Operation::ShardCollection(collection.to_owned().into(), key.clone());
+        self.perform(operation, self.inner().shard_collection(collection, key))
     }
 
     fn begin(&self) -> BoxFuture<'_, Result<Arc<dyn Transaction>>> {

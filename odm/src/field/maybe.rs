@@ -90,6 +90,7 @@ impl<T: Stored> Stored for Option<T> {
     type Fields<M: 'static, R: 'static, S: 'static> = Maybe<M, T, R, S>;
     const REWRITES: bool = T::REWRITES;
     const ROUNDS: bool = T::ROUNDS;
+    const MAY_BE_NONE: bool = true;
 
     fn serialize_stored<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {

@@ -56,6 +56,13 @@ impl Write for Removal {
         done.deleted
     }
 
+    fn is_of_one(&self) -> bool {
+        match self {
+            Self::ForGood(delete) => !delete.multi,
+            Self::Mark(update) => !update.multi,
+        }
+    }
+
     fn filter(&mut self) -> Option<&mut RawDocumentBuf> {
         Some(match self {
             Self::ForGood(delete) => &mut delete.filter,

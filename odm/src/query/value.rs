@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf, Uuid, oid::ObjectId};
+use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf};
 use serde::Serialize;
 
 use crate::{
@@ -131,57 +131,6 @@ macro_rules! references {
     )*};
 }
 references!(T, Arc<T>);
-
-/// What names one document of the model `T`: its id, a [`Ref`] to it, the document itself.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` does not name a document of the model `{T}`",
-    label = "neither its id, nor a `Ref<{T}>`, nor the document"
-)]
-pub trait IntoKey<T: Document> {
-    /// The id.
-    fn into_key(self) -> T::Id;
-}
-
-#[diagnostic::do_not_recommend]
-impl<T: Document> IntoKey<T> for Ref<T> {
-    fn into_key(self) -> T::Id {
-        self.into_id()
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<T: Document> IntoKey<T> for &Ref<T> {
-    fn into_key(self) -> T::Id {
-        self.id().clone()
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<T: Document> IntoKey<T> for &T {
-    fn into_key(self) -> T::Id {
-        self.id().clone()
-    }
-}
-
-macro_rules! keys {
-    ($($given:ty => $id:ty),* $(,)?) => {$(
-        #[diagnostic::do_not_recommend]
-        impl<T: Document<Id = $id>> IntoKey<T> for $given {
-            fn into_key(self) -> $id {
-                self.to_owned().into()
-            }
-        }
-    )*};
-}
-keys! {
-    ObjectId => ObjectId, &ObjectId => ObjectId,
-    Uuid => Uuid, &Uuid => Uuid,
-    i32 => i32, &i32 => i32,
-    i64 => i64, &i64 => i64,
-    u32 => u32, &u32 => u32,
-    u64 => u64, &u64 => u64,
-    String => String, &String => String, &str => String,
-}
 
 /// A value as it is stored inside a document.
 ///

@@ -83,8 +83,14 @@ struct Asked {
     sort: Option<RawDocumentBuf>,
 }
 
-/// The documents that a set of references leads to, each loaded once: with its place in the order of the query, if it was found.
-struct Targets<X>(HashMap<Key, Option<(usize, Result<Arc<X>>)>>);
+/// The documents that a set of references leads to, each loaded once, if it was found.
+struct Targets<X>(HashMap<Key, Option<Target<X>>>);
+
+struct Target<X> {
+    /// Its place in the order of the query.
+    rank: usize,
+    item: Result<Arc<X>>,
+}
 
 impl<X: Item> Targets<X> {
     async fn load<'a, R, J>(
@@ -138,25 +144,25 @@ impl<X: Item> Targets<X> {
         let items = joins.load(access, Arc::clone(&found), roots).await?;
         for (rank, (raw, item)) in found.iter().zip(items).enumerate() {
             if let Some(id) = decode::id(raw) {
-                targets.insert(Key::of(id), Some((rank, item.map(Arc::new))));
+                let item = item.map(Arc::new);
+                targets.insert(Key::of(id), Some(Target { rank, item }));
             }
         }
         Ok(Self(targets))
     }
 
-    fn get(&self, reference: &RawBson) -> Option<&(usize, Result<Arc<X>>)> {
+    fn get(&self, reference: &RawBson) -> Option<&Target<X>> {
         self.0.get(&Key::of(reference.as_raw_bson_ref()))?.as_ref()
     }
 
     /// The place in the order of the query, if the document was found.
     fn rank(&self, reference: &RawBson) -> Option<usize> {
-        self.get(reference).map(|(rank, _)| *rank)
+        self.get(reference).map(|target| target.rank)
     }
 
     fn link(&self, reference: &RawBson) -> Result<Link<X>> {
         match self.get(reference) {
-            Some((_, Ok(item))) => Ok(Link::loaded_from(Arc::clone(item))),
-            Some((_, Err(error))) => Err(error.clone()),
+            Some(target) => target.item.clone().map(Link::loaded_from),
             None => decode::value(reference).map(Link::missing),
         }
     }

@@ -1,6 +1,9 @@
 //! What a derive knows of its model, as plain data.
 
+use bson::{RawBsonRef, RawDocument};
+
 use super::Upgrade;
+use crate::backend::operation::ShardKey;
 
 /// A model: its names and its fields.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +31,10 @@ pub struct Model {
     pub scope: Option<&'static str>,
     /// The stored field that tells its documents from others in the collection, and its value there.
     pub tag: Option<(&'static str, &'static str)>,
+    /// The stored names of the fields of the shard key, in order; none without one.
+    pub shard_key: &'static [&'static str],
+    /// The stored name of the field of the shard key that is hashed, if one is.
+    pub shard_key_hashed: Option<&'static str>,
     /// The version of the model; 1 unless it says otherwise.
     pub schema_version: u32,
     /// What makes documents of older versions documents of this one.
@@ -49,9 +56,34 @@ impl Model {
         soft_delete: None,
         scope: None,
         tag: None,
+        shard_key: &[],
+        shard_key_hashed: None,
         schema_version: 1,
         upgrade: None,
     };
+
+    /// By what its collection is sharded on a cluster.
+    #[must_use]
+    pub fn shard_key(&self) -> Option<ShardKey> {
+        let fields = self.shard_key.iter().map(|field| (*field).to_owned());
+        (!self.shard_key.is_empty()).then(|| ShardKey {
+            fields: fields.collect(),
+            hashed: self.shard_key_hashed.map(ToOwned::to_owned),
+        })
+    }
+
+    /// What a stored document has in the fields of the shard key but its `_id`; null stands for what is missing, as it does for
+    /// MongoDB.
+    pub(crate) fn shard_key_in<'d>(
+        &self,
+        raw: &'d RawDocument,
+    ) -> impl Iterator<Item = (&'static str, RawBsonRef<'d>)> {
+        let fields = self.shard_key.iter().filter(|field| **field != "_id");
+        fields.map(|field| {
+            let value = raw.get(*field).ok().flatten();
+            (*field, value.unwrap_or(RawBsonRef::Null))
+        })
+    }
 }
 
 pub(crate) const fn same(a: &str, b: &str) -> bool {

@@ -2,23 +2,24 @@
 
 use std::{fmt, pin::Pin, sync::Arc};
 
-use super::Schema;
+use super::{Model, Schema};
 use crate::{
     Result,
     backend::{
         Backend,
-        operation::{Direction, Index},
+        operation::{Direction, Index, ShardKey},
     },
 };
 
 /// Brings the declared indexes to the database; made by [`Database::sync_indexes`](crate::Database::sync_indexes).
 ///
-/// Awaited as it is, it creates what is missing and reports the rest. Nothing is dropped unless asked for.
+/// Awaited as it is, it creates what is missing and reports the rest. Nothing is dropped unless asked for. On a sharded cluster, it
+/// then shards the collection of each model with a `shard_key`; one that is sharded by another key is reported, and left as it is.
 #[must_use = "indexes are synchronised when this is awaited"]
 #[derive(Debug)]
 pub struct SyncIndexes {
     backend: Arc<dyn Backend>,
-    declared: Vec<(&'static str, Vec<Index>)>,
+    declared: Vec<(&'static Model, Vec<Index>)>,
     replace_differing: bool,
     drop_undeclared: bool,
 }
@@ -35,16 +36,19 @@ pub struct IndexReport {
     pub undeclared: Vec<(String, Index)>,
     /// Dropped, because asked for.
     pub dropped: Vec<(String, Index)>,
+    /// Collections of models with a shard key that are sharded by it now, and were not before.
+    pub sharded: Vec<(String, ShardKey)>,
+    /// Collections that are sharded by another key: left as they are. Collection, declared, found.
+    pub sharded_otherwise: Vec<(String, ShardKey, ShardKey)>,
+    /// Collections of models with a shard key that are not sharded, because the database is no sharded cluster.
+    pub unsharded: Vec<(String, ShardKey)>,
 }
 
 impl SyncIndexes {
     pub(crate) fn new<S: Schema>(backend: Arc<dyn Backend>) -> Self {
         Self {
             backend,
-            declared: S::indexes()
-                .into_iter()
-                .map(|(model, indexes)| (model.collection, indexes))
-                .collect(),
+            declared: S::indexes(),
             replace_differing: false,
             drop_undeclared: false,
         }
@@ -64,10 +68,32 @@ impl SyncIndexes {
 
     async fn run(self) -> Result<IndexReport> {
         let mut report = IndexReport::default();
-        for (collection, declared) in &self.declared {
-            self.sync(collection, declared, &mut report).await?;
+        for (model, declared) in &self.declared {
+            self.sync(model.collection, declared, &mut report).await?;
+            if let Some(key) = model.shard_key() {
+                self.shard(model.collection, key, &mut report).await?;
+            }
         }
         Ok(report)
+    }
+
+    /// Its index is there by now.
+    async fn shard(&self, collection: &str, key: ShardKey, report: &mut IndexReport) -> Result<()> {
+        let name = collection.to_owned();
+        if !self.backend.capabilities().sharding {
+            report.unsharded.push((name, key));
+            return Ok(());
+        }
+        match self.backend.shard_key_of(collection).await? {
+            Some(found) if found == key => {}
+            Some(found) => report.sharded_otherwise.push((name, key, found)),
+            None => {
+                let done = self.backend.shard_collection(collection, key.clone());
+                done.await?;
+                report.sharded.push((name, key));
+            }
+        }
+        Ok(())
     }
 
     async fn sync(
@@ -126,7 +152,9 @@ impl IntoFuture for SyncIndexes {
 
 /// The name is the same, or it goes over the same fields: the server has at most one of either.
 fn is_same(declared: &Index, found: &Index) -> bool {
-    declared.name == found.name || declared.keys == found.keys && declared.partial == found.partial
+    let keys = |index: &Index| (index.keys.clone(), index.hashed.clone());
+    declared.name == found.name
+        || keys(declared) == keys(found) && declared.partial == found.partial
 }
 
 /// The name alone makes no difference: whoever created the index chose it.
@@ -161,6 +189,19 @@ impl fmt::Display for IndexReport {
         for (collection, index) in &self.dropped {
             lines.push(format!("dropped    {}", name(collection, index)));
         }
+        for (collection, key) in &self.sharded {
+            lines.push(format!("sharded    {collection} by {key}"));
+        }
+        for (collection, declared, found) in &self.sharded_otherwise {
+            lines.push(format!(
+                "differs    {collection} is sharded by {found}, declared as {declared}: left as it is"
+            ));
+        }
+        for (collection, key) in &self.unsharded {
+            lines.push(format!(
+                "unsharded  {collection} by {key}: the database is no sharded cluster"
+            ));
+        }
         f.write_str(&lines.join("\n"))
     }
 }
@@ -170,6 +211,7 @@ fn describe(index: &Index) -> String {
         .keys
         .iter()
         .map(|(path, direction)| match direction {
+            _ if index.hashed.as_ref() == Some(path) => format!("hashed {path}"),
             Direction::Ascending => path.clone(),
             Direction::Descending => format!("-{path}"),
         })

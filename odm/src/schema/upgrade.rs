@@ -91,12 +91,30 @@ pub(crate) fn upgraded(model: &Model, raw: &RawDocument) -> Result<Option<RawDoc
         let message = format!("a stored document is broken: {error}");
         of_document(Error::new(ErrorKind::Decode, message).with_source(error))
     })?;
-    let id = document.get("_id").cloned();
+    let key = |document: &BsonDocument| {
+        let fields = std::iter::once(&"_id").chain(model.shard_key);
+        let fields = fields.map(|field| (*field, document.get(field).cloned()));
+        fields.collect::<Vec<_>>()
+    };
+    let before = key(&document);
     upgrade(from, &mut document).map_err(of_document)?;
-    if document.get("_id") != id.as_ref() {
-        let message =
-            "the upgrade of the model has changed the `_id` of a document, which never changes";
-        return Err(of_document(Error::new(ErrorKind::Invalid, message)));
+    if let Some((field, _)) = before
+        .iter()
+        .zip(key(&document))
+        .find(|(a, b)| *a != b)
+        .map(|(a, _)| a)
+    {
+        let message = match *field {
+            "_id" => {
+                "the upgrade of the model has changed the `_id` of a document, which never changes"
+            }
+            _ => {
+                "the upgrade of the model has changed the shard key of a document, which never changes: upgrade all documents in a \
+                 version without `shard_key` before"
+            }
+        };
+        let error = Error::new(ErrorKind::Invalid, message).with_path(*field);
+        return Err(of_document(error));
     }
     let own = document
         .entry("_odm".to_owned())
@@ -162,7 +180,11 @@ async fn bring_up(access: &Access, model: &Model, mut raw: RawDocumentBuf) -> Re
         let Some(id) = decode::id(&raw).map(RawBson::from) else {
             return Ok(false);
         };
-        let by_id = document("_id", document("$eq", id)?)?;
+        let mut by_id = document("_id", document("$eq", id)?)?;
+        // It is written to by itself, so it says on which shard it is.
+        for (field, value) in model.shard_key_in(&raw) {
+            append(&mut by_id, field, document("$eq", RawBson::from(value))?)?;
+        }
         let mut filter = by_id.clone();
         let mut whole = bson::RawArrayBuf::new();
         whole.push("$$ROOT");

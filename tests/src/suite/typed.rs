@@ -22,6 +22,7 @@ pub mod projection;
 pub mod relation;
 pub mod schema;
 pub mod scope;
+pub mod shard_key;
 pub mod soft_delete;
 pub mod storm;
 pub mod trace;

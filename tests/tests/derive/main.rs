@@ -7,3 +7,4 @@ mod kinds;
 mod names;
 mod renamed;
 mod shapes;
+mod shard_key;

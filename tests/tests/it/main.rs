@@ -1,5 +1,6 @@
 //! The suite on every backend, and what only one backend has.
 
+mod cluster;
 #[cfg(feature = "engine")]
 mod engine;
 mod failures;

@@ -237,7 +237,7 @@ impl<T: Document, K: Which> Prepared<T, K> {
             return Ok(());
         };
         let has_places = !matches!(self.places, Node::All);
-        if has_places && self.is_there(self.target.by_id_alone()?).await? {
+        if has_places && self.is_there(self.target.named()?).await? {
             return Ok(());
         }
         Err(error::not_found::<T>(id))
@@ -288,7 +288,7 @@ impl<T: Document, K: Which> Prepared<T, K> {
 
     /// Tells which arrays of the document are near their bound now.
     async fn tell_lengths(&self, access: &Access) {
-        let (Some(_), Ok(by_id)) = (self.target.id(), self.target.by_id_alone()) else {
+        let (Some(_), Ok(by_id)) = (self.target.id(), self.target.named()) else {
             return;
         };
         if !trace::looks_at_plans() {
@@ -369,7 +369,7 @@ impl<T: Document, K: Which> Prepared<T, K> {
     /// The documents that the update is about, in its transaction: as a condition, and how to find them behind it.
     async fn concerned(&self, access: &Access, first: bool) -> Result<(Node, Node)> {
         if self.target.id().is_some() {
-            let by_id = self.target.by_id_alone().map_err(error::of_model::<T>)?;
+            let by_id = self.target.named().map_err(error::of_model::<T>)?;
             return Ok((Node::All, by_id));
         }
         let find = operation::Find {

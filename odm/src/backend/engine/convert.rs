@@ -184,6 +184,7 @@ pub(super) fn index_to_engine(index: Index) -> Result<engine::Index> {
         (path, direction)
     });
     let mut converted = engine::Index::new(keys).named(index.name);
+    converted.hashed = index.hashed;
     converted.unique = index.unique;
     converted.sparse = index.sparse;
     converted.partial = index.partial;
@@ -193,7 +194,7 @@ pub(super) fn index_to_engine(index: Index) -> Result<engine::Index> {
 
 /// None for one that [`Index`] cannot describe.
 pub(super) fn index_from_engine(index: engine::Index) -> Option<Index> {
-    if index.hashed.is_some() || index.is_wildcard() || index.collation.is_some() {
+    if index.is_wildcard() || index.collation.is_some() {
         return None;
     }
     let keys = index.keys.into_iter().map(|(path, direction)| {
@@ -206,6 +207,7 @@ pub(super) fn index_from_engine(index: engine::Index) -> Option<Index> {
     Some(Index {
         name: index.name,
         keys: keys.collect(),
+        hashed: index.hashed,
         unique: index.unique,
         sparse: index.sparse,
         partial: index.partial,

@@ -69,13 +69,20 @@ pub(super) async fn connect(url: &str) -> Result<(Database, Capabilities)> {
         }
     };
     let is_replicated = is_replicated(&hello);
-    let capabilities = Capabilities::new(is_replicated).with_change_streams(is_replicated);
+    let capabilities = Capabilities::new(is_replicated)
+        .with_change_streams(is_replicated)
+        .with_sharding(is_router(&hello));
     Ok((database, capabilities))
 }
 
 /// Whether it is a member of a replica set, or the router of a sharded cluster.
 fn is_replicated(hello: &Document) -> bool {
-    hello.contains_key("setName") || hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid")
+    hello.contains_key("setName") || is_router(hello)
+}
+
+/// Whether it is the router of a sharded cluster.
+fn is_router(hello: &Document) -> bool {
+    hello.get_str("msg").is_ok_and(|msg| msg == "isdbgrid")
 }
 
 /// The addresses in the URL, without user and password.

@@ -20,6 +20,9 @@ use crate::{
 /// MongoDB's code for a collection that does not exist.
 const NAMESPACE_NOT_FOUND: i32 = 26;
 
+/// What stands in the place of a direction for a path that is hashed.
+pub(super) const HASHED: &str = "hashed";
+
 /// See [`Backend::list_indexes`](crate::backend::Backend::list_indexes).
 pub(super) async fn list(database: &Database, collection: &str) -> Result<Vec<Index>> {
     let listed = async {
@@ -77,7 +80,11 @@ fn is_missing(failure: &::mongodb::error::Error) -> bool {
 fn to_driver(index: Index) -> Result<IndexModel> {
     index.check()?;
     let keys = index.keys.into_iter();
-    let keys = keys.map(|(path, direction)| (path, Bson::Int32(direction.sign())));
+    let hashed = index.hashed;
+    let keys = keys.map(|(path, direction)| match &hashed {
+        Some(hashed) if *hashed == path => (path, Bson::from(HASHED)),
+        _ => (path, Bson::Int32(direction.sign())),
+    });
     let partial = index.partial.as_deref().map(decode).transpose()?;
     let options = IndexOptions::builder()
         .name(index.name)
@@ -103,6 +110,7 @@ fn from_driver(model: IndexModel) -> Result<Option<Index>> {
     if wildcard || options.collation.is_some() {
         return Ok(None);
     }
+    let hashed = hashed_in(&model.keys);
     let keys = model.keys.into_iter();
     let keys = keys.map(|(path, value)| Some((path, direction(&value)?)));
     let Some(keys) = keys.collect::<Option<Vec<_>>>() else {
@@ -113,6 +121,7 @@ fn from_driver(model: IndexModel) -> Result<Option<Index>> {
     Ok(Some(Index {
         name,
         keys,
+        hashed,
         unique: options.unique.unwrap_or_default(),
         sparse: options.sparse.unwrap_or_default(),
         partial: partial.map_err(crate::error::encode)?,
@@ -122,6 +131,13 @@ fn from_driver(model: IndexModel) -> Result<Option<Index>> {
     }))
 }
 
+/// The path that is hashed in the keys of an index, or in a shard key.
+pub(super) fn hashed_in(keys: &Document) -> Option<String> {
+    let mut keys = keys.iter();
+    let hashed = keys.find(|(_, value)| value.as_str() == Some(HASHED));
+    hashed.map(|(path, _)| path.clone())
+}
+
 /// Any number stands for a direction, by its sign; a string for another kind of index.
 fn direction(value: &Bson) -> Option<Direction> {
     let sign = match *value {
@@ -129,6 +145,7 @@ fn direction(value: &Bson) -> Option<Direction> {
         #[expect(clippy::cast_precision_loss, reason = "only the sign is of interest")]
         Bson::Int64(n) => n as f64,
         Bson::Double(n) => n,
+        Bson::String(ref kind) if kind == HASHED => 1.0,
         _ => return None,
     };
     Some(if sign < 0.0 {
