@@ -67,8 +67,9 @@ pub trait ListedIn<S> {}
 
 /// What a join gives is of models that the schema `S` has.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not of the models of `{S}`",
-    label = "not in the schema"
+    message = "a model that is joined here is not one of `{S}`",
+    label = "gives `{Self}`",
+    note = "add the model to the schema: `#[schema(models(…))]`"
 )]
 pub trait OfSchema<S> {}
 #[diagnostic::do_not_recommend]
