@@ -388,7 +388,7 @@ pub async fn a_join_with_a_condition(fixture: Fixture) {
         })
         .with(|p| {
             p.main_part()
-                .filter(|part| part.maker().eq(&Ref::new("acme")))
+                .filter(|part| part.maker().eq(Ref::new("acme")))
         })
         .with(|p| p.spares().part().filter(|part| part.id().lt(4)))
         .all()
