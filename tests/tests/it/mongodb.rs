@@ -190,7 +190,8 @@ async fn other_kinds_of_indexes_are_left_out() {
     }
     let indexes = fixture.backend().list_indexes("things").await.unwrap();
     let names: Vec<_> = indexes.iter().map(|index| index.name.as_str()).collect();
-    assert_eq!(names, ["c_1"]);
+    assert_eq!(names, ["b_hashed", "c_1"]);
+    assert_eq!(indexes[0].hashed.as_deref(), Some("b"));
     fixture.cleanup().await;
 }
 
