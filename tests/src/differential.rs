@@ -9,6 +9,7 @@
 mod compare;
 mod failure;
 mod generate;
+mod misled;
 mod pair;
 mod report;
 mod shrink;

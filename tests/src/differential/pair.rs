@@ -6,6 +6,7 @@ use bson::{Bson, Document, doc};
 
 use super::compare::{self, Agreement};
 use super::failure;
+use super::misled::is_misled;
 use super::step::{COLLECTIONS, Step};
 use crate::corpus::backend::{self, Backend, Kind};
 
@@ -120,8 +121,11 @@ impl Pair {
         let agreement = way.compare(&mongodb, &engine);
         let is_unique = |index: &Document| index.get_bool("unique").unwrap_or_default();
         let is_unique = indexes.is_some_and(|indexes| indexes.iter().any(is_unique));
+        let is_misled =
+            indexes.is_some_and(|indexes| indexes.iter().any(|index| is_misled(step, index)));
         let is_open = agreement == Agreement::Different
-            && (failure::is_open(step, is_indexed, &mongodb, &engine)
+            && (is_misled
+                || failure::is_open(step, is_indexed, &mongodb, &engine)
                 || is_unique && failure::is_conflict_of_keys(step, &mongodb));
         if is_open && !step.is_write() && step.session.is_none() {
             return Ok(Asked::Open);
