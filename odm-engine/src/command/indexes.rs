@@ -1,13 +1,13 @@
 //! The indexes of a collection: create, list, drop.
 
-use bson::RawDocumentBuf;
+use bson::{RawBsonRef, RawDocumentBuf};
 
 use crate::catalog::Collection;
 use crate::command::Reading;
-use crate::direction::Direction;
 use crate::error::{Error, Result, code};
 use crate::index::{ID_INDEX, Index};
 use crate::overlay::{Overlay, index_not_found};
+use crate::value;
 
 /// How many indexes a collection can have, that of `_id` included, as on MongoDB.
 const MAX_INDEXES: usize = 64;
@@ -139,29 +139,12 @@ pub(crate) fn set_hidden(
 
 /// Whether this asks for the index that every collection has.
 fn is_id_index(index: &Index) -> Result<bool> {
-    let is_on_id = matches!(index.keys.as_slice(), [(path, _)] if path == "_id");
-    let is_on_id = is_on_id && index.hashed.is_none();
-    if !is_on_id {
+    if !index.is_of_id() {
         if index.name == "_id_" {
             let message = "the name _id_ is reserved for the index of _id; choose another one";
             return Err(Error::bad_value(message));
         }
         return Ok(false);
-    }
-    if index.unique || index.sparse || index.partial.is_some() {
-        let message = "the index of _id takes no options";
-        return Err(Error::server(
-            code::INVALID_INDEX_SPECIFICATION_OPTION,
-            message,
-        ));
-    }
-    if index
-        .keys
-        .iter()
-        .any(|(_, direction)| *direction == Direction::Descending)
-    {
-        let message = "the index of _id is ascending; it can be read in both directions";
-        return Err(Error::bad_value(message));
     }
     if index.unique || index.sparse || index.hidden || index.partial.is_some() {
         let message = "the index of _id takes no options";
@@ -169,6 +152,11 @@ fn is_id_index(index: &Index) -> Result<bool> {
             code::INVALID_INDEX_SPECIFICATION_OPTION,
             message,
         ));
+    }
+    let (key, ascending) = (index.key_pattern(), bson::rawdoc! { "_id": 1 });
+    if value::compare(RawBsonRef::Document(&key), RawBsonRef::Document(&ascending)).is_ne() {
+        let message = "the index of _id is ascending; it can be read in both directions";
+        return Err(Error::bad_value(message));
     }
     Ok(true)
 }

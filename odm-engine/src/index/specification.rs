@@ -166,6 +166,16 @@ impl Index {
         plain_pattern(self)
     }
 
+    /// Whether it stands for the index that every collection has: it is the only one on `_id`, up or down. As on MongoDB, another
+    /// number, such as 5, makes it an index of its own.
+    pub(crate) fn is_of_id(&self) -> bool {
+        let key = self.key_pattern();
+        let mut fields = value::fields(&key);
+        let whole = |direction| Number::from_bson(direction).and_then(Number::truncated);
+        let is_of_id = matches!(fields.next(), Some(("_id", direction)) if matches!(whole(direction), Some(1 | -1)));
+        is_of_id && fields.next().is_none()
+    }
+
     /// Whether both hold the same keys under the same rules: then there is one of them in a
     /// collection.
     pub(crate) fn is_equivalent(&self, other: &Index) -> bool {
@@ -322,8 +332,7 @@ fn refuse_unknown(specification: &RawDocument) -> Result<()> {
 
 /// Refuses everything that could be said of the index that each collection has.
 fn refuse_options_of_id(specification: &RawDocument, index: &Index) -> Result<()> {
-    let is_id = matches!(index.keys.as_slice(), [(path, Direction::Ascending)] if path == "_id")
-        && index.hashed.is_none();
+    let is_id = index.is_of_id();
     let is_fixed = |option: &str| matches!(option, "collation" | "key" | "name" | "ns" | "v");
     let mut options = value::fields(specification).map(|(option, _)| option);
     match options.find(|option| is_id && !is_fixed(option)) {

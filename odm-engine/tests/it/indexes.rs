@@ -40,6 +40,53 @@ fn indexes_that_get_in_each_others_way_are_refused() {
     assert_eq!(database.list_indexes("c").unwrap().len(), 2);
 }
 
+/// What a MongoDB 6.0.5 answers to each.
+#[test]
+fn the_index_of_id_is_the_only_one_up_or_down() {
+    let create = |specification: bson::RawDocumentBuf| {
+        let database = Database::memory();
+        let created = Index::from_document(&specification)
+            .and_then(|index| database.create_indexes("c", &[index]));
+        let error = created.err().and_then(|error| error.code());
+        (error, database.list_indexes("c").unwrap().len())
+    };
+    let whole = [
+        rawdoc! { "key": { "_id": 1 }, "name": "a" },
+        rawdoc! { "key": { "_id": 1.0 }, "name": "a" },
+    ];
+    for specification in whole {
+        assert_eq!(create(specification), (None, 1));
+    }
+    let refused = [
+        (2, rawdoc! { "key": { "_id": -1 }, "name": "a" }),
+        (2, rawdoc! { "key": { "_id": 1.5 }, "name": "a" }),
+        (
+            197,
+            rawdoc! { "key": { "_id": -1 }, "name": "a", "hidden": true },
+        ),
+        (
+            197,
+            rawdoc! { "key": { "_id": -1.9 }, "name": "a", "sparse": true },
+        ),
+        (
+            197,
+            rawdoc! { "key": { "_id": -1 }, "name": "a", "sparse": true, "collation": { "locale": "a" } },
+        ),
+        (2, rawdoc! { "key": { "_id": 5 }, "name": "_id_" }),
+    ];
+    for (code, specification) in refused {
+        assert_eq!(
+            create(specification.clone()).0,
+            Some(code),
+            "{specification:?}"
+        );
+    }
+    assert_eq!(
+        create(rawdoc! { "key": { "_id": 5 }, "name": "a", "sparse": true }),
+        (None, 2)
+    );
+}
+
 #[test]
 fn an_index_is_built_over_what_is_there() {
     let database = Database::memory();
