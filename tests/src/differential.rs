@@ -2,14 +2,14 @@
 //!
 //! `generate` makes worlds, each a few collections with indexes and documents, and operations on them. `pair` asks both
 //! sides and compares what they answer and what they hold afterwards; `compare` and `failure` say how far MongoDB itself
-//! determines that. A difference is made small by `shrink` and printed by `report` as a case that the corpus runner can read.
+//! determines that, `mistake` what it gets wrong. A difference is made small by `shrink` and printed by `report` as a case that the corpus runner can read.
 //!
 //! A world depends on nothing but the seed and its number, so that a run can be repeated, on any number of threads.
 
 mod compare;
 mod failure;
 mod generate;
-mod misled;
+mod mistake;
 mod pair;
 mod report;
 mod shrink;

@@ -6,7 +6,7 @@ use bson::{Bson, Document, doc};
 
 use super::compare::{self, Agreement};
 use super::failure;
-use super::misled::is_misled;
+use super::mistake;
 use super::step::{COLLECTIONS, Step};
 use crate::corpus::backend::{self, Backend, Kind};
 
@@ -121,10 +121,11 @@ impl Pair {
         let agreement = way.compare(&mongodb, &engine);
         let is_unique = |index: &Document| index.get_bool("unique").unwrap_or_default();
         let is_unique = indexes.is_some_and(|indexes| indexes.iter().any(is_unique));
-        let is_misled =
-            indexes.is_some_and(|indexes| indexes.iter().any(|index| is_misled(step, index)));
+        let is_of_index = |index: &Document| mistake::is_of_index(step, index);
+        let is_mistaken = mistake::is_of_pipeline(step)
+            || indexes.is_some_and(|indexes| indexes.iter().any(is_of_index));
         let is_open = agreement == Agreement::Different
-            && (is_misled
+            && (is_mistaken
                 || failure::is_open(step, is_indexed, &mongodb, &engine)
                 || is_unique && failure::is_conflict_of_keys(step, &mongodb));
         if is_open && !step.is_write() && step.session.is_none() {
