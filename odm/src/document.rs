@@ -526,6 +526,10 @@ impl<T: Document> Stored for Ref<T> {
     type Kind = kind::Reference;
     type Fields<M: 'static, R: 'static, S: 'static> = Field<M, Self, R, S>;
     const BRACKETS: Brackets = T::Id::BRACKETS;
+
+    fn variants(&self, found: &mut Variants) {
+        found.reference::<T>(&self.0);
+    }
 }
 
 impl<S: ContainsTarget<T>, T: Document> Closed<S> for Ref<T> {}
