@@ -141,7 +141,7 @@ impl<S: Schema> Database<S> {
     where
         S: Contains<T>,
     {
-        Watch::new(self.backend.clone())
+        Watch::new(self.session.access().clone())
     }
 
     /// Runs `work` in a transaction: commits it when `work` succeeds, aborts it when `work` fails or is dropped.
