@@ -69,7 +69,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
                     )),*]
                 }
                 fn checks() -> #private::Vec<#private::ModelCheck> {
-                    ::std::vec![#(#private::ModelCheck::of::<#aliases>()),*]
+                    ::std::vec![#(<#aliases as #private::Document>::model_check()),*]
                 }
             }
             #(#parts)*
