@@ -15,6 +15,7 @@ pub use crate::rule::{Validated, broken, checked};
 pub use crate::{
     Result,
     backend::operation::{Direction, Index},
+    check::ModelCheck,
     decode::{as_one, of_no_variant},
     document::{
         Document, Embedded, HasVariant, Insertable, OfKind, Stored, VariantOf, Whole, kind,
@@ -377,6 +378,22 @@ pub fn index_of_versions() -> Index {
         Direction::Ascending,
     )])
 }
+
+/// What a newtype holds: a stored value is looked into, any other is [`Opaque`].
+#[derive(Debug)]
+pub struct Inside<'v, T>(pub &'v T);
+
+impl<T: Stored> Inside<'_, T> {
+    pub fn variants(&self, found: &mut Variants) {
+        self.0.variants(found);
+    }
+}
+
+/// Where nothing is found.
+pub trait Opaque {
+    fn variants(&self, _: &mut Variants) {}
+}
+impl<T> Opaque for Inside<'_, T> {}
 
 /// The declared indexes, with one that begins with the shard key.
 #[must_use]

@@ -170,9 +170,11 @@ impl Access {
     /// Tells the plan for a filter, if somebody wants to know it.
     ///
     /// It asks outside of a transaction: MongoDB explains none inside of one, and ends one that asks.
-    pub(crate) async fn tell_plan(&self, model: &Model, find: impl FnOnce() -> Find) {
-        if trace::looks_at_plans() {
-            let find = find();
+    pub(crate) async fn tell_plan(&self, model: &Model, find: impl FnOnce() -> Result<Find>) {
+        // What cannot be put together is told by the operation itself.
+        if trace::looks_at_plans()
+            && let Ok(find) = find()
+        {
             let filter = find.filter.clone();
             if let Ok(explain) = self.backend.explain(find).instrument(self.span()).await {
                 self.span()
@@ -298,7 +300,7 @@ impl Access {
     /// The documents that match, batch by batch.
     pub(crate) async fn find(&self, model: &Model, mut find: Find) -> Result<Box<dyn Cursor>> {
         self.narrow(model, &mut find.filter)?;
-        self.tell_plan(model, || find.clone()).await;
+        self.tell_plan(model, || Ok(find.clone())).await;
         self.ask(model, self.executor.find(find)).await
     }
 
@@ -309,7 +311,7 @@ impl Access {
         mut find: Find,
     ) -> Result<Vec<RawDocumentBuf>> {
         self.narrow(model, &mut find.filter)?;
-        self.tell_plan(model, || find.clone()).await;
+        self.tell_plan(model, || Ok(find.clone())).await;
         self.drain(model, self.executor.find(find)).await
     }
 
@@ -330,7 +332,7 @@ impl Access {
 
     pub(crate) async fn count(&self, model: &Model, mut count: Count) -> Result<u64> {
         self.narrow(model, &mut count.filter)?;
-        self.tell_plan(model, || found_by(&count.collection, &count.filter))
+        self.tell_plan(model, || Ok(found_by(&count.collection, &count.filter)))
             .await;
         self.ask(model, self.executor.count(count)).await
     }
@@ -341,8 +343,8 @@ impl Access {
         mut distinct: Distinct,
     ) -> Result<Vec<RawBson>> {
         self.narrow(model, &mut distinct.filter)?;
-        self.tell_plan(model, || found_by(&distinct.collection, &distinct.filter))
-            .await;
+        let find = || Ok(found_by(&distinct.collection, &distinct.filter));
+        self.tell_plan(model, find).await;
         self.ask(model, self.executor.distinct(distinct)).await
     }
 
@@ -372,11 +374,13 @@ impl Access {
         if !own.is_empty() {
             aggregate.pipeline.insert(0, document("$match", own)?);
         }
-        let first = aggregate.pipeline.first();
-        let filter = first.and_then(|stage| stage.get_document("$match").ok());
-        let filter = filter.map(RawDocument::to_owned).unwrap_or_default();
-        self.tell_plan(model, || found_by(&aggregate.collection, &filter))
-            .await;
+        let find = || {
+            let first = aggregate.pipeline.first();
+            let filter = first.and_then(|stage| stage.get_document("$match").ok());
+            let filter = filter.map(RawDocument::to_owned).unwrap_or_default();
+            Ok(found_by(&aggregate.collection, &filter))
+        };
+        self.tell_plan(model, find).await;
         Ok(aggregate)
     }
 }
@@ -393,16 +397,14 @@ pub(crate) fn found_by(collection: &Collection, filter: &RawDocument) -> Find {
 }
 
 /// A query for all that a query finds key by key.
-fn of_each(find: &FindEach) -> Find {
+fn of_each(find: &FindEach) -> Result<Find> {
     let mut all = found_by(&find.collection, &find.filter);
     let mut keys = RawArrayBuf::new();
     for key in &find.keys {
         keys.push(key.as_raw_bson_ref());
     }
-    // What cannot be put together is told by the query itself.
-    let keys = document("$in", keys).and_then(|keys| also(&mut all.filter, &find.path, keys));
-    let _told_by_the_query = keys;
-    all
+    also(&mut all.filter, &find.path, document("$in", keys)?)?;
+    Ok(all)
 }
 
 /// Adds a condition on a field to a filter.

@@ -6,6 +6,7 @@ use crate::{
     Result,
     access::Access,
     backend::{self, Backend},
+    check::Check,
     document::Document,
     schema::{Contains, Schema, SyncIndexes},
     session::Session,
@@ -76,6 +77,35 @@ impl<S: Schema> Database<S> {
         SyncIndexes::new::<S>(self.backend.clone())
     }
 
+    /// Looks whether all that is stored is as the schema says.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "parts")]
+    /// # struct Part { #[serde(rename = "_id")] id: i64, #[reference] like: Option<Ref<Part>> }
+    /// # #[derive(Schema)] #[schema(models(Part))] struct Shop;
+    /// # #[cfg(feature = "engine")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> odm::Result<()> {
+    /// # let db = odm::Database::<Shop>::open("memory:").await?;
+    /// db.insert(Part { id: 1, like: Some(Ref::new(2)) }).await?;
+    ///
+    /// let report = db.check().await?;
+    /// assert!(!report.is_clean());
+    /// assert_eq!(
+    ///     report.to_string(),
+    ///     "parts 1, `like`: refers to 2 of parts, which is not there\n1 documents, 1 references: 1 finding"
+    /// );
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "engine"))]
+    /// # fn main() {}
+    /// ```
+    pub fn check(&self) -> Check<S> {
+        Check::new(self.session.access())
+    }
+
     /// Follows the changes of the documents of a model, whoever makes them.
     ///
     /// Every change is told once, in the order of the commits; one that was told is durable. Whoever keeps the
@@ -111,7 +141,7 @@ impl<S: Schema> Database<S> {
     where
         S: Contains<T>,
     {
-        Watch::new(self.backend.clone())
+        Watch::new(self.session.access().clone())
     }
 
     /// Runs `work` in a transaction: commits it when `work` succeeds, aborts it when `work` fails or is dropped.

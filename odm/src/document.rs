@@ -15,6 +15,7 @@ pub use variant::{InKind, OfKind, VariantOf};
 use crate::{
     Result,
     backend::operation::Index,
+    check::ModelCheck,
     field::{Field, FromPath, Path, Variants},
     hook::RunHooks,
     query::{Brackets, IntoKey, Key},
@@ -161,6 +162,15 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The rules of its values.
     #[doc(hidden)]
     const RULES: Option<&'static rule::Whole<Self>> = None;
+
+    /// How its documents are checked.
+    #[doc(hidden)]
+    fn model_check() -> ModelCheck
+    where
+        Self: Sized,
+    {
+        ModelCheck::of::<Self>()
+    }
 
     /// What is done before and after its writes.
     #[doc(hidden)]
@@ -526,6 +536,10 @@ impl<T: Document> Stored for Ref<T> {
     type Kind = kind::Reference;
     type Fields<M: 'static, R: 'static, S: 'static> = Field<M, Self, R, S>;
     const BRACKETS: Brackets = T::Id::BRACKETS;
+
+    fn variants(&self, found: &mut Variants) {
+        found.reference::<T>(&self.0);
+    }
 }
 
 impl<S: ContainsTarget<T>, T: Document> Closed<S> for Ref<T> {}

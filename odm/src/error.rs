@@ -176,6 +176,11 @@ impl Error {
         self.kind() == ErrorKind::HistoryLost
     }
 
+    /// What has gone wrong, without where.
+    pub(crate) fn message(&self) -> &str {
+        &self.0.message
+    }
+
     /// The model that the operation was about.
     #[must_use]
     pub fn model(&self) -> Option<&'static str> {

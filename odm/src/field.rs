@@ -20,9 +20,10 @@ pub use maybe::Maybe;
 pub use path::Path;
 pub(crate) use path::{Step, refuse_key};
 pub use scalar::{Bits, Date, Numeric, Ordered, Text};
+#[doc(hidden)]
+pub(crate) use variant::Referring;
 pub(crate) use variant::said_outside;
 pub use variant::{Beside, OfVariant, OneValue, Within};
-#[doc(hidden)]
 pub use variant::{SaidOutside, Tag, Variants};
 
 use crate::{

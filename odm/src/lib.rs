@@ -71,6 +71,7 @@ pub mod relation;
 
 mod access;
 pub mod action;
+pub mod check;
 mod database;
 
 mod decode;
@@ -96,6 +97,7 @@ pub mod __private;
 
 pub use action::{Page, PageToken};
 pub use bson;
+pub use check::CheckToken;
 pub use database::Database;
 pub use document::{Document, Embedded, Insertable, Ref};
 pub use edited::Edited;

@@ -289,7 +289,7 @@ async fn narrow(
         also(filter, mark, current)?;
     }
     access.narrow(model, filter)?;
-    let find = || found_by(&model.collection.into(), filter);
+    let find = || Ok(found_by(&model.collection.into(), filter));
     access.tell_plan(model, find).await;
     Ok(())
 }

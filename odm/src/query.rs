@@ -17,7 +17,7 @@ pub use filter::{Filter, IntoFilter};
 pub(crate) use filter::{Node, element, test};
 #[doc(hidden)]
 pub use key::{ByIdAlone, Sharded, ShardedInScope, Unsharded};
-pub use key::{IdAlone, IdAndShardKey, IntoKey, Key, Routes};
+pub use key::{IdAlone, IdAndShardKey, IntoKey, IntoRouted, Key, Routes};
 pub use pattern::Pattern;
 pub(crate) use position::{behind, key_of, read_by};
 pub(crate) use render::{

@@ -12,6 +12,7 @@ pub use sync::{IndexReport, SyncIndexes};
 pub use upgrade::{Upgrade, UpgradeAll, Upgraded};
 
 use crate::{
+    check::ModelCheck,
     document::Document,
     projection::Projection,
     relation::{Item, Link, Links},
@@ -45,6 +46,10 @@ pub trait Schema: Sized + Send + Sync + 'static {
 
     /// The declared indexes of each model.
     fn indexes() -> Vec<(&'static Model, Vec<crate::backend::operation::Index>)>;
+
+    /// How the documents of each model are checked.
+    #[doc(hidden)]
+    fn checks() -> Vec<ModelCheck>;
 }
 
 /// The schema has the model `T`, and it may be used through a session of `C`.

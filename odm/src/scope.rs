@@ -79,7 +79,7 @@ impl<S: Schema> Session<S> {
     /// done in their [scope](Self::scope). (An update with [`or_insert`](crate::action::Update::or_insert) is refused when it
     /// runs, as [`Invalid`](ErrorKind::Invalid).)
     pub fn all_scopes(&self) -> Session<S, AllScopes> {
-        Session::new(self.access.clone().within(Scope(Kind::All)))
+        Session::new(self.access.clone().within(Scope::ALL))
     }
 }
 
@@ -181,6 +181,7 @@ struct One {
 
 impl Scope {
     pub(crate) const NONE: Self = Self(Kind::None);
+    pub(crate) const ALL: Self = Self(Kind::All);
 
     fn one<T: Stored>(value: T) -> Self {
         Self(Kind::One(Arc::new(One {

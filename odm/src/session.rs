@@ -11,7 +11,7 @@ use crate::{
     },
     document::{Document, Insertable},
     edited::Edited,
-    query::{Filter, IntoKey, Routes},
+    query::{Filter, IntoKey, IntoRouted},
     schema::{Contains, Schema, UpgradeAll},
     scope::{Reach, Unscoped},
 };
@@ -224,7 +224,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
 
     /// Changes the document with this id. Of a model with a `shard_key` an id alone is not enough: give the document,
     /// `&order`, or its key, `OrderKey { … }`.
-    pub fn update<T: Document>(&self, id: impl IntoKey<T, Knows: Routes<T, C>>) -> Update<T>
+    pub fn update<T: Document>(&self, id: impl IntoRouted<T, C>) -> Update<T>
     where
         S: Contains<T, C>,
     {
@@ -283,7 +283,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
 
     /// Deletes the document with this id: for good, or by a mark if its model has a [soft delete](crate::SoftDelete). Of
     /// a model with a `shard_key` an id alone is not enough, as for [`update`](Self::update).
-    pub fn delete<T: Document>(&self, id: impl IntoKey<T, Knows: Routes<T, C>>) -> Delete<T>
+    pub fn delete<T: Document>(&self, id: impl IntoRouted<T, C>) -> Delete<T>
     where
         S: Contains<T, C>,
     {

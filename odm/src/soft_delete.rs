@@ -4,7 +4,7 @@ use crate::{
     Session,
     action::{AllMatching, Update},
     document::Document,
-    query::{Filter, IntoKey, Routes},
+    query::{Filter, IntoRouted},
     schema::{Contains, Schema},
     scope::Reach,
 };
@@ -89,7 +89,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
     /// [`NotFound`](crate::ErrorKind::NotFound) if there is no deleted document with the id;
     /// [`DuplicateKey`](crate::ErrorKind::DuplicateKey) if another document has a value of a unique index by now that is
     /// one of documents which are not deleted.
-    pub fn restore<T: SoftDelete>(&self, id: impl IntoKey<T, Knows: Routes<T, C>>) -> Update<T>
+    pub fn restore<T: SoftDelete>(&self, id: impl IntoRouted<T, C>) -> Update<T>
     where
         S: Contains<T, C>,
     {

@@ -3,7 +3,7 @@
 mod change;
 mod token;
 
-use std::{collections::VecDeque, marker::PhantomData, pin::Pin, sync::Arc};
+use std::{collections::VecDeque, marker::PhantomData, pin::Pin};
 
 use bson::{DateTime, RawDocumentBuf, Timestamp};
 use futures_core::Stream;
@@ -14,8 +14,9 @@ pub use token::{IntoResumeToken, ResumeToken};
 
 use crate::{
     Error, ErrorKind, Result, Session,
+    access::Access,
     backend::{
-        Backend, ChangeCursor,
+        ChangeCursor,
         operation::{self, FullDocument, WatchFrom},
     },
     document::Document,
@@ -40,10 +41,7 @@ impl<S: Schema> Session<S, AllScopes> {
     where
         S: Contains<T, AllScopes>,
     {
-        Watch {
-            is_outside: self.access.unit().is_none(),
-            ..Watch::new(self.access.backend().clone())
-        }
+        Watch::new(self.access.clone())
     }
 }
 
@@ -55,23 +53,20 @@ impl<S: Schema> Session<S, AllScopes> {
 /// standalone MongoDB server.
 #[must_use = "nothing is followed until it is awaited"]
 pub struct Watch<T: Document> {
-    backend: Arc<dyn Backend>,
+    access: Access,
     condition: Node,
     has_documents: bool,
     from: WatchFrom,
-    /// Whether it was made outside of a transaction.
-    is_outside: bool,
     of: PhantomData<fn() -> T>,
 }
 
 impl<T: Document> Watch<T> {
-    pub(crate) fn new(backend: Arc<dyn Backend>) -> Self {
+    pub(crate) fn new(access: Access) -> Self {
         Self {
-            backend,
+            access,
             condition: Node::All,
             has_documents: false,
             from: WatchFrom::Now,
-            is_outside: true,
             of: PhantomData,
         }
     }
@@ -128,7 +123,7 @@ impl<T: Document> Watch<T> {
                 ),
             ));
         }
-        if !self.is_outside {
+        if self.access.unit().is_some() {
             let message = "a transaction follows no changes: watch by the database";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
@@ -160,7 +155,7 @@ impl<T: Document> IntoFuture for Watch<T> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let operation = self.to_operation().map_err(error::of_model::<T>)?;
-            let cursor = self.backend.watch(operation).await;
+            let cursor = self.access.backend().watch(operation).await;
             let cursor = cursor.map_err(error::of_model::<T>)?;
             Ok(Changes {
                 token: cursor.resume_token(),

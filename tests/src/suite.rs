@@ -172,6 +172,12 @@ macro_rules! for_every_test {
                     the_least_and_the_greatest,
                     what_does_not_fit_is_an_error,
                 ]
+                check: [
+                    a_check_disturbs_nobody_and_nobody_it,
+                    a_check_goes_on_where_it_was_left,
+                    every_planted_fault_is_found_and_no_other,
+                    what_is_right_is_clean,
+                ]
                 decode: [
                     a_broken_target_spoils_only_its_own,
                     a_missing_field_is_named,

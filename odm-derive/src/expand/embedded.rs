@@ -245,6 +245,14 @@ pub(super) fn value(
         &quote!(),
     );
     let newtype = inner.map(|inner| newtype(input, inner, private));
+    let inside = inner.is_some().then(|| {
+        quote! {
+            fn variants(&self, found: &mut #private::Variants) {
+                use #private::Opaque as _;
+                #private::Inside(&self.0).variants(found);
+            }
+        }
+    });
     // A save that compared it field by field would mix its variants.
     let variants = matches!(input.data, Data::Enum(_)).then(|| {
         quote! {
@@ -263,6 +271,7 @@ pub(super) fn value(
             type Kind = #private::kind::Value;
             type Fields<__M: 'static, __R: 'static, __S: 'static> = #private::Field<__M, Self, __R, __S>;
             #variants
+            #inside
         }
 
         #[automatically_derived]

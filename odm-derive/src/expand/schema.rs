@@ -68,6 +68,9 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
                         <#aliases as #private::Document>::indexes(),
                     )),*]
                 }
+                fn checks() -> #private::Vec<#private::ModelCheck> {
+                    ::std::vec![#(<#aliases as #private::Document>::model_check()),*]
+                }
             }
             #(#parts)*
         };

@@ -3,7 +3,13 @@
 use std::{collections::HashMap, ops::Deref};
 
 use super::{FromPath, Path, Place};
-use crate::query::{Filter, Node};
+use bson::RawBson;
+
+use crate::{
+    document::Document,
+    query::{Filter, Node, encode},
+    schema::Model,
+};
 
 /// How a stored value says of which variant it is.
 ///
@@ -184,9 +190,42 @@ pub struct Variants {
     found: HashMap<String, Option<Tag>>,
     /// The stored names that any variant of the document itself knows.
     known: Vec<&'static str>,
+    /// The references, if they are looked for.
+    references: Option<Vec<Referring>>,
+}
+
+/// A reference that stands in a document.
+#[derive(Debug)]
+pub(crate) struct Referring {
+    pub(crate) path: String,
+    pub(crate) to: &'static Model,
+    pub(crate) id: RawBson,
 }
 
 impl Variants {
+    /// The references in a document that was read.
+    pub(crate) fn references<T: Document>(document: &T) -> Vec<Referring> {
+        let mut found = Self {
+            references: Some(Vec::new()),
+            ..Self::default()
+        };
+        document.variants(&mut found);
+        found.references.unwrap_or_default()
+    }
+
+    /// Here is a reference.
+    pub(crate) fn reference<T: Document>(&mut self, id: &T::Id) {
+        if let Some(references) = &mut self.references
+            && let Ok(id) = encode(id)
+        {
+            references.push(Referring {
+                path: self.path.clone(),
+                to: &T::MODEL,
+                id,
+            });
+        }
+    }
+
     /// Looks into a field.
     pub fn field(&mut self, name: &str, look: impl FnOnce(&mut Self)) {
         let before = self.path.len();

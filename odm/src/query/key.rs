@@ -33,6 +33,15 @@ pub struct IdAlone;
 #[derive(Debug, Clone, Copy)]
 pub struct IdAndShardKey;
 
+/// What names one document of the model `T` so that a session of `C` can write to it: any [`IntoKey`] or, of a model with a
+/// `shard_key`, one that [says where it is](Routes).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not name a document of the model `{T}`",
+    label = "neither its id, nor a `Ref<{T}>`, nor the document"
+)]
+pub trait IntoRouted<T: Document, C>: IntoKey<T> {}
+impl<T: Document, C, K: IntoKey<T, Knows: Routes<T, C>>> IntoRouted<T, C> for K {}
+
 /// What says on which shard of a cluster a document of `T` is, in a session of `C`: for a write, that must be known. For a model
 /// without a `shard_key`, and for one whose key is its `_id` and its scope, the id is enough.
 #[diagnostic::on_unimplemented(

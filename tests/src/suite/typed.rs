@@ -2,6 +2,7 @@
 
 pub mod aggregate;
 pub mod bulk;
+pub mod check;
 pub mod decode;
 pub mod edit;
 pub mod elements;

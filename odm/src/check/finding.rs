@@ -1,0 +1,130 @@
+//! What a check finds.
+
+use std::fmt;
+
+use bson::{Bson, RawDocument};
+use serde::Serialize;
+
+use super::id_of;
+use crate::{Error, ErrorKind, field::Referring, schema::Model};
+
+/// What a [`Check`](super::Check) has found; as text, and by serde as JSON.
+#[derive(Debug, Clone, Serialize)]
+#[must_use = "whether it is clean is what one wants to know"]
+pub struct CheckReport {
+    /// How many documents were looked at.
+    pub documents: u64,
+    /// How many references.
+    pub references: u64,
+    /// What is not as the schema says.
+    pub findings: Vec<Finding>,
+}
+
+impl CheckReport {
+    /// Whether everything is as the schema says.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.findings.is_empty()
+    }
+}
+
+impl fmt::Display for CheckReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for finding in &self.findings {
+            writeln!(f, "{finding}")?;
+        }
+        write!(
+            f,
+            "{} documents, {} references: {}",
+            self.documents,
+            self.references,
+            match self.findings.len() {
+                0 => "all is as the schema says".to_owned(),
+                1 => "1 finding".to_owned(),
+                many => format!("{many} findings"),
+            }
+        )
+    }
+}
+
+/// Something in a document that is not as the schema says.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Finding {
+    /// The model.
+    pub model: &'static str,
+    /// Its collection.
+    pub collection: &'static str,
+    /// The `_id` of the document.
+    pub id: Bson,
+    /// Where it is in the document, by stored names and positions; empty for the document as a whole.
+    pub path: String,
+    /// What it is.
+    pub fault: Fault,
+}
+
+/// What is wrong with a document.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub enum Fault {
+    /// A reference leads to a document that is not there.
+    Dangling {
+        /// The collection that it leads to.
+        to: &'static str,
+        /// The `_id` that no document has there.
+        id: Bson,
+    },
+    /// The document does not fit its model, so that nothing else of it could be looked at.
+    Unreadable {
+        /// Why.
+        message: String,
+    },
+    /// An array has more elements than its `max`, or a map a key that it must not have.
+    OutOfBounds {
+        /// What is too much.
+        message: String,
+    },
+}
+
+impl Finding {
+    pub(super) fn dangling(model: &Model, raw: &RawDocument, referring: Referring) -> Self {
+        Self {
+            model: model.name,
+            collection: model.collection,
+            id: id_of(raw),
+            path: referring.path,
+            fault: Fault::Dangling {
+                to: referring.to.collection,
+                id: Bson::try_from(referring.id).unwrap_or(Bson::Null),
+            },
+        }
+    }
+
+    pub(super) fn of_error(model: &Model, raw: &RawDocument, error: Error) -> Self {
+        let message = error.message().to_owned();
+        Self {
+            model: model.name,
+            collection: model.collection,
+            id: id_of(raw),
+            path: error.path().unwrap_or_default().to_owned(),
+            fault: match error.kind() {
+                ErrorKind::TooManyElements | ErrorKind::Invalid => Fault::OutOfBounds { message },
+                _ => Fault::Unreadable { message },
+            },
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.collection, self.id)?;
+        if !self.path.is_empty() {
+            write!(f, ", `{}`", self.path)?;
+        }
+        match &self.fault {
+            Fault::Dangling { to, id } => write!(f, ": refers to {id} of {to}, which is not there"),
+            Fault::Unreadable { message } | Fault::OutOfBounds { message } => {
+                write!(f, ": {message}")
+            }
+        }
+    }
+}
