@@ -15,8 +15,8 @@ use bson::{RawBson, RawDocumentBuf};
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::{
-    aggregate, bulk_write, delete, distinct, error, find, find_and_modify, find_each, insert, task,
-    update,
+    aggregate, bulk_write, delete, distinct, error, find, find_and_modify, find_each, find_several,
+    insert, task, update,
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -24,7 +24,7 @@ use crate::{
         BoxFuture, Cursor, Executor, Transaction,
         operation::{
             Aggregate, BulkWrite, BulkWritten, Count, Delete, Deleted, Distinct, Explain, Find,
-            FindAndModify, FindEach, Insert, Update, Updated, Written,
+            FindAndModify, FindEach, FindSeveral, Insert, Update, Updated, Written,
         },
     },
 };
@@ -191,6 +191,19 @@ impl Executor for MongoTransaction {
             let opened = task::finish(async move {
                 let mut turn = slot.turn().await?;
                 let opened = find_each::find_each(&database, find, Some(turn.session())).await;
+                turn.settle(opened).await
+            });
+            Ok(opened.await?.in_transaction(Arc::downgrade(&self.slot)))
+        })
+    }
+
+    fn find_several(&self, find: FindSeveral) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
+        let (database, slot) = self.parts();
+        Box::pin(async move {
+            let opened = task::finish(async move {
+                let mut turn = slot.turn().await?;
+                let session = Some(turn.session());
+                let opened = find_several::find_several(&database, find, session).await;
                 turn.settle(opened).await
             });
             Ok(opened.await?.in_transaction(Arc::downgrade(&self.slot)))
