@@ -101,7 +101,7 @@ pub trait Executor: fmt::Debug + Send + Sync + 'static {
     /// each key; the order of the keys is not specified.
     fn find_each(&self, find: FindEach) -> BoxFuture<'_, Result<Box<dyn Cursor>>>;
 
-    /// The documents that match each of several queries, in one round trip.
+    /// The documents that match each of several queries, in one round trip; in a transaction on MongoDB, one for each.
     ///
     /// The cursor gives one document `{query: <position of the query, as int32>, document: {…}}` for each, in the order of
     /// the queries and within each in its own. They are read as of one point in time in a transaction and on the engine, and

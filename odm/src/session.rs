@@ -99,7 +99,8 @@ impl<S: Schema, C: Reach> Session<S, C> {
     /// The documents with these ids, of several models, in one round trip: a tuple of references and of arrays of them gives
     /// a tuple of documents and of [`Links`](crate::relation::Links).
     ///
-    /// A query by ids is always current and needs no index. Up to 10,000 ids go into one round trip.
+    /// A query by ids is always current and needs no index. Up to 10,000 ids go into one round trip; in a transaction on
+    /// MongoDB, each part is one of its own.
     ///
     /// # Errors
     ///

@@ -328,6 +328,7 @@ macro_rules! for_every_test {
                     a_part_never_changes,
                     a_transaction_loads_what_it_wrote,
                     an_id_is_made_of_its_parts,
+                    an_upgrade_keeps_the_parts,
                     an_upsert_knows_its_id,
                     children_are_a_range_of_ids,
                     new_counters_at_once,

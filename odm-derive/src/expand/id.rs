@@ -273,7 +273,7 @@ impl<'m, 'a> SemanticId<'m, 'a> {
                     let mut __reader = #private::IdReader::new(&<Self as #private::Document>::MODEL, __id.id());
                     #(#read)*
                     let __parts = #parts { #(#idents,)* };
-                    __reader.finish(&#again.finish())?;
+                    __reader.finish((|| #private::Ok(#again.finish()))())?;
                     #private::Ok(__parts)
                 }
             }

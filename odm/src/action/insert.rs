@@ -83,6 +83,9 @@ pub(super) async fn insert<T: Document>(access: Access, given: Vec<T>) -> Result
     if given.is_empty() {
         return Ok(given);
     }
+    let mut given = given;
+    let numbers = Numbers::give(&access, &mut given).await;
+    let numbers = &numbers.map_err(|error| access.fail(error))?;
     // Hooks change what they are given: a further attempt begins with what was given first.
     let originals: Result<Vec<_>> = given.iter().map(encode_unchecked).collect();
     let mut given = Some(given);
@@ -95,7 +98,7 @@ pub(super) async fn insert<T: Document>(access: Access, given: Vec<T>) -> Result
             }
             (None, Err(error)) => Err(crate::error::of_model::<T>(error.clone())),
         };
-        async move { insert_hooked(hooks, access, given?).await }
+        async move { insert_hooked(hooks, access, numbers, given?).await }
     };
     let is_alone = access.unit().is_none() && access.has_transactions();
     let done = access.together(unit::ATTEMPTS, work).await;
@@ -109,11 +112,10 @@ pub(super) async fn insert<T: Document>(access: Access, given: Vec<T>) -> Result
 async fn insert_hooked<T: Document>(
     hooks: &'static dyn RunHooks<T>,
     access: Access,
+    numbers: &Numbers,
     mut given: Vec<T>,
 ) -> Result<Vec<T>> {
     let mut documents = Vec::with_capacity(given.len());
-    let numbers = Numbers::give(&access, &mut given).await;
-    let numbers = numbers.map_err(|error| access.fail(error))?;
     for (position, document) in given.iter_mut().enumerate() {
         let fail = |error| access.fail(error);
         hooks.before_insert(document, &access).await.map_err(fail)?;

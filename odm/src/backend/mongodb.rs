@@ -126,9 +126,7 @@ impl Executor for MongoDb {
         let database = self.database.clone();
         Box::pin(async move {
             let opened =
-                task::finish(
-                    async move { find_several::find_several(&database, find, None).await },
-                );
+                task::finish(async move { find_several::find_several(&database, find).await });
             Ok(opened.await?.outside_transaction())
         })
     }

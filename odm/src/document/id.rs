@@ -373,10 +373,11 @@ impl<'i> IdReader<'i> {
     }
 
     /// It is right if it is what would be made of the parts that were read.
-    pub fn finish(self, again: &str) -> Result<()> {
-        match self.id == again {
-            true => Ok(()),
-            false => Err(self.refuse()),
+    pub fn finish(self, again: Result<String>) -> Result<()> {
+        match again {
+            Ok(again) if self.id == again => Ok(()),
+            // What none can be made of is of no document.
+            _ => Err(self.refuse()),
         }
     }
 

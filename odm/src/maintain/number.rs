@@ -6,6 +6,8 @@
 //! part of a transaction: those that number at the same time do not wait for each other, and one that is taken back leaves
 //! a gap, as does an insert that fails.
 
+use std::collections::HashMap;
+
 use bson::{RawBson, RawDocument, RawDocumentBuf, rawdoc};
 
 use crate::{
@@ -40,21 +42,17 @@ impl Numbers {
         }
         let before = documents.iter().map(T::id_before_number);
         let before = before.collect::<Result<Vec<_>>>()?;
-        let mut counted: Vec<(&str, i64)> = Vec::new();
+        let mut counts: HashMap<&str, i64> = HashMap::new();
         for before in &before {
-            match counted.iter_mut().find(|(other, _)| other == before) {
-                Some((_, count)) => *count += 1,
-                None => counted.push((before, 1)),
-            }
+            *counts.entry(before).or_default() += 1;
         }
-        let mut next = Vec::new();
-        for (before, count) in counted {
-            next.push((before, take::<T>(access, before, count).await?));
+        let mut next = HashMap::new();
+        for (before, count) in counts {
+            next.insert(before, take::<T>(access, before, count).await?);
         }
-        let mut numbers = Vec::new();
+        let mut numbers = Vec::with_capacity(before.len());
         for (document, before) in documents.iter_mut().zip(&before) {
-            let own = next.iter_mut().find(|(other, _)| other == before);
-            if let Some((_, number)) = own {
+            if let Some(number) = next.get_mut(before.as_str()) {
                 document.set_number(*number)?;
                 numbers.push((before.clone(), *number));
                 *number += 1;

@@ -6,7 +6,6 @@ use ::mongodb::{
 };
 
 use super::{
-    Session,
     cursor::{Opened, Rest},
     decode, error, limit,
 };
@@ -17,13 +16,9 @@ use crate::{
 
 /// See [`Executor::find_several`](crate::backend::Executor::find_several).
 ///
-/// The first query that finds anything is the pipeline, and each further one is put behind it by a `$unionWith`. The server plans each by
-/// itself, with the indexes of its collection.
-pub(super) async fn find_several(
-    database: &Database,
-    find: FindSeveral,
-    mut session: Session<'_>,
-) -> Result<Opened> {
+/// The first query is the pipeline, and each further one is put behind it by a `$unionWith`. The server plans each by
+/// itself, with the indexes of its collection. In a transaction it has no such stage.
+pub(super) async fn find_several(database: &Database, find: FindSeveral) -> Result<Opened> {
     let finds = find.finds.iter().enumerate();
     let mut finds = finds.filter(|(_, find)| find.limit != Some(0));
     let Some((position, first)) = finds.next() else {
@@ -37,13 +32,8 @@ pub(super) async fn find_several(
         } });
     }
     let collection = database.collection::<Document>(&first.collection);
-    let action = collection.aggregate(pipeline);
-    let opened = match session.as_deref_mut() {
-        None => action.batch().await.map(Rest::Outside),
-        Some(session) => action.session(session).batch().await.map(Rest::Inside),
-    };
-    match opened {
-        Ok(rest) => Opened::new(rest, session).await,
+    match collection.aggregate(pipeline).batch().await {
+        Ok(rest) => Opened::new(Rest::Outside(rest), None).await,
         Err(failure) => Err(error::from_driver(failure)),
     }
 }

@@ -11,17 +11,17 @@ use ::mongodb::{
     error::UNKNOWN_TRANSACTION_COMMIT_RESULT,
     options::{Acknowledgment, ReadConcern, WriteConcern},
 };
-use bson::{RawBson, RawDocumentBuf};
+use bson::{RawBson, RawDocumentBuf, rawdoc};
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::{
-    aggregate, bulk_write, delete, distinct, error, find, find_and_modify, find_each, find_several,
-    insert, task, update,
+    aggregate, bulk_write, cursor::Opened, delete, distinct, error, find, find_and_modify,
+    find_each, insert, task, update,
 };
 use crate::{
     Error, ErrorKind, Result,
     backend::{
-        BoxFuture, Cursor, Executor, Transaction,
+        BoxFuture, Cursor, Executor, Transaction, drain,
         operation::{
             Aggregate, BulkWrite, BulkWritten, Count, Delete, Deleted, Distinct, Explain, Find,
             FindAndModify, FindEach, FindSeveral, Insert, Update, Updated, Written,
@@ -197,16 +197,17 @@ impl Executor for MongoTransaction {
         })
     }
 
-    fn find_several(&self, find: FindSeveral) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
-        let (database, slot) = self.parts();
+    /// One query after the other: MongoDB has no `$unionWith` in a transaction.
+    fn find_several(&self, several: FindSeveral) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
         Box::pin(async move {
-            let opened = task::finish(async move {
-                let mut turn = slot.turn().await?;
-                let session = Some(turn.session());
-                let opened = find_several::find_several(&database, find, session).await;
-                turn.settle(opened).await
-            });
-            Ok(opened.await?.in_transaction(Arc::downgrade(&self.slot)))
+            let mut all = Vec::new();
+            for (query, find) in (0_i32..).zip(several.finds) {
+                let found = drain(self.find(find).await?).await?;
+                let marked =
+                    |document: RawDocumentBuf| rawdoc! { "query": query, "document": document };
+                all.extend(found.into_iter().map(marked));
+            }
+            Ok(Opened::of(all).outside_transaction())
         })
     }
 

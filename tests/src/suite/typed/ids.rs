@@ -99,6 +99,9 @@ struct Mark {
     r#type: u32,
 }
 
+/// The largest that BSON holds.
+const KEY: u64 = i64::MAX.unsigned_abs();
+
 /// Its name is made small before it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "tags", id = "{group}/{#number}", hooks)]
@@ -118,8 +121,33 @@ impl Hooks for Tag {
     }
 }
 
+/// Version 1 had no `house`: it was in the id alone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(
+    collection = "rooms",
+    id = "{house}/{room}",
+    schema_version = 2,
+    upgrade = upgrade_room
+)]
+struct Room {
+    #[serde(rename = "_id")]
+    id: String,
+    house: String,
+    room: i64,
+}
+
+fn upgrade_room(_from: u32, room: &mut BsonDocument) -> odm::Result<()> {
+    let id = room.get_str("_id").unwrap_or_default();
+    let house = id.split('/').next().unwrap_or_default().to_owned();
+    room.insert("house", house);
+    if room.remove("moved").is_some() {
+        room.insert("room", 8_i64);
+    }
+    Ok(())
+}
+
 #[derive(Schema)]
-#[schema(models(User, Account, Entry, Payment, Host, Log, Thing, Mark, Tag))]
+#[schema(models(User, Account, Entry, Payment, Host, Log, Thing, Mark, Tag, Room))]
 struct Bank;
 type Db = Database<Bank>;
 
@@ -235,18 +263,15 @@ pub async fn parts_of_every_type_come_back(fixture: Fixture) {
     let mark = NewMark {
         thing: thing.to_ref(),
         batch,
-        key: u64::MAX,
+        key: KEY,
         r#type: 7,
     };
     let mark = db.insert(mark.clone()).await.unwrap();
-    assert_eq!(
-        mark.id,
-        format!("{}/{batch}/18446744073709551615/007/x", thing.id)
-    );
+    assert_eq!(mark.id, format!("{}/{batch}/{KEY}/007/x", thing.id));
     let parts = Mark::parts_of(&mark).unwrap();
     assert_eq!(parts.thing, thing.to_ref());
-    assert_eq!((parts.batch, parts.key, parts.r#type), (batch, u64::MAX, 7));
-    let id = Mark::id_for(&thing, batch, u64::MAX, 7_u32).unwrap();
+    assert_eq!((parts.batch, parts.key, parts.r#type), (batch, KEY, 7));
+    let id = Mark::id_for(&thing, batch, KEY, 7_u32).unwrap();
     assert_eq!(id, mark.to_ref());
     let under = db.find::<Mark>().under(thing.id).one().await.unwrap();
     assert_eq!(under, mark);
@@ -813,6 +838,31 @@ pub async fn a_transaction_loads_what_it_wrote(fixture: Fixture) {
         }
     };
     assert_eq!(db.transaction(work).await.unwrap(), 7);
+}
+
+pub async fn an_upgrade_keeps_the_parts(fixture: Fixture) {
+    let (db, _) = bank(&fixture);
+    let insert = operation::Insert {
+        collection: "rooms".into(),
+        documents: vec![
+            rawdoc! { "_id": "a/7", "room": 7_i64 },
+            rawdoc! { "_id": "b/7", "room": 7_i64, "moved": true },
+        ],
+        ordered: true,
+    };
+    fixture.backend().insert(insert).await.unwrap();
+    let room = db.get(Room::id_for("a", 7).unwrap()).await.unwrap();
+    assert_eq!(room.house, "a");
+    let error = invalid(db.get(Room::id_for("b", 7).unwrap()).await);
+    assert_eq!(error.path(), Some("room"));
+    let new = db
+        .insert(NewRoom {
+            house: "c".into(),
+            room: 1,
+        })
+        .await
+        .unwrap();
+    assert_eq!(db.get(new.to_ref()).await.unwrap(), new);
 }
 
 pub async fn scopes_and_marks_narrow_them(fixture: Fixture) {
