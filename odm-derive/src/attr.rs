@@ -1,6 +1,7 @@
 //! Attributes, parsed into what they say.
 
 mod filled;
+mod id;
 mod index;
 mod layout;
 mod rule;
@@ -8,6 +9,7 @@ mod serde;
 mod shard_key;
 
 pub(crate) use filled::{Filled, What};
+pub(crate) use id::{IdTemplate, Part, Segment, parse_id};
 pub(crate) use index::{
     Direction, IndexAttr, Key, OPTIONS_BEHIND_A_SEMICOLON, Options, parse_compound, parse_field,
 };
@@ -33,6 +35,8 @@ pub(crate) struct Container {
     pub(crate) indexes: Vec<IndexAttr>,
     /// The fields that the framework writes.
     pub(crate) filled: Vec<Filled>,
+    /// Of what the `_id` is made.
+    pub(crate) id: Option<IdTemplate>,
     /// The fields of the shard key.
     pub(crate) shard_key: Vec<ShardField>,
     pub(crate) schema_version: Option<LitInt>,
@@ -62,6 +66,7 @@ impl Container {
             collection: None,
             indexes: Vec::new(),
             filled: Vec::new(),
+            id: None,
             shard_key: Vec::new(),
             schema_version: None,
             upgrade: None,
@@ -97,6 +102,11 @@ impl Container {
         if name == "shard_key" && known.contains(&"shared") {
             return Err(meta.error("an enum of documents has no shard key yet"));
         }
+        if name == "id" && known.contains(&"shared") {
+            return Err(meta.error(
+                "the `_id` of an enum of documents cannot be made of fields yet: leave `id = …` out",
+            ));
+        }
         if !known.contains(&name.as_str()) {
             return Err(meta.error(format!(
                 "unknown setting `{name}`: `#[{attribute}(…)]` has {}",
@@ -127,6 +137,8 @@ impl Container {
             "hooks" => self.hooks = Some(meta.path.clone()),
             "validate" => self.validate = Some(meta.path.clone()),
             "version" => self.filled.push(filled::parse_version(meta)?),
+            "id" if self.id.is_some() => return Err(meta.error("it is said twice")),
+            "id" => self.id = Some(parse_id(meta)?),
             "shard_key" if !self.shard_key.is_empty() => return Err(meta.error("it is said twice")),
             "shard_key" => self.shard_key = parse_shard_key(meta)?,
             "schema_version" => self.schema_version = Some(meta.value()?.parse()?),

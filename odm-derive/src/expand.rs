@@ -8,6 +8,7 @@ pub(crate) mod enum_document;
 mod enumeration;
 mod fields;
 mod hooks;
+mod id;
 mod insertable;
 pub(crate) mod projection;
 mod rules;

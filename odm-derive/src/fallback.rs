@@ -14,6 +14,7 @@ use crate::{
 const KNOWN: &[&str] = &[
     "collection",
     "hooks",
+    "id",
     "index",
     "models",
     "of",

@@ -32,6 +32,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `variant_of = Shape` | the documents are those of one variant of an enum, in its place of a `collection` |
 /// | `soft_delete`, `soft_delete = field` | a delete sets a date in this `Option<DateTime>`, `deleted_at` unless named, and nothing finds the document from then on but what asks for it: [`SoftDelete`](../odm/trait.SoftDelete.html) |
 /// | `scope = tenant` | the field says whose a document is, and only sessions for that one reach it: [`Session::scope`](../odm/struct.Session.html#method.scope) |
+/// | `id = "{user}/payments/{#number:06}"` | the `_id` is made of fields: see below |
 /// | `shard_key(customer, id)`, `shard_key(hashed(customer))` | by what a sharded cluster spreads the documents: see below |
 /// | `schema_version = 2`, `upgrade = function` | documents of older versions become those of this one when they are read or written; a write then costs one indexed look more: [`Session::upgrade`](../odm/struct.Session.html#method.upgrade) |
 /// | `validate` | every typed write keeps to the rules of the crate `garde` on the fields: see below |
@@ -102,6 +103,37 @@ use syn::{DeriveInput, parse_macro_input};
 /// The outcome is checked in a transaction, the caller's or one of its own: the documents are read behind the update, and if a rule is broken
 /// at a place that it may have changed, none of it is kept. On a standalone server such an update is an error of kind `Unsupported`, and
 /// `modify` does the same. Two saves at once that change two fields which one rule looks at are told apart by a `version` alone.
+///
+/// # An `_id` made of fields
+///
+/// `id = "…"` says of which fields the `_id`, a `String`, is made: texts and fields with slashes between them. It is computed when a document
+/// is inserted, and what it is made of never changes: no update sets it, and a `save` that would is an error of kind `Invalid`. The trait
+/// `IdPart` has an example.
+///
+/// | part | is |
+/// |---|---|
+/// | `users` | this text |
+/// | `{name}` | the value of a field: a text, an integer, an `ObjectId`, a `Uuid`, a `Ref` to a document with such an `_id`; the `scope` too |
+/// | `{number:06}` | an integer of six digits, with zeros in front; a larger one, and a negative one, is an error |
+/// | `{#number}`, `{#number:06}` | an integer that the framework gives: the next one among all with the same before it |
+///
+/// Of a model `Payment` with `id = "{user}/payments/{#number:06}"` there are
+///
+/// - `Payment::id_for(&user, 7)`, which makes the `_id` of its parts, and `Payment::parts_of(&payment)`, which finds them again in an
+///   `_id`, as a struct `PaymentIdParts`: neither takes a query, and both are an error of kind `Invalid` for what the model does not make;
+/// - `db.find::<Payment>().under(&user)`, if something stands behind the first part: the documents whose ids begin so.
+///
+/// No two different documents have the same `_id`, whatever is in their parts. A text, and the `_id` of a model that does not say of what it is
+/// made, is one segment: in it, `/`, `%` and control characters are escaped (`a/b` is `a%2Fb`), and it is not empty. A reference to a model
+/// with such ids stands there as it is, with as many segments as that model says.
+///
+/// Ids sort as texts, in which `10` comes before `2`. Numbers that are to sort have a width that they never outgrow.
+///
+/// Numbers begin with 1, and each is given once, whoever inserts at the same time. They come from a counter in the collection
+/// `_odm.numbers`, which costs an insert one write more (and `insert_many` one for each parent), and begins behind the largest number that
+/// is there when it is first needed. The number of a deleted document is never given again, so an old id leads to no other document; an
+/// insert that fails, or a transaction that is taken back, leaves a gap. What is inserted around the framework afterwards, with
+/// a number of its own, is not counted: an insert that then meets it is a `DuplicateKey`.
 ///
 /// # The shard key
 ///

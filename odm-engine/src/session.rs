@@ -115,6 +115,19 @@ impl Session {
         self.read(|reading| find_each::run(reading, collection, each))
     }
 
+    /// Runs several queries, each on the collection beside it, all on one state of the database, and
+    /// returns the documents of each.
+    ///
+    /// # Errors
+    /// As [`find`](Session::find), of the first that fails.
+    pub fn find_several(&self, finds: &[(String, Find)]) -> Result<Vec<Vec<RawDocumentBuf>>> {
+        self.read(|reading| {
+            let finds = finds.iter();
+            let found = finds.map(|(name, find)| find::run(reading, name, find)?.collect());
+            found.collect()
+        })
+    }
+
     /// Counts the documents that match.
     ///
     /// # Errors

@@ -18,8 +18,8 @@ pub use crate::{
     check::ModelCheck,
     decode::{as_one, of_no_variant},
     document::{
-        Document, Embedded, HasVariant, Insertable, OfKind, Stored, VariantOf, Whole, kind,
-        stored_tag, variant_indexes,
+        Document, Embedded, HasVariant, IdPart, IdPrefix, IdReader, IdText, Insertable, IntoIdPart,
+        Number, OfKind, Ref, Stored, VariantOf, Whole, kind, numbered, stored_tag, variant_indexes,
     },
     field::{
         Beside, Field, FromPath, OfVariant, OneValue, Ordered, Path, Place, Queryable, Tag,

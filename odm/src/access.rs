@@ -9,7 +9,7 @@ use crate::{
     Error, ErrorKind, Result,
     backend::{
         Backend, Cursor, Executor, Transaction, drain,
-        operation::{Aggregate, Collection, Count, Distinct, Explain, Find, FindEach},
+        operation::{Aggregate, Collection, Count, Distinct, Explain, Find, FindEach, FindSeveral},
     },
     error,
     field::Path,
@@ -325,6 +325,39 @@ impl Access {
         self.drain(model, self.executor.find_each(find)).await
     }
 
+    /// What several queries find, each about documents of its own model: one round trip.
+    pub(crate) async fn find_several(
+        &self,
+        asked: Vec<(&'static Model, Find)>,
+    ) -> Result<Vec<Vec<RawDocumentBuf>>> {
+        let mut finds = Vec::with_capacity(asked.len());
+        for (model, mut find) in asked {
+            self.narrow(model, &mut find.filter)?;
+            self.tell_plan(model, || Ok(find.clone())).await;
+            finds.push(find);
+        }
+        let mut found = vec![Vec::new(); finds.len()];
+        if finds.is_empty() {
+            return Ok(found);
+        }
+        self.operation.asks();
+        let all = async { drain(self.executor.find_several(FindSeveral { finds }).await?).await };
+        let all = all.instrument(self.span()).await?;
+        self.operation.had(all.len() as u64);
+        for row in all {
+            let query = row
+                .get_i32("query")
+                .ok()
+                .and_then(|query| usize::try_from(query).ok());
+            let own = query.and_then(|query| found.get_mut(query));
+            match (own, row.get_document("document")) {
+                (Some(own), Ok(document)) => own.push(document.to_owned()),
+                _ => return Err(broken_contract()),
+            }
+        }
+        Ok(found)
+    }
+
     pub(crate) async fn explain(&self, model: &Model, mut find: Find) -> Result<Explain> {
         self.narrow(model, &mut find.filter)?;
         self.ask(model, self.executor.explain(find)).await
@@ -383,6 +416,11 @@ impl Access {
         self.tell_plan(model, find).await;
         Ok(aggregate)
     }
+}
+
+fn broken_contract() -> Error {
+    let message = "the backend gave an answer that does not say which query it is of";
+    Error::new(ErrorKind::Decode, message)
 }
 
 /// A query for what a filter finds.

@@ -5,6 +5,7 @@ mod delete;
 mod find;
 mod get;
 mod insert;
+mod load;
 mod modify;
 mod outcome;
 mod returning;
@@ -20,6 +21,7 @@ pub use find::{
 };
 pub use get::{FindById, Get, GetMany};
 pub use insert::{InsertMany, InsertOne};
+pub use load::{Load, Loads, Wanted};
 pub use modify::Modify;
 pub use outcome::Outcome;
 pub use returning::{ReturningDelete, ReturningUpdate};

@@ -71,7 +71,7 @@ use bson::{RawBson, RawDocumentBuf};
 use crate::{Error, ErrorKind, Result};
 use operation::{
     Aggregate, BulkWrite, BulkWritten, Count, Delete, Deleted, Distinct, Explain, Find,
-    FindAndModify, FindEach, Index, Insert, ShardKey, Update, Updated, Watch,
+    FindAndModify, FindEach, FindSeveral, Index, Insert, ShardKey, Update, Updated, Watch,
 };
 
 /// A boxed future that can be sent to another thread: what makes the traits here object-safe.
@@ -100,6 +100,13 @@ pub trait Executor: fmt::Debug + Send + Sync + 'static {
     /// The cursor gives one document `{key: <position of the key, as int32>, document: {…}}` for each, sorted within
     /// each key; the order of the keys is not specified.
     fn find_each(&self, find: FindEach) -> BoxFuture<'_, Result<Box<dyn Cursor>>>;
+
+    /// The documents that match each of several queries, in one round trip; in a transaction on MongoDB, one for each.
+    ///
+    /// The cursor gives one document `{query: <position of the query, as int32>, document: {…}}` for each, in the order of
+    /// the queries and within each in its own. They are read as of one point in time in a transaction and on the engine, and
+    /// on MongoDB outside of one whenever their turn comes.
+    fn find_several(&self, find: FindSeveral) -> BoxFuture<'_, Result<Box<dyn Cursor>>>;
 
     /// How many documents match.
     fn count(&self, count: Count) -> BoxFuture<'_, Result<u64>>;

@@ -1,5 +1,6 @@
 //! Documents, what can stand in them, and references between them.
 
+mod id;
 mod variant;
 
 use std::{fmt, hash, marker::PhantomData};
@@ -7,6 +8,10 @@ use std::{fmt, hash, marker::PhantomData};
 use bson::RawDocument;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 
+pub(crate) use id::behind;
+pub use id::{IdPart, IntoIdPart};
+#[doc(hidden)]
+pub use id::{IdPrefix, IdReader, IdText, Integer, Number, OneSegment, numbered};
 pub(crate) use variant::with_tag;
 #[doc(hidden)]
 pub use variant::{HasVariant, stored_tag, variant_indexes};
@@ -193,6 +198,36 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
         let _ = from;
     }
 
+    /// Of how many segments its id is, if it is made of fields; none otherwise.
+    #[doc(hidden)]
+    const ID_SEGMENTS: usize = 0;
+
+    /// Refuses what is no id of the model, if these are made of fields.
+    #[doc(hidden)]
+    fn check_id(id: &Self::Id) -> Result<()> {
+        let _ = id;
+        Ok(())
+    }
+
+    /// Makes the id of its fields, if it is made of them.
+    #[doc(hidden)]
+    fn fill_id(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// What stands in the id before the number that the framework gives, if there is one.
+    #[doc(hidden)]
+    fn id_before_number(&self) -> Result<String> {
+        Ok(String::new())
+    }
+
+    /// Takes that number.
+    #[doc(hidden)]
+    fn set_number(&mut self, number: i64) -> Result<()> {
+        let _ = number;
+        Ok(())
+    }
+
     /// Reads a stored document.
     #[doc(hidden)]
     fn from_stored(raw: &RawDocument) -> Result<Self>;
@@ -246,7 +281,7 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be inserted",
     label = "not what is inserted",
-    note = "a document is inserted as itself; one with fields that the framework fills (`version`, `timestamps`, `soft_delete`, `scope`) as its companion without them: `New…`"
+    note = "a document is inserted as itself; one with fields that the framework fills (`version`, `timestamps`, `soft_delete`, `scope`, `id`) as its companion without them: `New…`"
 )]
 pub trait Insertable: Send + Sync + 'static {
     /// The model.

@@ -46,6 +46,9 @@ pub mod role {
     /// The application, once: a field of the shard key never changes.
     #[derive(Debug)]
     pub struct ShardKey;
+    /// The application, once: the `_id` is made of it, and never changes.
+    #[derive(Debug)]
+    pub struct IdPart;
     /// The framework: a version, a timestamp.
     #[derive(Debug)]
     pub struct Filled;
@@ -71,7 +74,7 @@ pub mod shape {
 #[diagnostic::on_unimplemented(
     message = "no update can change a field with the role `{Self}`",
     label = "cannot be changed by an update",
-    note = "the `_id` of a document and its shard key never change: insert another document instead; what the framework fills follows by itself"
+    note = "the `_id` of a document, what it is made of, and the shard key never change: insert another document instead; what the framework fills follows by itself"
 )]
 pub trait Settable {}
 #[diagnostic::do_not_recommend]

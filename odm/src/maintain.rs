@@ -4,12 +4,14 @@
 //! same write; copies, inverse sides and counters will follow. It is added here and nowhere else. A delete is a mark here, if its
 //! model says so.
 
+mod number;
 mod removal;
 mod routing;
 
 use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
 use tracing::Instrument;
 
+pub(crate) use number::Numbers;
 pub(crate) use removal::{Means, Removal, of_one};
 
 use crate::{

@@ -13,4 +13,4 @@ pub use children::Children;
 pub use edge::{JoinOf, RefersToMany};
 pub use join::{Append, IntoJoin, Join, Joins, Reference};
 pub use link::{Item, Link, Linked, Links};
-pub(crate) use load::by_ids;
+pub(crate) use load::{MAX_KEYS, by_ids, found_by_ids};

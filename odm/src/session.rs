@@ -7,7 +7,7 @@ use crate::{
     access::Access,
     action::{
         AllMatching, Bulk, Delete, Edit, Find, FindById, FirstMatching, Get, GetMany, InsertMany,
-        InsertOne, Modify, Save, Update,
+        InsertOne, Load, Loads, Modify, Save, Update,
     },
     document::{Document, Insertable},
     edited::Edited,
@@ -94,6 +94,36 @@ impl<S: Schema, C: Reach> Session<S, C> {
             self.operation::<T>("get_many"),
             ids.into_iter().map(|id| id.into_key().into_id()).collect(),
         )
+    }
+
+    /// The documents with these ids, of several models, in one round trip: a tuple of references and of arrays of them gives
+    /// a tuple of documents and of [`Links`](crate::relation::Links).
+    ///
+    /// A query by ids is always current and needs no index. Up to 10,000 ids go into one round trip; in a transaction on
+    /// MongoDB, each part is one of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](crate::ErrorKind::NotFound) for a reference that leads nowhere; in an array that is told as `Missing`.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "users", id = "users/{name}")]
+    /// # struct User { #[serde(rename = "_id")] id: String, name: String }
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "accounts", id = "{user}/account")]
+    /// # struct Account { #[serde(rename = "_id")] id: String, #[reference] user: Ref<User>, balance: i64 }
+    /// # #[derive(Schema)] #[schema(models(User, Account))] struct Bank;
+    /// # async fn example(db: odm::Database<Bank>, friends: Vec<Ref<User>>) -> odm::Result<()> {
+    /// let jane = Ref::<User>::new("users/jane");
+    /// let (user, account, friends) = db.load((&jane, Account::id_for(&jane)?, friends)).await?;
+    /// println!("{} has {} and {} friends", user.name, account.balance, friends.loaded().count());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn load<L: Loads<S, C>>(&self, ids: L) -> Load<L::Parts> {
+        Load::new(self.access.operation("load", None), ids.into_parts())
     }
 
     /// A query over the documents of a model.

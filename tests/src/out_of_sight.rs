@@ -28,6 +28,11 @@ macro_rules! nothing_reaches_the_note_9 {
         let many = session.get_many::<Note>([1_i64, 9]).await.unwrap();
         assert_eq!((many.loaded().count(), many.missing().count()), (1, 1));
         gone(session.edit::<Note>(9).await.unwrap_err());
+        let nine_by_id = || Ref::<Note>::new(9_i64);
+        gone(session.load((nine_by_id(),)).await.unwrap_err());
+        let both = [Ref::new(1_i64), nine_by_id()];
+        let (one, both) = session.load((Ref::<Note>::new(1_i64), both)).await.unwrap();
+        assert_eq!((one.id, both.loaded().count(), both.missing().count()), (1, 1, 1));
 
         // By a query.
         gone(nine().one().await.unwrap_err());
@@ -177,6 +182,8 @@ mod tests {
             "only_deleted",
             "permanently",
             "upgrade",
+            // For other ids than these: in `ids::scopes_and_marks_narrow_them`.
+            "under",
             "next",
         ];
         let mut missing = Vec::new();
@@ -189,6 +196,7 @@ mod tests {
             "action/find/group.rs",
             "action/find/page.rs",
             "action/find/pipeline.rs",
+            "action/find/under.rs",
             "action/delete.rs",
             "relation/children.rs",
         ] {

@@ -87,6 +87,14 @@ macro_rules! for_every_test {
                     no_keys_find_nothing,
                     sort_and_limit_are_per_key,
                 ]
+                find_several: [
+                    a_transaction_sees_its_own_writes,
+                    a_wrong_query_is_an_error,
+                    each_query_has_its_own,
+                    missing_collections_are_empty,
+                    more_documents_than_a_batch,
+                    values_stay_values,
+                ]
                 index: [
                     a_missing_collection_has_none,
                     creating_again_changes_nothing,
@@ -320,6 +328,24 @@ macro_rules! for_every_test {
                     older_documents_have_their_hooks,
                     rules_look_at_nobody_elses_documents,
                     the_outcome_of_a_restore_is_checked,
+                ]
+                ids: [
+                    a_hook_may_change_a_part,
+                    a_part_never_changes,
+                    a_transaction_loads_what_it_wrote,
+                    an_id_is_made_of_its_parts,
+                    an_upgrade_keeps_the_parts,
+                    an_upsert_knows_its_id,
+                    children_are_a_range_of_ids,
+                    new_counters_at_once,
+                    no_two_parts_make_one_id,
+                    numbers_are_given_once,
+                    numbers_go_on_behind_what_is_there,
+                    numbers_in_transactions_and_bulks,
+                    parts_of_every_type_come_back,
+                    scopes_and_marks_narrow_them,
+                    several_models_are_one_round_trip,
+                    what_makes_no_id_is_refused,
                 ]
                 injection: [
                     json_bodies,

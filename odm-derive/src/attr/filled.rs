@@ -25,6 +25,10 @@ pub(crate) enum What {
     Deleted,
     /// Whose it is.
     Scope,
+    /// The `_id`, made of other fields.
+    Id,
+    /// The number of a document among those with the same before it in the `_id`.
+    Number,
 }
 
 impl What {
@@ -41,6 +45,9 @@ impl What {
             Self::Scope => {
                 "`scope` names the field that says whose a document is: one value or a `Ref`, such as `tenant: TenantId`, and not \
                  the `_id`"
+            }
+            Self::Id | Self::Number => {
+                "an `_id` is made of fields by `id = \"users/{name}\"`, where `{#number}` is one that the framework numbers"
             }
             Self::Created | Self::Updated => {
                 "`timestamps` keeps dates in fields: add `created_at: DateTime` and `updated_at: DateTime`, or name those \

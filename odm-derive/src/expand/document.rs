@@ -6,7 +6,9 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{Data, DeriveInput, GenericParam, Ident, Type, ext::IdentExt, spanned::Spanned};
 
-use super::{enum_document, hooks, private, quiet, shard_key::ShardKey, with_params};
+use super::{
+    enum_document, hooks, id::SemanticId, private, quiet, shard_key::ShardKey, with_params,
+};
 use crate::{
     attr::{Container, Direction, IndexAttr, Key, OPTIONS_BEHIND_A_SEMICOLON, Options, What},
     ctxt::Ctxt,
@@ -17,6 +19,7 @@ use crate::{
 const SETTINGS: &[&str] = &[
     "collection",
     "hooks",
+    "id",
     "index",
     "schema_version",
     "scope",
@@ -36,6 +39,9 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     let container = Container::parse(ctxt, input, "document", SETTINGS);
     let mut model = Model::parse(ctxt, input, "Document")?;
     model.fill(ctxt, &container.filled);
+    if let Some(template) = &container.id {
+        model.fill_id(ctxt, template);
+    }
     let collection = collection(ctxt, input, &container);
     if model.serde.other_form {
         ctxt.error(
@@ -81,7 +87,16 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         }
     }
 
-    let fields = fields(&model, id, shard_key.as_ref(), &private);
+    let semantic = container.id.as_ref();
+    let semantic = semantic.map(|template| SemanticId::parse(ctxt, &model, id, template));
+    if let (Some(_), Some(of)) = (&semantic, &container.variant_of) {
+        ctxt.error(
+            of,
+            "the `_id` of an enum's variant cannot be made of fields yet: leave `id = …` out",
+        );
+    }
+
+    let fields = fields(&model, id, shard_key.as_ref(), semantic.as_ref(), &private);
     let rules = container
         .validate
         .as_ref()
@@ -92,11 +107,13 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         None => quote!(type Sharding = #private::Unsharded;),
         Some(shard_key) => shard_key.items(&private),
     };
+    let computed = semantic.as_ref().map(|id| id.items(&private));
     let said_beside = Beside {
         compound: &indexes,
         upgrade,
         shard_key: shard_key.as_ref(),
-        items: quote!(#rules #run #routing),
+        semantic: semantic.as_ref(),
+        items: quote!(#rules #run #routing #computed),
     };
     let implementation = implementation(&model, id, &collection, said_beside, &private);
     let insertable = model.insertable(&private);
@@ -110,11 +127,14 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         quote!(#layout #id #shard_key)
     });
     let key = shard_key.as_ref().map(|key| key.struct_of_key(&private));
+    let parts = semantic.as_ref().map(|id| id.functions(&private));
     let variant = container
         .variant_of
         .as_ref()
         .map(|of| variant_of(input, of, &private));
-    Some(quote!(#fields #implementation #variant #insertable #reach #key #hooks #closed #checks))
+    Some(
+        quote!(#fields #implementation #variant #insertable #reach #key #parts #hooks #closed #checks),
+    )
 }
 
 /// Where the documents are.
@@ -335,6 +355,7 @@ fn fields(
     model: &Model<'_>,
     id: &Field<'_>,
     shard_key: Option<&ShardKey<'_, '_>>,
+    semantic: Option<&SemanticId<'_, '_>>,
     private: &TokenStream,
 ) -> TokenStream {
     let name = &model.input.ident;
@@ -346,6 +367,8 @@ fn fields(
             quote!(#private::role::Filled)
         } else if shard_key.is_some_and(|key| key.has(field)) {
             quote!(#private::role::ShardKey)
+        } else if semantic.is_some_and(|id| id.has(field)) {
+            quote!(#private::role::IdPart)
         } else {
             quote!(#private::role::Own)
         };
@@ -409,6 +432,7 @@ struct Beside<'m, 'a> {
     compound: &'m [&'m IndexAttr],
     upgrade: Option<Upgrade<'m>>,
     shard_key: Option<&'m ShardKey<'m, 'a>>,
+    semantic: Option<&'m SemanticId<'m, 'a>>,
     /// Further items of the implementation.
     items: TokenStream,
 }
@@ -424,6 +448,7 @@ fn implementation(
         compound,
         upgrade,
         shard_key,
+        semantic,
         items,
     } = said_beside;
     let input = model.input;
@@ -462,6 +487,7 @@ fn implementation(
         Some(_) => quote!(#private::with_shard_key(&Self::MODEL, #indexes)),
     };
     let shard_key = shard_key.map(ShardKey::of_model);
+    let semantic = semantic.map(SemanticId::of_model);
     let (listed, collection, tag) = match collection {
         Collection::Named(name) => (quote!(Self), quote!(#name), quote!(#private::None)),
         Collection::OfEnum(of) => {
@@ -498,6 +524,7 @@ fn implementation(
                 soft_delete: #soft_delete,
                 scope: #scope,
                 #shard_key
+                #semantic
                 ..#private::Model::UNKNOWN
             };
             #items

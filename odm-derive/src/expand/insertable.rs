@@ -49,6 +49,11 @@ impl Model<'_> {
             .fields
             .iter()
             .filter_map(|field| filling(field, private));
+        let filled_by = |what| self.fields.iter().any(|field| field.filled == Some(what));
+        // One with a number in it follows when the document is inserted.
+        let id = (filled_by(What::Id) && !filled_by(What::Number)).then(
+            || quote!(let mut document = document; #private::Document::fill_id(&mut document)?;),
+        );
         let skipped = &self.skipped;
         let doc = format!(
             "What an application knows of a [`{}`] that it inserts; the framework fills the rest.",
@@ -70,11 +75,13 @@ impl Model<'_> {
                 fn into_document(self, scope: &#private::Scope) -> #private::Result<#name #own> {
                     let now = #private::DateTime::now();
                     let _ = (now, scope);
-                    #private::Ok(#name {
+                    let document = #name {
                         #(#idents: self.#idents,)*
                         #(#filled,)*
                         #(#skipped: ::core::default::Default::default(),)*
-                    })
+                    };
+                    #id
+                    #private::Ok(document)
                 }
             }
 
@@ -148,6 +155,10 @@ fn filling(field: &Field<'_>, private: &TokenStream) -> Option<TokenStream> {
         }
         What::Deleted => {
             quote_spanned!(ty.span()=> #ident: <#ty as #private::DeletedAt>::NEVER)
+        }
+        What::Id => quote_spanned!(ty.span()=> #ident: ::core::default::Default::default()),
+        What::Number => {
+            quote_spanned!(ty.span()=> #ident: <#ty as #private::Number>::NONE)
         }
         What::Scope => quote_spanned!(ty.span()=> #ident: scope.value::<#ty>()?),
     })

@@ -256,7 +256,7 @@ const ALWAYS_THERE: &str = "a shard key is of single values that are always ther
 fn refuse(model: &Model<'_>, field: &Field<'_>) -> Option<String> {
     let name = field.ident;
     match field.filled {
-        None | Some(What::Scope) => {}
+        None | Some(What::Scope | What::Id) => {}
         Some(_) => {
             return Some(format!(
                 "the framework fills `{name}`, and a shard key is what the application knows of a document: take another field"

@@ -33,7 +33,8 @@ use crate::{
 /// The embedded engine writes them in one commit. On MongoDB, writes of one kind to one collection are one command where they
 /// stand together, or anywhere in an unordered bulk; such a command is not tried again when the connection is lost. Deletes
 /// with a condition go one by one, and in a transaction updates by id do too. An update with `or_insert` or of which only the
-/// outcome tells whether it keeps to the rules of its model, and any write of a model with hooks, is carried out by itself, in
+/// outcome tells whether it keeps to the rules of its model, an insert
+/// of a model whose `_id` has a number of the framework, and any write of a model with hooks, is carried out by itself, in
 /// its turn. A push to an array with a `max` costs a further
 /// query if it did not apply, and with `update_many` always.
 ///
@@ -250,7 +251,7 @@ type Look = Box<dyn FnOnce() -> BoxFuture<'static, Result<()>> + Send>;
 impl<T: Document> IntoBulk for InsertOne<T> {
     fn into_bulk(self) -> BulkEntry {
         let (access, document) = self.into_parts();
-        if T::hooks().is_some() {
+        if T::hooks().is_some() || T::MODEL.number.is_some() {
             let session = access.clone();
             let run = async move {
                 let inserted = insert(access, vec![document?]).await;

@@ -4,6 +4,7 @@ mod calculate;
 mod group;
 mod page;
 mod pipeline;
+mod under;
 
 use std::{
     collections::VecDeque,

@@ -11,7 +11,7 @@ use crate::{
     decode::encoded,
     document::Document,
     hook::{self, Committed, RunHooks, Written},
-    maintain::Plan,
+    maintain::{Numbers, Plan},
     query::{encode_document, encode_unchecked},
     unit,
 };
@@ -83,6 +83,9 @@ pub(super) async fn insert<T: Document>(access: Access, given: Vec<T>) -> Result
     if given.is_empty() {
         return Ok(given);
     }
+    let mut given = given;
+    let numbers = Numbers::give(&access, &mut given).await;
+    let numbers = &numbers.map_err(|error| access.fail(error))?;
     // Hooks change what they are given: a further attempt begins with what was given first.
     let originals: Result<Vec<_>> = given.iter().map(encode_unchecked).collect();
     let mut given = Some(given);
@@ -95,7 +98,7 @@ pub(super) async fn insert<T: Document>(access: Access, given: Vec<T>) -> Result
             }
             (None, Err(error)) => Err(crate::error::of_model::<T>(error.clone())),
         };
-        async move { insert_hooked(hooks, access, given?).await }
+        async move { insert_hooked(hooks, access, numbers, given?).await }
     };
     let is_alone = access.unit().is_none() && access.has_transactions();
     let done = access.together(unit::ATTEMPTS, work).await;
@@ -109,16 +112,19 @@ pub(super) async fn insert<T: Document>(access: Access, given: Vec<T>) -> Result
 async fn insert_hooked<T: Document>(
     hooks: &'static dyn RunHooks<T>,
     access: Access,
+    numbers: &Numbers,
     mut given: Vec<T>,
 ) -> Result<Vec<T>> {
     let mut documents = Vec::with_capacity(given.len());
-    for document in &mut given {
+    for (position, document) in given.iter_mut().enumerate() {
         let fail = |error| access.fail(error);
         hooks.before_insert(document, &access).await.map_err(fail)?;
         hooks
             .before_validate(document, &access)
             .await
             .map_err(fail)?;
+        let numbered = numbers.keep(&access, position, document).await;
+        numbered.map_err(fail)?;
         documents.push(as_stored(document).map_err(fail)?);
         hooks
             .after_validate(document, &access)
@@ -161,6 +167,7 @@ async fn insert_hooked<T: Document>(
 }
 
 async fn insert_plainly<T: Document>(access: Access, mut given: Vec<T>) -> Result<Vec<T>> {
+    Numbers::give(&access, &mut given).await?;
     let mut documents = Vec::with_capacity(given.len());
     for document in &mut given {
         documents.push(as_stored(document)?);
@@ -179,6 +186,8 @@ async fn insert_plainly<T: Document>(access: Access, mut given: Vec<T>) -> Resul
 
 /// The document as it will be stored; the value becomes what that says.
 pub(super) fn as_stored<T: Document>(document: &mut T) -> Result<RawDocumentBuf> {
+    // A hook may have changed what it is made of.
+    document.fill_id()?;
     let raw = encode_document(document).map_err(crate::error::of_model::<T>)?;
     if T::MODEL.rounds {
         *document = encoded(&raw)?;

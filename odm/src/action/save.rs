@@ -238,6 +238,14 @@ fn stored_key<T: Document>(edited: &Edited<T>, after: &RawDocument) -> Result<Ke
             );
         }
     }
+    for name in T::MODEL.id_parts {
+        if edited.before.get(name).ok() != after.get(name).ok() {
+            return refuse(
+                name,
+                "the `_id` of a document is made of this field, so it never changes: insert another document, and delete this one",
+            );
+        }
+    }
     for name in T::MODEL.shard_key {
         if edited.before.get(name).ok() != after.get(name).ok() {
             return refuse(

@@ -234,6 +234,7 @@ async fn run<T: Document, K: WithId>(
     if update.is_of_a_variant() {
         return Err(of_a_variant::<T>());
     }
+    refuse_number::<T>()?;
     refuse_another_key(&update.target, &document)?;
     let condition = update.condition()?;
     if T::hooks().is_none() {
@@ -255,6 +256,17 @@ async fn run<T: Document, K: WithId>(
         Some(done) => Ok(done),
         None => Err(conflict::<T>()),
     }
+}
+
+/// Nobody knows the id of a document that is numbered when it is inserted.
+fn refuse_number<T: Document>() -> Result<()> {
+    let Some(number) = T::MODEL.number else {
+        return Ok(());
+    };
+    let message = "the framework numbers the document when it is inserted, so it would not be the one that the update is about: \
+                   `insert` it, or `update` one that is there";
+    let error = Error::new(ErrorKind::Unsupported, message).with_path(number);
+    Err(error::of_model::<T>(error))
 }
 
 /// The update of an upsert.

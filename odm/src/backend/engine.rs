@@ -15,12 +15,12 @@ mod work;
 
 use std::{fmt, ops::Deref, path::PathBuf, sync::Arc};
 
-use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf, raw::cstr};
 use odm_engine::{Database, Session};
 
 use super::operation::{
     Aggregate, BulkWrite, BulkWritten, Collection, Count, Delete, Deleted, Distinct, Explain, Find,
-    FindAndModify, FindEach, Index, Insert, Update, Updated, Watch,
+    FindAndModify, FindEach, FindSeveral, Index, Insert, Update, Updated, Watch,
 };
 use super::{Backend, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Transaction};
 use crate::{Error, ErrorKind, Result};
@@ -139,7 +139,26 @@ impl<T: Target> Executor for Engine<T> {
         let found = self.on(find.collection.clone(), move |target, collection| {
             target.find_each(collection, &convert::find_each(find))
         });
-        Box::pin(async { Ok(EngineCursor::boxed(Fetched::keyed(found.await?))) })
+        Box::pin(async {
+            Ok(EngineCursor::boxed(Fetched::marked(
+                cstr!("key"),
+                found.await?,
+            )))
+        })
+    }
+
+    fn find_several(&self, find: FindSeveral) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
+        let target = Arc::clone(&self.target);
+        Box::pin(async move {
+            let run = move || {
+                let finds = find.finds.into_iter();
+                let finds = finds.map(|find| (find.collection.to_string(), convert::find(find)));
+                let finds: Vec<_> = finds.collect();
+                target.find_several(&finds).map_err(error::from_engine)
+            };
+            let found = work::blocking(run).await?;
+            Ok(EngineCursor::boxed(Fetched::marked(cstr!("query"), found)))
+        })
     }
 
     fn count(&self, count: Count) -> BoxFuture<'_, Result<u64>> {

@@ -16,6 +16,7 @@ mod explain;
 mod find;
 mod find_and_modify;
 mod find_each;
+mod find_several;
 mod index;
 mod insert;
 mod shard;
@@ -32,7 +33,7 @@ use bson::{RawBson, RawDocument, RawDocumentBuf};
 
 use super::operation::{
     Aggregate, BulkWrite, BulkWritten, Count, Delete, Deleted, Distinct, Explain, Find,
-    FindAndModify, FindEach, Index, Insert, ShardKey, Update, Updated, Watch,
+    FindAndModify, FindEach, FindSeveral, Index, Insert, ShardKey, Update, Updated, Watch,
 };
 use super::{
     Backend, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Transaction, no_cluster,
@@ -117,6 +118,15 @@ impl Executor for MongoDb {
         Box::pin(async move {
             let opened =
                 task::finish(async move { find_each::find_each(&database, find, None).await });
+            Ok(opened.await?.outside_transaction())
+        })
+    }
+
+    fn find_several(&self, find: FindSeveral) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
+        let database = self.database.clone();
+        Box::pin(async move {
+            let opened =
+                task::finish(async move { find_several::find_several(&database, find).await });
             Ok(opened.await?.outside_transaction())
         })
     }

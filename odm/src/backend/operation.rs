@@ -64,6 +64,13 @@ pub struct FindEach {
     pub limit: Option<u64>,
 }
 
+/// Runs several queries at once, each on a collection of its own or on the same.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FindSeveral {
+    /// The queries.
+    pub finds: Vec<Find>,
+}
+
 /// Counts the documents that match.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Count {
@@ -457,6 +464,8 @@ pub enum Operation {
     Aggregate(Aggregate),
     /// A read by several keys.
     FindEach(FindEach),
+    /// Several reads at once.
+    FindSeveral(FindSeveral),
     /// A count.
     Count(Count),
     /// A read of distinct values.
@@ -507,6 +516,7 @@ impl Operation {
                 | Self::Explain(_)
                 | Self::Aggregate(_)
                 | Self::FindEach(_)
+                | Self::FindSeveral(_)
                 | Self::Count(_)
                 | Self::Distinct(_)
         )

@@ -6,7 +6,8 @@ use bson::{RawBson, RawDocumentBuf};
 
 use super::operation::{
     Aggregate, BulkWrite, BulkWritten, Count, Delete, Deleted, Distinct, Explain, Find,
-    FindAndModify, FindEach, Index, Insert, Operation, ShardKey, Update, Updated, Watch,
+    FindAndModify, FindEach, FindSeveral, Index, Insert, Operation, ShardKey, Update, Updated,
+    Watch,
 };
 use super::{Backend, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Transaction};
 use crate::Result;
@@ -51,6 +52,11 @@ impl<W: Wrapper> Executor for W {
     fn find_each(&self, find: FindEach) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
         let operation = Operation::FindEach(find.clone());
         self.perform(operation, self.inner().find_each(find))
+    }
+
+    fn find_several(&self, find: FindSeveral) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
+        let operation = Operation::FindSeveral(find.clone());
+        self.perform(operation, self.inner().find_several(find))
     }
 
     fn count(&self, count: Count) -> BoxFuture<'_, Result<u64>> {

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// How many ids one query asks for at most: some megabytes at the worst, far below the 48 MB of a command.
-const MAX_KEYS: usize = 10_000;
+pub(crate) const MAX_KEYS: usize = 10_000;
 
 /// Loads what the references of each parent lead to, every document once, and gives it to the parents in the order of their
 /// references or, if the edge has one, in its own.
@@ -73,6 +73,17 @@ where
 pub(crate) async fn by_ids<T: Document>(access: Access, ids: &[T::Id]) -> Result<Links<T>> {
     let ids = ids.iter().map(encode).collect::<Result<Vec<_>>>()?;
     let targets = Targets::load::<T, ()>(access, ids.iter(), Asked::default(), ()).await?;
+    ids.iter().map(|id| targets.link(id)).collect()
+}
+
+/// What was found of the documents with these ids, in the order of the ids.
+pub(crate) fn found_by_ids<T: Document>(
+    ids: &[RawBson],
+    found: Vec<RawDocumentBuf>,
+) -> Result<Links<T>> {
+    let (items, found) = decode_all::<T>(found);
+    let mut targets = Targets(HashMap::new());
+    targets.take(&found, items);
     ids.iter().map(|id| targets.link(id)).collect()
 }
 
@@ -142,13 +153,19 @@ impl<X: Item> Targets<X> {
         }
         let (roots, found) = decode_all::<R>(found);
         let items = joins.load(access, Arc::clone(&found), roots).await?;
+        let mut targets = Self(targets);
+        targets.take(&found, items);
+        Ok(targets)
+    }
+
+    /// Takes in what was found.
+    fn take(&mut self, found: &[RawDocumentBuf], items: Vec<Result<X>>) {
         for (rank, (raw, item)) in found.iter().zip(items).enumerate() {
             if let Some(id) = decode::id(raw) {
                 let item = item.map(Arc::new);
-                targets.insert(Key::of(id), Some(Target { rank, item }));
+                self.0.insert(Key::of(id), Some(Target { rank, item }));
             }
         }
-        Ok(Self(targets))
     }
 
     fn get(&self, reference: &RawBson) -> Option<&Target<X>> {

@@ -31,6 +31,12 @@ pub struct Model {
     pub scope: Option<&'static str>,
     /// The stored field that tells its documents from others in the collection, and its value there.
     pub tag: Option<(&'static str, &'static str)>,
+    /// How the `_id` is made, if of fields: `{user}/account`.
+    pub id: Option<&'static str>,
+    /// The stored names of the fields of which the `_id` is made, in order.
+    pub id_parts: &'static [&'static str],
+    /// The stored name of the one of them that the framework numbers.
+    pub number: Option<&'static str>,
     /// The stored names of the fields of the shard key, in order; none without one.
     pub shard_key: &'static [&'static str],
     /// The stored name of the field of the shard key that is hashed, if one is.
@@ -56,6 +62,9 @@ impl Model {
         soft_delete: None,
         scope: None,
         tag: None,
+        id: None,
+        id_parts: &[],
+        number: None,
         shard_key: &[],
         shard_key_hashed: None,
         schema_version: 1,

@@ -97,7 +97,17 @@ pub(crate) fn upgraded(model: &Model, raw: &RawDocument) -> Result<Option<RawDoc
         fields.collect::<Vec<_>>()
     };
     let before = key(&document);
+    // One that an older version did not have may be taken from the `_id`.
+    let parts = model.id_parts.iter();
+    let parts = parts.filter_map(|field| Some((*field, document.get(*field)?.clone())));
+    let parts: Vec<_> = parts.collect();
     upgrade(from, &mut document).map_err(of_document)?;
+    let mut parts = parts.iter();
+    if let Some((field, _)) = parts.find(|(field, value)| document.get(field) != Some(value)) {
+        let message = "the upgrade of the model has changed a field of which the `_id` of a document is made, which never changes";
+        let error = Error::new(ErrorKind::Invalid, message).with_path(*field);
+        return Err(of_document(error));
+    }
     if let Some((field, _)) = before
         .iter()
         .zip(key(&document))

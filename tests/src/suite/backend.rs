@@ -9,6 +9,7 @@ pub mod distinct;
 pub mod find;
 pub mod find_and_modify;
 pub mod find_each;
+pub mod find_several;
 pub mod index;
 pub mod insert;
 pub mod transaction;

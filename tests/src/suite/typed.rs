@@ -13,6 +13,7 @@ pub mod filter;
 pub mod find;
 pub mod hooks;
 pub mod hooks_narrowed;
+pub mod ids;
 pub mod injection;
 pub mod kinds;
 pub mod native;

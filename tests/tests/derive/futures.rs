@@ -63,6 +63,7 @@ async fn every_future_can_be_spawned() {
     let _ = spawned! { db: db.get::<User>(1); };
     let _ = spawned! { db: db.find_by_id::<User>(9); };
     let _ = spawned! { db: db.get_many::<User>([1, 9]); };
+    let _ = spawned! { db: db.load((Ref::<User>::new(1), [Ref::<User>::new(9)])); };
     let _ = spawned! { db: db.find::<User>().filter(|u| u.id().eq(1)).one(); };
     let _ = spawned! { db: db.find::<User>().first(); };
     let _ = spawned! { db: db.find::<User>().sort(|u| u.name().asc()).all(); };

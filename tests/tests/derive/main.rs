@@ -3,6 +3,7 @@
 mod collisions;
 mod enums;
 mod futures;
+mod ids;
 mod kinds;
 mod names;
 mod renamed;

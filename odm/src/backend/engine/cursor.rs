@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use bson::{RawDocumentBuf, rawdoc};
+use bson::{RawDocumentBuf, raw::CStr, rawdoc};
 use tokio::{runtime::Handle, task::JoinHandle};
 
 use super::error;
@@ -34,12 +34,12 @@ impl Fetched {
         }
     }
 
-    /// The answer to a read by several keys, given by key.
-    pub(super) fn keyed(found: Vec<Vec<RawDocumentBuf>>) -> Self {
-        let by_key = (0_i32..).zip(found);
-        let documents = by_key.flat_map(|(key, documents)| {
-            let keyed = move |document| rawdoc! { "key": key, "document": document };
-            documents.into_iter().map(keyed)
+    /// The answer to a read by several keys, or by several queries: each document with the position of its own.
+    pub(super) fn marked(name: &'static CStr, found: Vec<Vec<RawDocumentBuf>>) -> Self {
+        let each = (0_i32..).zip(found);
+        let documents = each.flat_map(|(position, documents)| {
+            let marked = move |document| rawdoc! { name: position, "document": document };
+            documents.into_iter().map(marked)
         });
         Self {
             documents: documents.collect(),

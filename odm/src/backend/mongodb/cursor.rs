@@ -28,8 +28,13 @@ pub(super) enum Rest {
 impl Opened {
     /// Nothing found.
     pub(super) fn empty() -> Self {
+        Self::of(Vec::new())
+    }
+
+    /// All that was found.
+    pub(super) fn of(documents: Vec<RawDocumentBuf>) -> Self {
         Self {
-            first: Vec::new(),
+            first: documents,
             rest: None,
         }
     }

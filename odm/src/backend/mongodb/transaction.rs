@@ -11,20 +11,20 @@ use ::mongodb::{
     error::UNKNOWN_TRANSACTION_COMMIT_RESULT,
     options::{Acknowledgment, ReadConcern, WriteConcern},
 };
-use bson::{RawBson, RawDocumentBuf};
+use bson::{RawBson, RawDocumentBuf, rawdoc};
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::{
-    aggregate, bulk_write, delete, distinct, error, find, find_and_modify, find_each, insert, task,
-    update,
+    aggregate, bulk_write, cursor::Opened, delete, distinct, error, find, find_and_modify,
+    find_each, insert, task, update,
 };
 use crate::{
     Error, ErrorKind, Result,
     backend::{
-        BoxFuture, Cursor, Executor, Transaction,
+        BoxFuture, Cursor, Executor, Transaction, drain,
         operation::{
             Aggregate, BulkWrite, BulkWritten, Count, Delete, Deleted, Distinct, Explain, Find,
-            FindAndModify, FindEach, Insert, Update, Updated, Written,
+            FindAndModify, FindEach, FindSeveral, Insert, Update, Updated, Written,
         },
     },
 };
@@ -194,6 +194,20 @@ impl Executor for MongoTransaction {
                 turn.settle(opened).await
             });
             Ok(opened.await?.in_transaction(Arc::downgrade(&self.slot)))
+        })
+    }
+
+    /// One query after the other: MongoDB has no `$unionWith` in a transaction.
+    fn find_several(&self, several: FindSeveral) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
+        Box::pin(async move {
+            let mut all = Vec::new();
+            for (query, find) in (0_i32..).zip(several.finds) {
+                let found = drain(self.find(find).await?).await?;
+                let marked =
+                    |document: RawDocumentBuf| rawdoc! { "query": query, "document": document };
+                all.extend(found.into_iter().map(marked));
+            }
+            Ok(Opened::of(all).outside_transaction())
         })
     }
 

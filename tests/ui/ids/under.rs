@@ -1,0 +1,15 @@
+//! Only what has something behind a part of its ids is under that.
+#[path = "../banks.rs"]
+mod banks;
+
+use banks::*;
+
+fn nothing_is_under(db: &Db) {
+    let _ = db.find::<User>().under("users/jane");
+}
+
+fn under_something_else(db: &Db, payment: &Payment) {
+    let _ = db.find::<Payment>().under(payment);
+}
+
+fn main() {}
