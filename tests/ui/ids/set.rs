@@ -3,6 +3,7 @@
 mod banks;
 
 use banks::*;
+use odm::prelude::*;
 
 fn set(db: &Db, user: &User) {
     let _ = db.update::<User>(user).set(|u| u.name(), "jane");
