@@ -10,6 +10,7 @@ mod fields;
 mod hooks;
 mod id;
 mod insertable;
+mod link;
 pub(crate) mod projection;
 mod rules;
 pub(crate) mod schema;

@@ -7,7 +7,9 @@ use syn::{
 };
 
 use crate::{
-    attr::{Filled, Layout, Options, Rule, SerdeContainer, SerdeField, What, named, parse_field},
+    attr::{
+        Filled, Layout, Link, Options, Rule, SerdeContainer, SerdeField, What, named, parse_field,
+    },
     ctxt::Ctxt,
 };
 
@@ -38,6 +40,8 @@ pub(crate) struct Field<'a> {
     pub(crate) native: bool,
     /// What the framework keeps in it.
     pub(crate) filled: Option<What>,
+    /// The side of a two-way link that it is.
+    pub(crate) link: Option<Link>,
     /// The rules for its values.
     pub(crate) rule: Rule<'a>,
 }
@@ -140,6 +144,7 @@ impl<'a> Field<'a> {
             );
         }
         let layout = Layout::parse(ctxt, &field.attrs, &field.ty);
+        let link = Link::parse(ctxt, &field.attrs, &field.ty, &layout);
         let indexes = named(&field.attrs, "index")
             .filter_map(|attr| ctxt.ok(parse_field(attr)))
             .collect();
@@ -154,7 +159,8 @@ impl<'a> Field<'a> {
             rewrites: !serde.aliases.is_empty() || serde.default,
             skip_if: serde.skip_if,
             native: serde.native,
-            filled: None,
+            filled: matches!(link, Some(Link::Inverse { .. })).then_some(What::Inverse),
+            link,
             rule: Rule::parse(&field.attrs),
         })
     }

@@ -31,13 +31,20 @@ pub use crate::{
     query::{IdAlone, IdAndShardKey, IntoKey, Key, Sharded, ShardedInScope, Unsharded},
     rule::{FieldRule, Parts, Proposed, Rules, Verdict, Whole as WholeRules},
     schema::{
-        Closed, Contains, ListedIn, Model, Schema, is_filled_as, is_first_on_its_collection,
-        leaves_to, stored_or_own, stores_alike,
+        Closed, Contains, InverseLink, LinkSide, ListedIn, Model, OnDelete, OwnLink, RefersTo,
+        Schema, is_filled_as, is_first_on_its_collection, leaves_to, links_match, stored_or_own,
+        stores_alike,
     },
     scope::{AllScopes, InScope, Scope, Unscoped},
     soft_delete::SoftDelete,
 };
-use crate::{error::too_many, field::Date, projection::Holds, query::IntoFilter, schema::same};
+use crate::{
+    error::too_many,
+    field::Date,
+    projection::Holds,
+    query::IntoFilter,
+    schema::{InverseFrom, LeadsTo, same},
+};
 #[cfg(feature = "garde")]
 pub use garde;
 
@@ -310,6 +317,18 @@ pub fn shared_path<const N: usize>(paths: [Path; N]) -> Path {
 /// The path of a field.
 pub fn path_of<P: Place>(place: P) -> Path {
     place.path()
+}
+
+/// A field is the inverse of a reference of type `R` in the model `M`.
+pub fn inverse_side<M, R: RefersTo, P: InverseFrom<M>>(
+    _: impl FnOnce(<R::Target as Document>::Fields) -> P,
+) {
+}
+
+/// A field is the reference of which one of type `R` in the model `M` is the inverse.
+pub fn owning_side<M, R: RefersTo, P: LeadsTo<M>>(
+    _: impl FnOnce(<R::Target as Document>::Fields) -> P,
+) {
 }
 
 /// The type is the model of a variant.

@@ -47,6 +47,8 @@ pub enum ErrorKind {
     DuplicateKey,
     /// Another write came first and nothing was kept: try again from the beginning.
     Conflict,
+    /// Other documents refer to one that was to be deleted, and nothing was: change or delete them first.
+    Restricted,
     /// A condition did not hold, so an update that had to apply did not.
     NotApplied,
     /// An array would hold more elements than its `max`, and nothing was written.

@@ -52,6 +52,9 @@ pub mod role {
     /// The framework: a version, a timestamp.
     #[derive(Debug)]
     pub struct Filled;
+    /// The framework: it lists the documents that refer to this one.
+    #[derive(Debug)]
+    pub struct Inverse;
 }
 
 /// How many values a path leads to.
@@ -74,7 +77,7 @@ pub mod shape {
 #[diagnostic::on_unimplemented(
     message = "no update can change a field with the role `{Self}`",
     label = "cannot be changed by an update",
-    note = "the `_id` of a document, what it is made of, and the shard key never change: insert another document instead; what the framework fills follows by itself"
+    note = "the `_id` of a document, what it is made of, and the shard key never change: insert another document instead; what the framework fills follows by itself, and the inverse of a link follows the reference on the other side: change that one"
 )]
 pub trait Settable {}
 #[diagnostic::do_not_recommend]

@@ -4,6 +4,8 @@
 //! same write; copies, inverse sides and counters will follow. It is added here and nowhere else. A delete is a mark here, if its
 //! model says so.
 
+mod bulk;
+mod link;
 mod number;
 mod removal;
 mod routing;
@@ -11,6 +13,8 @@ mod routing;
 use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
 use tracing::Instrument;
 
+pub(crate) use bulk::{Narrowed, Planned, SentWith, run_bulk};
+pub(crate) use link::Effect;
 pub(crate) use number::Numbers;
 pub(crate) use removal::{Means, Removal, of_one};
 
@@ -18,11 +22,8 @@ use crate::{
     Error, ErrorKind, Result,
     access::{Access, also, found_by},
     backend::{
-        Executor, operation,
-        operation::{
-            BulkItem, BulkWrite, BulkWritten, Change, FindAndModify, Insert, Modification, Update,
-            Updated, Written,
-        },
+        Executor,
+        operation::{Change, FindAndModify, Insert, Modification, Update, Updated},
         outcome,
     },
     error,
@@ -38,7 +39,7 @@ pub(crate) struct Plan<W> {
 }
 
 /// The write of a plan: one operation of a backend.
-pub(crate) trait Write: Sized + Send + 'static {
+pub(crate) trait Write: Clone + Sized + Send + Sync + 'static {
     /// What the backend tells of it.
     type Done: Send + 'static;
 
@@ -55,6 +56,25 @@ pub(crate) trait Write: Sized + Send + 'static {
 
     /// What it is about; none for an insert.
     fn filter(&mut self) -> Option<&mut RawDocumentBuf>;
+
+    /// Which of several documents comes first; none in particular unless it says so.
+    fn order(&self) -> Option<&RawDocument> {
+        None
+    }
+
+    /// What it does to references.
+    fn effect(&self) -> Effect<'_>;
+
+    /// What it makes of documents; none if they are gone, or new.
+    fn change(&mut self) -> Option<&mut Change> {
+        None
+    }
+
+    /// What is told of so many documents that were changed in a plain way; of none it is where a sum begins.
+    fn done(documents: u64) -> Self::Done;
+
+    /// Adds what was done to another document.
+    fn add(sum: &mut Self::Done, done: Self::Done);
 
     /// Carries it out.
     fn run(self, executor: &dyn Executor) -> impl Future<Output = Result<Self::Done>> + Send;
@@ -82,7 +102,12 @@ impl<W: Write> Plan<W> {
             narrow(&access, model, filter, is_of_one).await?;
         }
         let (told, write) = (access.clone(), self.write);
-        let run = async move { write.run(&**access.executor()).await };
+        let run = async move {
+            match link::is_linking(&access, model, &write.effect()) {
+                true => link::run(access, model, write).await,
+                false => write.run(&**access.executor()).await,
+            }
+        };
         let done = tokio::spawn(run.instrument(told.told().span().clone())).await;
         told.told().writes();
         let done = outcome(done).flatten().map_err(error::of(model))?;
@@ -113,6 +138,18 @@ impl Write for Insert {
         None
     }
 
+    fn effect(&self) -> Effect<'_> {
+        Effect::Inserts(&self.documents)
+    }
+
+    fn done(documents: u64) -> u64 {
+        documents
+    }
+
+    fn add(sum: &mut u64, done: u64) {
+        *sum += done;
+    }
+
     async fn run(self, executor: &dyn Executor) -> Result<u64> {
         let inserted = self.documents.len() as u64;
         executor.insert(self).await.map(|()| inserted)
@@ -137,6 +174,27 @@ impl Write for Update {
 
     fn filter(&mut self) -> Option<&mut RawDocumentBuf> {
         Some(&mut self.filter)
+    }
+
+    fn effect(&self) -> Effect<'_> {
+        Effect::Changes(&self.change)
+    }
+
+    fn change(&mut self) -> Option<&mut Change> {
+        Some(&mut self.change)
+    }
+
+    fn done(documents: u64) -> Updated {
+        Updated {
+            matched: documents,
+            modified: documents,
+            upserted_id: None,
+        }
+    }
+
+    fn add(sum: &mut Updated, done: Updated) {
+        sum.matched += done.matched;
+        sum.modified += done.modified;
     }
 
     async fn run(self, executor: &dyn Executor) -> Result<Updated> {
@@ -166,114 +224,35 @@ impl Write for FindAndModify {
         Some(&mut self.filter)
     }
 
+    fn order(&self) -> Option<&RawDocument> {
+        self.sort.as_deref()
+    }
+
+    fn effect(&self) -> Effect<'_> {
+        match &self.modification {
+            Modification::Delete => Effect::Removes,
+            Modification::Update { change, .. } => Effect::Changes(change),
+        }
+    }
+
+    fn change(&mut self) -> Option<&mut Change> {
+        match &mut self.modification {
+            Modification::Update { change, .. } => Some(change),
+            Modification::Delete => None,
+        }
+    }
+
+    fn done(_: u64) -> Option<RawDocumentBuf> {
+        None
+    }
+
+    fn add(sum: &mut Option<RawDocumentBuf>, done: Option<RawDocumentBuf>) {
+        *sum = sum.take().or(done);
+    }
+
     async fn run(self, executor: &dyn Executor) -> Result<Option<RawDocumentBuf>> {
         executor.find_and_modify(self).await
     }
-}
-
-/// One of several writes, with what the framework fills.
-#[derive(Debug, Clone)]
-pub(crate) struct Planned {
-    access: Access,
-    model: &'static Model,
-    item: BulkItem,
-    is_mark: bool,
-}
-
-impl Planned {
-    /// # Errors
-    ///
-    /// As [`Plan::new`], and that of what cannot be asked for.
-    pub(crate) fn new(
-        access: &Access,
-        model: &'static Model,
-        mut item: BulkItem,
-        means: Means,
-    ) -> Result<Self> {
-        let mut is_mark = false;
-        if let operation::Write::Delete(delete) = item.write {
-            let removal = Removal::new(model, delete, means)?;
-            is_mark = matches!(removal, Removal::Mark(_));
-            item.write = removal.into();
-        }
-        match &mut item.write {
-            operation::Write::Insert { document, .. } => upgrade::mark(model, document)?,
-            operation::Write::Update(update) => fill(&mut update.change, model)?,
-            operation::Write::Delete(_) => {}
-        }
-        Ok(Self {
-            access: access.clone(),
-            model,
-            item,
-            is_mark,
-        })
-    }
-
-    /// The write, about documents of its model in today's form.
-    ///
-    /// It is narrowed by its own access: that of a bulk may be one of another scope.
-    pub(crate) async fn narrow(mut self) -> Result<Narrowed> {
-        let (access, model) = (&self.access, self.model);
-        match &mut self.item.write {
-            operation::Write::Insert { .. } => {}
-            operation::Write::Update(update) => {
-                narrow(access, model, &mut update.filter, !update.multi).await?;
-            }
-            operation::Write::Delete(delete) => {
-                narrow(access, model, &mut delete.filter, !delete.multi).await?;
-            }
-        }
-        Ok(Narrowed {
-            model,
-            item: self.item,
-            is_mark: self.is_mark,
-        })
-    }
-}
-
-/// One of several writes, as it is sent.
-#[derive(Debug, Clone)]
-pub(crate) struct Narrowed {
-    model: &'static Model,
-    item: BulkItem,
-    is_mark: bool,
-}
-
-impl Narrowed {
-    /// Whether it is a delete that sets a mark: what it matches is deleted, not changed.
-    pub(crate) fn is_mark(&self) -> bool {
-        self.is_mark
-    }
-}
-
-/// Carries out several writes in a task of its own, so that they are not left half done when the caller is dropped.
-///
-/// Either all of them set marks, or none does: a backend counts together what it has changed.
-pub(crate) async fn run_bulk(
-    access: Access,
-    narrowed: Vec<Narrowed>,
-    ordered: bool,
-) -> Result<BulkWritten> {
-    let are_marks = narrowed.iter().any(Narrowed::is_mark);
-    let parts = narrowed.into_iter().map(|write| (write.model, write.item));
-    let (models, writes): (Vec<_>, Vec<_>) = parts.unzip();
-    let bulk = BulkWrite { writes, ordered };
-    let told = access.clone();
-    let run = async move { access.executor().bulk_write(bulk).await };
-    let done = tokio::spawn(run.instrument(told.told().span().clone())).await;
-    told.told().writes();
-    let mut done = outcome(done).flatten()?;
-    told.told().had(done.inserted + done.matched + done.deleted);
-    if are_marks {
-        done.deleted += std::mem::take(&mut done.matched);
-        done.modified = 0;
-    }
-    for (result, model) in done.results.iter_mut().zip(models) {
-        if let Written::Failed(error) = result {
-            *error = error::of(model)(error.clone());
-        }
-    }
-    Ok(done)
 }
 
 /// Narrows what a write is about to documents of the model, in today's form. One of a single document says on which shard that is.

@@ -1,9 +1,13 @@
 //! The closed world: which models a database has, and the checks of their whole.
 
+mod link;
 mod model;
 mod sync;
 pub(crate) mod upgrade;
 
+pub use link::{
+    InverseFrom, InverseLink, LeadsTo, LinkSide, OnDelete, OwnLink, RefersTo, links_match,
+};
 pub(crate) use model::same;
 pub use model::{
     Model, is_filled_as, is_first_on_its_collection, leaves_to, stored_or_own, stores_alike,

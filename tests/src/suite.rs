@@ -270,6 +270,16 @@ macro_rules! for_every_test {
                     what_the_framework_fills_is_filled_in_every_variant,
                     writes_of_a_variant_leave_the_others_alone,
                 ]
+                links: [
+                    a_cascade_takes_the_whole_tree,
+                    a_deletion_does_what_the_references_say,
+                    a_save_and_a_bulk_keep_both_sides,
+                    an_insert_enters_the_other_side,
+                    an_update_moves_and_unlinks,
+                    many_at_once_leave_both_sides_right,
+                    what_fails_in_a_transaction_ends_it,
+                    what_leads_nowhere_or_to_a_full_list_is_refused,
+                ]
                 native: [
                     a_save_sees_no_change_where_there_is_none,
                     filters_and_updates_speak_of_what_is_stored,

@@ -29,6 +29,8 @@ pub(crate) enum What {
     Id,
     /// The number of a document among those with the same before it in the `_id`.
     Number,
+    /// What refers to it.
+    Inverse,
 }
 
 impl What {
@@ -49,6 +51,7 @@ impl What {
             Self::Id | Self::Number => {
                 "an `_id` is made of fields by `id = \"users/{name}\"`, where `{#number}` is one that the framework numbers"
             }
+            Self::Inverse => "an inverse is filled by the links to it, and by nothing else",
             Self::Created | Self::Updated => {
                 "`timestamps` keeps dates in fields: add `created_at: DateTime` and `updated_at: DateTime`, or name those \
                  that there are, `timestamps(created = made_at, updated = changed_at)`"

@@ -1,9 +1,9 @@
 //! How a field is laid out: `#[embed]`, `#[reference]`, or neither.
 
 use quote::ToTokens;
-use syn::{Attribute, LitInt, Type, meta::ParseNestedMeta};
+use syn::{Attribute, Ident, LitInt, Type, meta::ParseNestedMeta};
 
-use super::{named, settings};
+use super::{link, named, settings};
 use crate::ctxt::Ctxt;
 
 /// How a field is laid out.
@@ -75,7 +75,8 @@ impl Layout {
     }
 
     fn reference(ctxt: &mut Ctxt, attr: &Attribute) -> Self {
-        match Arguments::parse(ctxt, attr, &["max"]) {
+        let known: Vec<_> = ["max"].into_iter().chain(link::SETTINGS).collect();
+        match Arguments::parse(ctxt, attr, &known) {
             None => Self::Wrong,
             Some(arguments) => arguments.max.map_or(Self::Reference, Self::ReferenceMany),
         }
@@ -130,6 +131,10 @@ impl Arguments {
                     ));
                 }
                 self.max = Some(max);
+            }
+            // They are read as a whole, by `Link`.
+            name if link::SETTINGS.contains(&name) && known.contains(&name) => {
+                meta.value()?.parse::<Ident>()?;
             }
             "unbounded" if known.contains(&"unbounded") => self.unbounded = true,
             _ => {

@@ -56,9 +56,13 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     let id = find_id(ctxt, &model)?;
     refuse_unused_rules(ctxt, &model, &container);
     refuse_half_kept(ctxt, &container);
+    if container.hooks.is_some() {
+        model.refuse_rules_around_hooks(ctxt);
+    }
     let indexes = right_indexes(ctxt, &model, &container.indexes);
     if container.variant_of.is_some() {
         refuse_sparse(ctxt, &model, &indexes);
+        model.refuse_links(ctxt, "the model of a variant");
         for filled in &container.filled {
             if matches!(filled.what, What::Deleted | What::Scope) {
                 ctxt.error(
@@ -124,7 +128,8 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         let layout = model.layout_checks(&private);
         let id = id_check(&model, id, &private);
         let shard_key = shard_key.as_ref().map(|key| key.checks(&private));
-        quote!(#layout #id #shard_key)
+        let links = model.link_checks(&private);
+        quote!(#layout #id #shard_key #links)
     });
     let key = shard_key.as_ref().map(|key| key.struct_of_key(&private));
     let parts = semantic.as_ref().map(|id| id.functions(&private));
@@ -363,6 +368,8 @@ fn fields(
     let accessors = model.fields.iter().map(|field| {
         let role = if std::ptr::eq(field, id) {
             quote!(#private::role::Id)
+        } else if field.filled == Some(What::Inverse) {
+            quote!(#private::role::Inverse)
         } else if field.filled.is_some() {
             quote!(#private::role::Filled)
         } else if shard_key.is_some_and(|key| key.has(field)) {
@@ -469,6 +476,7 @@ fn implementation(
     let soft_delete = model.stored_name_of(What::Deleted, private);
     let scope = model.stored_name_of(What::Scope, private);
     let take_filled = model.take_filled();
+    let links = model.links_of_model(private);
     let variants = model.look_for_variants(private);
     let filled = model.fields.iter().filter(|field| field.filled.is_some());
     let filled = filled.map(|field| &field.stored);
@@ -520,6 +528,7 @@ fn implementation(
                 version: #version,
                 updated: #updated,
                 #upgrade
+                #links
                 tag: #tag,
                 soft_delete: #soft_delete,
                 scope: #scope,

@@ -56,6 +56,7 @@ fn structure(
     private: &TokenStream,
 ) -> Option<TokenStream> {
     let model = Model::parse(ctxt, input, "Embedded")?;
+    model.refuse_links(ctxt, "an embedded struct");
     for field in &model.fields {
         if !field.indexes.is_empty() {
             ctxt.error(

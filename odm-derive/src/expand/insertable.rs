@@ -161,5 +161,8 @@ fn filling(field: &Field<'_>, private: &TokenStream) -> Option<TokenStream> {
             quote_spanned!(ty.span()=> #ident: <#ty as #private::Number>::NONE)
         }
         What::Scope => quote_spanned!(ty.span()=> #ident: scope.value::<#ty>()?),
+        What::Inverse => {
+            quote_spanned!(ty.span()=> #ident: <#ty as ::core::default::Default>::default())
+        }
     })
 }

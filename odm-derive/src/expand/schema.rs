@@ -36,6 +36,11 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             "`{0}` is one variant of an enum, which brings the models of its variants along: list the enum, and leave `{0}` out",
             text(model),
         );
+        let links = format!(
+            "the two sides of a link of `{}` do not name each other: one says `#[reference(inverse = …)]`, the other \
+             `#[reference(inverse_of = …)]`",
+            text(model),
+        );
         quote_spanned! {model.span()=>
             #quiet
             type #alias = #model;
@@ -50,6 +55,10 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             const _: () = ::core::assert!(
                 #private::is_first_on_its_collection(<#name as #private::Schema>::MODELS, #position),
                 #message
+            );
+            const _: () = ::core::assert!(
+                #private::links_match(<#name as #private::Schema>::MODELS, #position),
+                #links
             );
             const _: fn() = #private::closed::<#name, #alias>;
         }

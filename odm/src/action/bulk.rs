@@ -18,7 +18,7 @@ use crate::{
     },
     document::Document,
     error,
-    maintain::{Means, Narrowed, Planned, run_bulk},
+    maintain::{Means, Narrowed, Planned, SentWith, run_bulk},
     query::encode_document,
 };
 
@@ -597,8 +597,12 @@ impl Run {
     /// What is sent next: what goes together with the first, and what comes later.
     fn next_of_one_kind(&mut self) -> (Vec<Ready>, Vec<Ready>) {
         let mut ready = std::mem::take(&mut self.ready);
-        let first = ready.first().is_some_and(|first| first.write.is_mark());
-        let is_like = |ready: &Ready| ready.write.is_mark() == first;
+        let kind = ready.first().map(|first| first.write.kind());
+        if kind == Some(SentWith::Nothing) {
+            let later = ready.split_off(1);
+            return (ready, later);
+        }
+        let is_like = |ready: &Ready| Some(ready.write.kind()) == kind;
         if self.ordered {
             let end = ready.iter().position(|ready| !is_like(ready));
             let later = ready.split_off(end.unwrap_or(ready.len()));

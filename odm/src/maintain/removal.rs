@@ -2,7 +2,7 @@
 
 use bson::{DateTime, RawDocumentBuf};
 
-use super::Write;
+use super::{Effect, Write};
 use crate::{
     Result,
     backend::{
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// A delete as it is carried out. There is no other way from a delete to a backend, so none forgets the mark.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Removal {
     ForGood(Delete),
     Mark(Update),
@@ -68,6 +68,28 @@ impl Write for Removal {
             Self::ForGood(delete) => &mut delete.filter,
             Self::Mark(update) => &mut update.filter,
         })
+    }
+
+    fn effect(&self) -> Effect<'_> {
+        match self {
+            Self::ForGood(_) => Effect::Removes,
+            Self::Mark(update) => Effect::Changes(&update.change),
+        }
+    }
+
+    fn change(&mut self) -> Option<&mut Change> {
+        match self {
+            Self::ForGood(_) => None,
+            Self::Mark(update) => Some(&mut update.change),
+        }
+    }
+
+    fn done(deleted: u64) -> Deleted {
+        Deleted { deleted }
+    }
+
+    fn add(sum: &mut Deleted, done: Deleted) {
+        sum.deleted += done.deleted;
     }
 
     async fn run(self, executor: &dyn Executor) -> Result<Deleted> {

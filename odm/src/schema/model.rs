@@ -2,7 +2,7 @@
 
 use bson::{RawBsonRef, RawDocument};
 
-use super::Upgrade;
+use super::{InverseLink, OwnLink, Upgrade};
 use crate::backend::operation::ShardKey;
 
 /// A model: its names and its fields.
@@ -41,6 +41,10 @@ pub struct Model {
     pub shard_key: &'static [&'static str],
     /// The stored name of the field of the shard key that is hashed, if one is.
     pub shard_key_hashed: Option<&'static str>,
+    /// The references of which the documents they lead to know.
+    pub links: &'static [OwnLink],
+    /// The fields that list what refers to a document.
+    pub inverses: &'static [InverseLink],
     /// The version of the model; 1 unless it says otherwise.
     pub schema_version: u32,
     /// What makes documents of older versions documents of this one.
@@ -67,6 +71,8 @@ impl Model {
         number: None,
         shard_key: &[],
         shard_key_hashed: None,
+        links: &[],
+        inverses: &[],
         schema_version: 1,
         upgrade: None,
     };

@@ -16,6 +16,7 @@ pub mod hooks_narrowed;
 pub mod ids;
 pub mod injection;
 pub mod kinds;
+pub mod links;
 pub mod native;
 pub mod outcome;
 pub mod page;

@@ -1,0 +1,156 @@
+//! What a reference says of the other side: `inverse`, `inverse_of`, `on_delete`.
+
+use syn::{Attribute, Ident, Type, meta::ParseNestedMeta};
+
+use super::{Layout, named};
+use crate::{ctxt::Ctxt, model::is_option};
+
+/// The settings of `#[reference(…)]` that are not about its layout.
+pub(crate) const SETTINGS: [&str; 3] = ["inverse", "inverse_of", "on_delete"];
+
+/// The side of a two-way link that a reference is.
+pub(crate) enum Link {
+    /// `inverse = field`: the documents that it leads to list those that refer to them.
+    Owner {
+        inverse: Ident,
+        on_delete: OnDelete,
+        /// Where that is said, if it is.
+        said: Option<Ident>,
+    },
+    /// `inverse_of = field`: it lists the documents that refer to this one, and follows by itself.
+    Inverse { of: Ident },
+}
+
+/// What becomes of a reference when the document that it leads to is deleted.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum OnDelete {
+    /// There is no deleting while something refers to it.
+    #[default]
+    Restrict,
+    /// What refers to it is deleted too.
+    Cascade,
+    /// The reference becomes none.
+    Nullify,
+    /// The reference leaves its array.
+    Pull,
+    /// The reference stays, and leads nowhere.
+    Keep,
+}
+
+const RULES: [(&str, OnDelete); 5] = [
+    ("restrict", OnDelete::Restrict),
+    ("cascade", OnDelete::Cascade),
+    ("nullify", OnDelete::Nullify),
+    ("pull", OnDelete::Pull),
+    ("keep", OnDelete::Keep),
+];
+
+impl Link {
+    /// What the attributes of a field say.
+    pub(crate) fn parse(
+        ctxt: &mut Ctxt,
+        attrs: &[Attribute],
+        ty: &Type,
+        layout: &Layout,
+    ) -> Option<Self> {
+        let mut said = Said::default();
+        for attr in named(attrs, "reference").filter(|attr| attr.meta.require_list().is_ok()) {
+            // What else is in there has been looked at as the layout.
+            let mut of_link = Ok(());
+            let _ = attr.parse_nested_meta(|meta| {
+                let done = said.setting(&meta);
+                if let Err(error) = done {
+                    of_link = Err(error);
+                }
+                Ok(())
+            });
+            ctxt.ok(of_link)?;
+        }
+        said.checked(ctxt, ty, layout)
+    }
+}
+
+#[derive(Default)]
+struct Said {
+    inverse: Option<Ident>,
+    inverse_of: Option<Ident>,
+    on_delete: Option<(Ident, OnDelete)>,
+}
+
+impl Said {
+    fn setting(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
+        let name = meta.path.get_ident().map(ToString::to_string);
+        match name.as_deref() {
+            Some("inverse") => self.inverse = Some(meta.value()?.parse()?),
+            Some("inverse_of") => self.inverse_of = Some(meta.value()?.parse()?),
+            Some("on_delete") => {
+                let word: Ident = meta.value()?.parse()?;
+                let rule = RULES.iter().find(|(name, _)| word == name);
+                let Some((_, rule)) = rule else {
+                    return Err(syn::Error::new_spanned(
+                        word,
+                        "what becomes of the reference? `restrict`, `cascade`, `nullify`, `pull` or `keep`",
+                    ));
+                };
+                self.on_delete = Some((word, *rule));
+            }
+            _ if meta.input.peek(syn::Token![=]) => {
+                meta.value()?.parse::<syn::Expr>()?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn checked(self, ctxt: &mut Ctxt, ty: &Type, layout: &Layout) -> Option<Link> {
+        let is_many = matches!(layout, Layout::ReferenceMany(_));
+        match (self.inverse, self.inverse_of, self.on_delete) {
+            (None, None, None) => None,
+            (Some(_), Some(of), _) => {
+                ctxt.error(
+                    of,
+                    "one side of a link is written by the application, and says `inverse`; the other one follows, and says `inverse_of`",
+                );
+                None
+            }
+            (None, _, Some((word, _))) => {
+                ctxt.error(
+                    word,
+                    "only a reference with an `inverse` knows what refers to what: say it there",
+                );
+                None
+            }
+            (Some(inverse), None, on_delete) => {
+                if let Some((word, rule)) = &on_delete {
+                    let wrong = match rule {
+                        OnDelete::Nullify if !is_option(ty) => Some(
+                            "only an `Option<Ref<…>>` can become none: say `restrict` or `cascade`",
+                        ),
+                        OnDelete::Pull if !is_many => Some(
+                            "only an array of references can lose one: say `restrict`, `cascade` or, for an `Option`, `nullify`",
+                        ),
+                        _ => None,
+                    };
+                    if let Some(message) = wrong {
+                        ctxt.error(word, message);
+                    }
+                }
+                let (said, on_delete) = on_delete.unzip();
+                Some(Link::Owner {
+                    inverse,
+                    on_delete: on_delete.unwrap_or_default(),
+                    said,
+                })
+            }
+            (None, Some(of), None) => {
+                if !is_many && !is_option(ty) {
+                    ctxt.error(
+                        ty,
+                        "nothing may refer to this yet: the inverse of a link is an `Option<Ref<…>>` or, with a `max`, a `Vec<Ref<…>>`",
+                    );
+                }
+                Some(Link::Inverse { of })
+            }
+        }
+    }
+}

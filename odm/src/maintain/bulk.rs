@@ -1,0 +1,199 @@
+//! Writes that are sent together.
+
+use tracing::Instrument;
+
+use super::{Effect, Means, Removal, fill, link, narrow};
+use crate::{
+    Result,
+    access::Access,
+    backend::{
+        operation,
+        operation::{BulkItem, BulkWrite, BulkWritten, Insert, Unmatched, Written},
+        outcome,
+    },
+    error,
+    schema::{Model, upgrade},
+};
+
+/// One of several writes, with what the framework fills.
+#[derive(Debug, Clone)]
+pub(crate) struct Planned {
+    access: Access,
+    model: &'static Model,
+    item: BulkItem,
+    is_mark: bool,
+}
+
+impl Planned {
+    /// # Errors
+    ///
+    /// As [`Plan::new`], and that of what cannot be asked for.
+    pub(crate) fn new(
+        access: &Access,
+        model: &'static Model,
+        mut item: BulkItem,
+        means: Means,
+    ) -> Result<Self> {
+        let mut is_mark = false;
+        if let operation::Write::Delete(delete) = item.write {
+            let removal = Removal::new(model, delete, means)?;
+            is_mark = matches!(removal, Removal::Mark(_));
+            item.write = removal.into();
+        }
+        match &mut item.write {
+            operation::Write::Insert { document, .. } => upgrade::mark(model, document)?,
+            operation::Write::Update(update) => fill(&mut update.change, model)?,
+            operation::Write::Delete(_) => {}
+        }
+        Ok(Self {
+            access: access.clone(),
+            model,
+            item,
+            is_mark,
+        })
+    }
+
+    /// The write, about documents of its model in today's form.
+    ///
+    /// It is narrowed by its own access: that of a bulk may be one of another scope.
+    pub(crate) async fn narrow(mut self) -> Result<Narrowed> {
+        let (access, model) = (&self.access, self.model);
+        match &mut self.item.write {
+            operation::Write::Insert { .. } => {}
+            operation::Write::Update(update) => {
+                narrow(access, model, &mut update.filter, !update.multi).await?;
+            }
+            operation::Write::Delete(delete) => {
+                narrow(access, model, &mut delete.filter, !delete.multi).await?;
+            }
+        }
+        let effect = match &self.item.write {
+            operation::Write::Insert { document, .. } => {
+                Effect::Inserts(std::slice::from_ref(document))
+            }
+            operation::Write::Update(update) => Effect::Changes(&update.change),
+            operation::Write::Delete(_) => Effect::Removes,
+        };
+        Ok(Narrowed {
+            is_linking: link::is_linking(access, model, &effect),
+            model,
+            item: self.item,
+            is_mark: self.is_mark,
+        })
+    }
+}
+
+/// One of several writes, as it is sent.
+#[derive(Debug, Clone)]
+pub(crate) struct Narrowed {
+    model: &'static Model,
+    item: BulkItem,
+    is_mark: bool,
+    /// Whether something follows from it on the other sides of links.
+    is_linking: bool,
+}
+
+impl Narrowed {
+    /// What it may be sent with: others of the same kind and, where something follows from it, nothing.
+    pub(crate) fn kind(&self) -> SentWith {
+        if self.is_linking {
+            SentWith::Nothing
+        } else if self.is_mark {
+            SentWith::Marks
+        } else {
+            SentWith::Others
+        }
+    }
+
+    /// Carries it out with what follows from it.
+    async fn run(self, access: Access) -> Result<BulkWritten> {
+        let unmatched = self.item.unmatched;
+        let mut done = BulkWritten::default();
+        let written = match self.link(access, &mut done).await {
+            Ok(0) if unmatched != Unmatched::Fine => Written::NotApplied,
+            Ok(_) => Written::Applied,
+            Err(error) => Written::Failed(error),
+        };
+        done.results = vec![written];
+        Ok(done)
+    }
+
+    /// Gives how many documents it was about.
+    async fn link(self, access: Access, done: &mut BulkWritten) -> Result<u64> {
+        let model = self.model;
+        Ok(match self.item.write {
+            operation::Write::Insert {
+                collection,
+                document,
+            } => {
+                let insert = Insert {
+                    collection,
+                    documents: vec![document],
+                    ordered: true,
+                };
+                done.inserted = link::run(access, model, insert).await?;
+                done.inserted
+            }
+            operation::Write::Update(update) => {
+                let updated = link::run(access, model, update).await?;
+                (done.matched, done.modified) = (updated.matched, updated.modified);
+                updated.matched
+            }
+            operation::Write::Delete(delete) => {
+                let removed = link::run(access, model, Removal::ForGood(delete)).await?;
+                done.deleted = removed.deleted;
+                removed.deleted
+            }
+        })
+    }
+}
+
+/// What a write of a bulk can be sent with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SentWith {
+    Others,
+    /// Deletes that set a mark: what they match is deleted, not changed.
+    Marks,
+    /// It has a transaction of its own.
+    Nothing,
+}
+
+/// Carries out several writes in a task of its own, so that they are not left half done when the caller is dropped.
+///
+/// All are of one [kind](SentWith): a backend counts together what it has changed.
+pub(crate) async fn run_bulk(
+    access: Access,
+    narrowed: Vec<Narrowed>,
+    ordered: bool,
+) -> Result<BulkWritten> {
+    let told = access.clone();
+    let kind = narrowed.first().map(Narrowed::kind);
+    let parts = narrowed.iter().map(|write| write.model);
+    let models: Vec<_> = parts.collect();
+    let run = async move {
+        let mut narrowed = narrowed;
+        match (kind, narrowed.pop()) {
+            (Some(SentWith::Nothing), Some(one)) if narrowed.is_empty() => one.run(access).await,
+            (_, last) => {
+                let writes = narrowed.into_iter().chain(last).map(|write| write.item);
+                let writes = writes.collect();
+                let bulk = BulkWrite { writes, ordered };
+                access.executor().bulk_write(bulk).await
+            }
+        }
+    };
+    let done = tokio::spawn(run.instrument(told.told().span().clone())).await;
+    told.told().writes();
+    let mut done = outcome(done).flatten()?;
+    told.told().had(done.inserted + done.matched + done.deleted);
+    if kind == Some(SentWith::Marks) {
+        done.deleted += std::mem::take(&mut done.matched);
+        done.modified = 0;
+    }
+    for (result, model) in done.results.iter_mut().zip(models) {
+        if let Written::Failed(error) = result {
+            *error = error::of(model)(error.clone());
+        }
+    }
+    Ok(done)
+}

@@ -1,0 +1,197 @@
+//! Two-way links, as plain data.
+
+use super::{Model, same};
+use crate::{
+    document::{Document, Ref},
+    field::{Array, Field, Maybe, role, shape},
+};
+
+/// One side of a two-way link.
+#[derive(Debug, Clone, Copy)]
+pub struct LinkSide {
+    /// The field in Rust.
+    pub field: &'static str,
+    /// The field as it is stored.
+    pub stored: &'static str,
+    /// Whether it is an array.
+    pub is_many: bool,
+    /// The collection of the documents that it leads to.
+    pub collection: &'static str,
+    /// Their model.
+    pub model: fn() -> &'static Model,
+}
+
+/// A reference that the application writes, and that the documents it leads to know of: the truth of the link.
+#[derive(Debug, Clone, Copy)]
+pub struct OwnLink {
+    /// The reference.
+    pub side: LinkSide,
+    /// The field of the other side, in Rust.
+    pub inverse: &'static str,
+    /// What becomes of it when what it leads to is deleted.
+    pub on_delete: OnDelete,
+}
+
+/// What refers to a document: it follows the other side by itself.
+#[derive(Debug, Clone, Copy)]
+pub struct InverseLink {
+    /// Where it is kept.
+    pub side: LinkSide,
+    /// The reference that it follows, in Rust.
+    pub of: &'static str,
+    /// How many there can be; one if it is no array.
+    pub max: Option<usize>,
+}
+
+/// What becomes of a reference when the document that it leads to is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnDelete {
+    /// The document is not deleted while something refers to it.
+    Restrict,
+    /// The documents that refer to it are deleted too.
+    Cascade,
+    /// The reference becomes null.
+    Nullify,
+    /// The reference leaves its array.
+    Pull,
+    /// The reference stays, and leads nowhere.
+    Keep,
+}
+
+impl OwnLink {
+    /// The other side.
+    pub(crate) fn inverse(&self) -> Option<&'static InverseLink> {
+        let inverses = (self.side.model)().inverses.iter();
+        inverses
+            .clone()
+            .find(|inverse| inverse.side.field == self.inverse)
+    }
+}
+
+impl InverseLink {
+    /// The other side.
+    pub(crate) fn own(&self) -> Option<&'static OwnLink> {
+        let links = (self.side.model)().links.iter();
+        links.clone().find(|link| link.side.field == self.of)
+    }
+}
+
+/// Whether both sides of each link of a model name each other; called by derived code, at compile time.
+#[doc(hidden)]
+#[must_use]
+pub const fn links_match(models: &[&Model], position: usize) -> bool {
+    let model = models[position];
+    let mut i = 0;
+    while i < model.links.len() {
+        if !has_inverse(models, model, &model.links[i]) {
+            return false;
+        }
+        i += 1;
+    }
+    let mut i = 0;
+    while i < model.inverses.len() {
+        if !has_link(models, model, &model.inverses[i]) {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+/// A model that is missing is another error.
+const fn has_inverse(models: &[&Model], own: &Model, link: &OwnLink) -> bool {
+    let mut i = 0;
+    while i < models.len() {
+        let other = models[i];
+        if same(other.collection, link.side.collection) {
+            let mut j = 0;
+            while j < other.inverses.len() {
+                let inverse = &other.inverses[j];
+                if same(inverse.side.field, link.inverse)
+                    && same(inverse.of, link.side.field)
+                    && same(inverse.side.collection, own.collection)
+                {
+                    return true;
+                }
+                j += 1;
+            }
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+const fn has_link(models: &[&Model], own: &Model, inverse: &InverseLink) -> bool {
+    let mut i = 0;
+    while i < models.len() {
+        let other = models[i];
+        if same(other.collection, inverse.side.collection) {
+            let mut j = 0;
+            while j < other.links.len() {
+                let link = &other.links[j];
+                if same(link.side.field, inverse.of)
+                    && same(link.inverse, inverse.side.field)
+                    && same(link.side.collection, own.collection)
+                {
+                    return true;
+                }
+                j += 1;
+            }
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+/// The type of a reference, of one that may be none, or of several.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` is no reference, and no side of a link",
+    label = "not a `Ref`, an `Option<Ref>` or a `Vec<Ref>`"
+)]
+pub trait RefersTo {
+    /// The model that it refers to.
+    type Target: Document;
+}
+#[diagnostic::do_not_recommend]
+impl<T: Document> RefersTo for Ref<T> {
+    type Target = T;
+}
+#[diagnostic::do_not_recommend]
+impl<T: Document> RefersTo for Option<Ref<T>> {
+    type Target = T;
+}
+#[diagnostic::do_not_recommend]
+impl<T: Document> RefersTo for Vec<Ref<T>> {
+    type Target = T;
+}
+
+/// The field that is the inverse of a reference from `M`.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "this field is no inverse of a reference from `{M}`",
+    label = "does not list the `{M}`s that refer to it",
+    note = "declare it so: `#[reference(inverse_of = …, max = N)]` on a `Vec<Ref<{M}>>`, or `#[reference(inverse_of = …)]` on an `Option<Ref<{M}>>`"
+)]
+pub trait InverseFrom<M> {}
+#[diagnostic::do_not_recommend]
+impl<T, M: Document> InverseFrom<M> for Array<T, Ref<M>, role::Inverse, shape::One> {}
+#[diagnostic::do_not_recommend]
+impl<T, M: Document> InverseFrom<M> for Maybe<T, Ref<M>, role::Inverse, shape::One> {}
+
+/// The reference to `M` of which a field can be the inverse.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "this field is no reference to `{M}` that the application writes",
+    label = "does not lead to a `{M}`",
+    note = "declare it so: `#[reference(inverse = …)]` on a `Ref<{M}>`, an `Option<Ref<{M}>>` or, with a `max`, a `Vec<Ref<{M}>>`"
+)]
+pub trait LeadsTo<M> {}
+#[diagnostic::do_not_recommend]
+impl<T, M: Document> LeadsTo<M> for Field<T, Ref<M>, role::Own, shape::One> {}
+#[diagnostic::do_not_recommend]
+impl<T, M: Document> LeadsTo<M> for Array<T, Ref<M>, role::Own, shape::One> {}
+#[diagnostic::do_not_recommend]
+impl<T, M: Document> LeadsTo<M> for Maybe<T, Ref<M>, role::Own, shape::One> {}
