@@ -150,6 +150,6 @@ impl Arguments {
 }
 
 /// Whether the type is spelled `Vec<…>`; one spelled otherwise gets the same answer from the compiler, by its traits.
-fn is_vec(ty: &Type) -> bool {
+pub(super) fn is_vec(ty: &Type) -> bool {
     matches!(ty, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Vec"))
 }

@@ -2,7 +2,7 @@
 
 use syn::{Attribute, Ident, Type, meta::ParseNestedMeta};
 
-use super::{Layout, named};
+use super::{Layout, layout::is_vec, named};
 use crate::{ctxt::Ctxt, model::is_option};
 
 /// The settings of `#[reference(…)]` that are not about its layout.
@@ -104,6 +104,15 @@ impl Said {
 
     fn checked(self, ctxt: &mut Ctxt, ty: &Type, layout: &Layout) -> Option<Link> {
         let is_many = matches!(layout, Layout::ReferenceMany(_));
+        let at = self.inverse.as_ref().or(self.inverse_of.as_ref());
+        if let (Some(at), false, true) = (at, is_many, is_vec(ty)) {
+            ctxt.error(
+                at,
+                "how many can there be? Each change of a link rewrites its array, so it has a bound: say `max = N`; where there can be \
+                 very many, let only the other side refer to this one, and find them by `with_children`",
+            );
+            return None;
+        }
         match (self.inverse, self.inverse_of, self.on_delete) {
             (None, None, None) => None,
             (Some(_), Some(of), _) => {

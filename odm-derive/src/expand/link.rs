@@ -6,7 +6,7 @@ use syn::{Ident, ext::IdentExt, spanned::Spanned};
 
 use super::{fields::layout_function, quiet};
 use crate::{
-    attr::{Layout, Link, OnDelete},
+    attr::{Link, OnDelete},
     ctxt::Ctxt,
     model::{Field, Model},
 };
@@ -24,11 +24,10 @@ impl<'a> Model<'a> {
             let (ty, stored) = (field.ty, &field.stored);
             let name = field.ident.unraw().to_string();
             let other = quote_spanned!(ty.span()=> <<#ty as #private::RefersTo>::Target as #private::Document>);
-            let is_many = matches!(field.layout, Layout::ReferenceMany(_));
             let side = quote! {
                 field: #name,
                 stored: #stored,
-                is_many: #is_many,
+                is_many: <#ty as #private::RefersTo>::IS_MANY,
                 collection: #other::COLLECTION,
                 model: || &#other::MODEL,
             };

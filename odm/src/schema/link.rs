@@ -154,6 +154,8 @@ const fn has_link(models: &[&Model], own: &Model, inverse: &InverseLink) -> bool
 pub trait RefersTo {
     /// The model that it refers to.
     type Target: Document;
+    /// Whether it is an array.
+    const IS_MANY: bool = false;
 }
 #[diagnostic::do_not_recommend]
 impl<T: Document> RefersTo for Ref<T> {
@@ -166,6 +168,7 @@ impl<T: Document> RefersTo for Option<Ref<T>> {
 #[diagnostic::do_not_recommend]
 impl<T: Document> RefersTo for Vec<Ref<T>> {
     type Target = T;
+    const IS_MANY: bool = true;
 }
 
 /// The field that is the inverse of a reference from `M`.

@@ -1,0 +1,56 @@
+//! What a two-way link cannot be.
+use odm::{Hooks, Session, prelude::*};
+
+#[derive(Serialize, Deserialize, Document)]
+#[document(collection = "persons")]
+struct Person {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(inverse_of = owner, max = 5)]
+    tasks: Vec<Ref<Task>>,
+    #[reference(inverse_of = helpers)]
+    helps: Vec<Ref<Task>>,
+    #[reference(inverse_of = best)]
+    favourite: Ref<Task>,
+    #[reference(inverse_of = worst, on_delete = keep)]
+    hated: Option<Ref<Task>>,
+}
+
+#[derive(Serialize, Deserialize, Document)]
+#[document(collection = "tasks", hooks)]
+struct Task {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(inverse = tasks, on_delete = cascade)]
+    owner: Ref<Person>,
+    #[reference(inverse = helps)]
+    helpers: Vec<Ref<Person>>,
+    #[reference(inverse = favourite, inverse_of = favourite)]
+    best: Option<Ref<Person>>,
+    #[reference(inverse = hated, on_delete = nullify)]
+    worst: Ref<Person>,
+    #[reference(inverse = hated, on_delete = pull)]
+    other: Option<Ref<Person>>,
+    #[reference(on_delete = restrict)]
+    alone: Ref<Person>,
+    #[reference(inverse = tasks, on_delete = delete)]
+    word: Ref<Person>,
+    #[reference(inverse = "tasks")]
+    text: Ref<Person>,
+}
+
+impl Hooks for Task {
+    type Schema = Office;
+}
+
+#[derive(Serialize, Deserialize, Embedded)]
+struct Line {
+    #[reference(inverse = lines)]
+    person: Ref<Person>,
+}
+
+#[derive(Schema)]
+#[schema(models(Person, Task))]
+struct Office;
+
+fn main() {}
