@@ -398,6 +398,14 @@ pub fn index_of_versions() -> Index {
     )])
 }
 
+/// The index by which what writes to links have begun is found.
+pub fn index_of_promises() -> Index {
+    let due = "_odm.due".to_owned();
+    let mut index = Index::new(vec![(due, Direction::Ascending)]);
+    index.sparse = true;
+    index
+}
+
 /// What a newtype holds: a stored value is looked into, any other is [`Opaque`].
 #[derive(Debug)]
 pub struct Inside<'v, T>(pub &'v T);

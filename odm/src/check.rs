@@ -1,6 +1,7 @@
 //! Whether what is stored is as the schema says: [`Database::check`](crate::Database::check).
 
 mod finding;
+mod link;
 mod token;
 
 use std::{
@@ -33,7 +34,8 @@ const MAX_KEYS: usize = 10_000;
 
 /// Looks at every document of the models; made by [`Database::check`](crate::Database::check).
 ///
-/// It finds documents that do not fit their model, arrays beyond their `max`, and references to documents that are not there.
+/// It finds documents that do not fit their model, arrays beyond their `max`, references to documents that are not there, and links of
+/// which one side does not know.
 /// Documents of all scopes are looked at, and those that are deleted by a mark, which count as being there.
 ///
 /// It only reads, and may run while the application writes: whatever looks wrong is looked at again, so that a link that is taken
@@ -228,6 +230,7 @@ impl Findings {
             return Ok(true);
         }
         let (references, mut found) = look_at(&self.access, check, &open.batch).await?;
+        found.extend(link::look_at(&self.access, check.model, &open.batch).await?);
         found.sort_by_key(|(position, _)| *position);
         let tokens = open
             .batch

@@ -8,8 +8,11 @@ use crate::{
     backend::{self, Backend},
     check::Check,
     document::Document,
+    maintain,
     schema::{Contains, Schema, SyncIndexes},
+    scope::Scope,
     session::Session,
+    soft_delete::Sight,
     transaction::{self, Transaction},
     watch::Watch,
 };
@@ -104,6 +107,21 @@ impl<S: Schema> Database<S> {
     /// ```
     pub fn check(&self) -> Check<S> {
         Check::new(self.session.access())
+    }
+
+    /// Finishes what writes to links have begun and could not finish, because their process died, and gives their number.
+    ///
+    /// Only a server without transactions leaves such work: there a write says in its own document what is to follow on the other
+    /// sides, and five seconds later anybody may do it. Writes that meet such a document do so by themselves; call this when a process
+    /// begins, and now and then.
+    pub async fn settle(&self) -> Result<u64> {
+        let access = self.session.access().operation("settle", None);
+        let access = access.within(Scope::ALL).seeing(Sight::All);
+        let mut settled = 0;
+        for model in S::MODELS {
+            settled += maintain::settle(&access, model).await?;
+        }
+        Ok(settled)
     }
 
     /// Follows the changes of the documents of a model, whoever makes them.

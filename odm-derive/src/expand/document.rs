@@ -485,7 +485,10 @@ fn implementation(
     let mark = upgrade
         .as_ref()
         .map(|_| quote!(#private::index_of_versions()));
-    let indexes = indexes.chain(mark);
+    let promises = model
+        .has_links()
+        .then(|| quote!(#private::index_of_promises()));
+    let indexes = indexes.chain(mark).chain(promises);
     let upgrade = upgrade.map(|Upgrade { version, function }| {
         quote_spanned!(function.span()=> schema_version: #version, upgrade: #private::Some(#function),)
     });

@@ -17,6 +17,10 @@ impl<'a> Model<'a> {
         fields.filter_map(|field| Some((field, field.link.as_ref()?)))
     }
 
+    pub(crate) fn has_links(&self) -> bool {
+        self.links().next().is_some()
+    }
+
     /// What is said of them in the model.
     pub(crate) fn links_of_model(&self, private: &TokenStream) -> TokenStream {
         let (mut links, mut inverses) = (Vec::new(), Vec::new());

@@ -2,11 +2,15 @@
 
 use std::fmt;
 
-use bson::{Bson, RawDocument};
+use bson::{Bson, RawBson, RawDocument};
 use serde::Serialize;
 
 use super::id_of;
-use crate::{Error, ErrorKind, field::Referring, schema::Model};
+use crate::{
+    Error, ErrorKind,
+    field::Referring,
+    schema::{LinkSide, Model},
+};
 
 /// What a [`Check`](super::Check) has found; as text, and by serde as JSON.
 #[derive(Debug, Clone, Serialize)]
@@ -73,6 +77,20 @@ pub enum Fault {
         /// The `_id` that no document has there.
         id: Bson,
     },
+    /// A side of a link leads to a document that is there, and whose other side does not lead back.
+    OneSided {
+        /// The collection that it leads to.
+        to: &'static str,
+        /// The document there.
+        id: Bson,
+    },
+    /// The inverse of a link lists a document more than once.
+    ListedTwice {
+        /// Its collection.
+        to: &'static str,
+        /// The document.
+        id: Bson,
+    },
     /// The document does not fit its model, so that nothing else of it could be looked at.
     Unreadable {
         /// Why.
@@ -99,6 +117,38 @@ impl Finding {
         }
     }
 
+    pub(super) fn one_sided(
+        model: &Model,
+        raw: &RawDocument,
+        side: &LinkSide,
+        id: RawBson,
+    ) -> Self {
+        let id = Bson::try_from(id).unwrap_or(Bson::Null);
+        let to = side.collection;
+        Self::of_side(model, raw, side, Fault::OneSided { to, id })
+    }
+
+    pub(super) fn listed_twice(
+        model: &Model,
+        raw: &RawDocument,
+        side: &LinkSide,
+        id: RawBson,
+    ) -> Self {
+        let id = Bson::try_from(id).unwrap_or(Bson::Null);
+        let to = side.collection;
+        Self::of_side(model, raw, side, Fault::ListedTwice { to, id })
+    }
+
+    fn of_side(model: &Model, raw: &RawDocument, side: &LinkSide, fault: Fault) -> Self {
+        Self {
+            model: model.name,
+            collection: model.collection,
+            id: id_of(raw),
+            path: side.stored.to_owned(),
+            fault,
+        }
+    }
+
     pub(super) fn of_error(model: &Model, raw: &RawDocument, error: Error) -> Self {
         let message = error.message().to_owned();
         Self {
@@ -122,6 +172,10 @@ impl fmt::Display for Finding {
         }
         match &self.fault {
             Fault::Dangling { to, id } => write!(f, ": refers to {id} of {to}, which is not there"),
+            Fault::OneSided { to, id } => {
+                write!(f, ": leads to {id} of {to}, which does not lead back")
+            }
+            Fault::ListedTwice { to, id } => write!(f, ": lists {id} of {to} more than once"),
             Fault::Unreadable { message } | Fault::OutOfBounds { message } => {
                 write!(f, ": {message}")
             }

@@ -11,7 +11,7 @@ mod promise;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{DateTime, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::{Means, Removal, Write, narrow};
 use crate::{
@@ -130,6 +130,42 @@ async fn carry_out<W: Write>(
     Ok(done)
 }
 
+/// What a document has under `_odm` while something is to be done to it or to what it refers to.
+pub(crate) const PROMISE: [&str; 2] = ["link", "going"];
+
+/// Finishes what writes to documents of a model have begun, and gives their number.
+pub(crate) async fn settle(access: &Access, model: &'static Model) -> Result<u64> {
+    let mut settled = 0;
+    if model.links.is_empty() && model.inverses.is_empty() {
+        return Ok(settled);
+    }
+    loop {
+        let mut filter = RawDocumentBuf::new();
+        append(
+            &mut filter,
+            promise::DUE,
+            document("$lte", DateTime::now())?,
+        )?;
+        let find = Find {
+            projection: Some(document("_id", 1)?),
+            sort: Some(document(promise::DUE, 1)?),
+            limit: Some(BATCH),
+            ..found_by(&model.collection.into(), &filter)
+        };
+        let due = access.find_all(model, find).await?;
+        if due.is_empty() {
+            return Ok(settled);
+        }
+        for raw in &due {
+            promise::settle(access, model, &Linked::of(model, raw)?.id).await?;
+            settled += 1;
+        }
+    }
+}
+
+/// How many documents are looked for at once.
+const BATCH: u64 = 100;
+
 /// A document with what it refers to and what refers to it, as stored.
 struct Linked {
     id: RawBson,
@@ -173,7 +209,7 @@ impl Linked {
 }
 
 /// The ids in a field: one, several, or none.
-fn ids_at(raw: &RawDocument, field: &str) -> Vec<RawBson> {
+pub(crate) fn ids_at(raw: &RawDocument, field: &str) -> Vec<RawBson> {
     match raw.get(field) {
         Ok(Some(RawBsonRef::Array(ids))) => ids.into_iter().flatten().map(RawBson::from).collect(),
         Ok(None | Some(RawBsonRef::Null)) | Err(_) => Vec::new(),

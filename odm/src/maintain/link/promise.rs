@@ -33,7 +33,7 @@ const BEFORE: &str = "_odm.link.before";
 /// The reference was sent back.
 const UNDONE: &str = "_odm.link.undone";
 /// When others may keep it.
-pub(crate) const DUE: &str = "_odm.due";
+pub(super) const DUE: &str = "_odm.due";
 /// The document is going.
 const GOING: &str = "_odm.going";
 /// What each write of an inverse changes.
@@ -499,7 +499,7 @@ async fn wait_or_keep(
 }
 
 /// Finishes what was begun with a document: its promise is kept and, if it was going, it goes.
-pub(crate) async fn settle(access: &Access, model: &'static Model, id: &RawBson) -> Result<()> {
+pub(super) async fn settle(access: &Access, model: &'static Model, id: &RawBson) -> Result<()> {
     let Some(found) = find(access, model, &by_id(id)?).await? else {
         return Ok(());
     };
@@ -523,7 +523,11 @@ pub(crate) async fn settle(access: &Access, model: &'static Model, id: &RawBson)
             Err(error) if is_refusal(&error) => Ok(()),
             done => done,
         },
-        (None, None) => Ok(()),
+        (None, None) => {
+            let unset = document("$unset", document(DUE, "")?)?;
+            super::update(access, model, by_id(id)?, unset).await?;
+            Ok(())
+        }
     }
 }
 
