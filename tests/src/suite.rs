@@ -277,8 +277,10 @@ macro_rules! for_every_test {
                     an_insert_enters_the_other_side,
                     an_update_moves_and_unlinks,
                     many_at_once_leave_both_sides_right,
+                    the_check_finds_the_side_that_is_missing,
                     what_fails_in_a_transaction_ends_it,
                     what_leads_nowhere_or_to_a_full_list_is_refused,
+                    wherever_a_write_dies_both_sides_agree,
                 ]
                 native: [
                     a_save_sees_no_change_where_there_is_none,

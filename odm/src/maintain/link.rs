@@ -403,7 +403,10 @@ async fn take_leave(access: &Access, model: &'static Model, deleted: &[Linked]) 
             let filter = self::document("_id", self::document("$in", array(&owners))?)?;
             match link.on_delete {
                 OnDelete::Restrict | OnDelete::Keep => {}
-                OnDelete::Cascade => cascade(access, other, filter).await?,
+                OnDelete::Cascade => {
+                    let removal = cascading(other, link, filter, &document.id)?;
+                    cascade(access, other, removal).await?;
+                }
                 OnDelete::Nullify | OnDelete::Pull => {
                     let mut write = change_owners(other, link, filter, &document.id)?;
                     narrow(access, other, &mut write.filter, false).await?;
@@ -417,18 +420,32 @@ async fn take_leave(access: &Access, model: &'static Model, deleted: &[Linked]) 
     Ok(())
 }
 
-async fn cascade(access: &Access, model: &'static Model, filter: RawDocumentBuf) -> Result<()> {
-    let delete = Delete {
-        collection: model.collection.into(),
-        filter,
-        multi: true,
-    };
-    let mut removal = Removal::new(model, delete, Means::OfModel)?.filled(model)?;
+async fn cascade(access: &Access, model: &'static Model, mut removal: Removal) -> Result<()> {
     if let Some(filter) = removal.filter() {
         narrow(access, model, filter, false).await?;
     }
     Box::pin(with_both_sides(access.clone(), model, removal)).await?;
     Ok(())
+}
+
+/// The delete of documents that refer to one that is deleted.
+fn cascading(
+    model: &Model,
+    link: &OwnLink,
+    mut filter: RawDocumentBuf,
+    gone: &RawBson,
+) -> Result<Removal> {
+    append(
+        &mut filter,
+        link.side.stored,
+        document("$eq", gone.clone())?,
+    )?;
+    let delete = Delete {
+        collection: model.collection.into(),
+        filter,
+        multi: true,
+    };
+    Removal::new(model, delete, Means::OfModel)?.filled(model)
 }
 
 /// The write that takes a document that is deleted out of the references of others.

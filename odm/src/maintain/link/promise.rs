@@ -1,12 +1,13 @@
 //! Links where there are no transactions: on a standalone server.
 //!
-//! A write that may change a reference leaves a promise in its own document, in the same step: which references it had before.
-//! Whoever finds a promise can keep it. It is kept by bringing each inverse up to date, those that are entered first, and cleared
-//! last. An inverse has a fence: it is read before the reference, and the write is conditional on it and changes it, so that one
-//! which has seen an older truth writes nothing.
+//! A write that may change references says so first, in the document that has them: which they were, and which may be new. Then the
+//! new ones are entered on their other sides, the write itself is carried out, those that are no more are left, and what was said
+//! is taken away. So a reference that cannot be entered, because its document is gone or full, keeps the write from happening, and
+//! whoever finds what was said can finish: before the write by leaving what was entered, behind it by leaving what is no more.
+//! A document that is inserted is there already when it enters, and goes again if it cannot.
 //!
-//! One that cannot be entered, because its document is gone or full, sends the reference back to where it was, which has not been left
-//! yet. A deletion marks its document first: nothing enters the inverse of a document that is going.
+//! An inverse has a fence: it is read before the reference, and the write is conditional on it and changes it, so that one which has
+//! seen an older truth writes nothing. A deletion marks its document first: nothing enters the inverse of one that is going.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -21,17 +22,18 @@ use crate::{
     access::{Access, also, found_by},
     backend::operation::{Change, Delete, Find, Insert},
     error,
-    maintain::{Effect, Means, Removal, Write, narrow, with},
+    maintain::{Effect, Write, narrow, with},
     query::{append, document},
     retry,
     schema::{InverseLink, Model, OnDelete, OwnLink},
 };
 
-/// What a write has promised: its token, and what the references were.
+/// What a write says of itself: its token, what the references were, what may be new, and whether it was carried out or given up.
 const TOKEN: &str = "_odm.link.token";
 const BEFORE: &str = "_odm.link.before";
-/// The reference was sent back.
-const UNDONE: &str = "_odm.link.undone";
+const WANTED: &str = "_odm.link.wanted";
+const APPLIED: &str = "_odm.link.applied";
+const GIVEN_UP: &str = "_odm.link.given_up";
 /// When others may keep it.
 pub(super) const DUE: &str = "_odm.due";
 /// The document is going.
@@ -88,13 +90,43 @@ async fn insert(
         access.told().writes();
         let done = access.executor().insert(write).await;
         let done = match done.map_err(error::of(model)) {
-            Ok(()) => keep(access, model, &id, token).await,
+            Ok(()) => enter_new(access, model, &id, token).await,
             Err(error) => Err(error),
         };
         done.map_err(|error| error.with_inserted(inserted))?;
         inserted += 1;
     }
     Ok(inserted as u64)
+}
+
+/// Enters a document that was inserted; it goes again if it cannot.
+async fn enter_new(
+    access: &Access,
+    model: &'static Model,
+    id: &RawBson,
+    token: ObjectId,
+) -> Result<()> {
+    if model.links.is_empty() {
+        return Ok(());
+    }
+    let Some(found) = find(access, model, &by_id(id)?).await? else {
+        return Ok(());
+    };
+    let entered = enter(access, model, &found, token).await;
+    if let Err(error) = entered {
+        let mut filter = by_id(id)?;
+        append(&mut filter, TOKEN, document("$eq", token)?)?;
+        super::update(
+            access,
+            model,
+            filter,
+            document("$set", document(GOING, token)?)?,
+        )
+        .await?;
+        settle(access, model, id).await?;
+        return Err(error);
+    }
+    finish(access, model, id, token).await
 }
 
 /// The document with the promise to enter what it refers to, and with a fence of its own: it is not the one of the same `_id` that
@@ -113,14 +145,16 @@ fn promising(model: &Model, raw: &RawDocument, token: ObjectId) -> Result<RawDoc
         append(&mut own, "fence", token)?;
     }
     if !model.links.is_empty() {
-        append(&mut own, "link", document("token", token)?)?;
+        let mut promise = document("token", token)?;
+        append(&mut promise, "applied", true)?;
+        append(&mut own, "link", promise)?;
         append(&mut own, "due", due())?;
     }
     append(&mut promising, "_odm", own)?;
     Ok(promising)
 }
 
-/// Changes one document, on the condition that its references are as they were read.
+/// Changes one document.
 async fn change<W: Write>(
     access: &Access,
     model: &'static Model,
@@ -134,37 +168,98 @@ async fn change<W: Write>(
         let Some(found) = find(access, model, &filter).await? else {
             return Ok(W::done(0));
         };
-        if found.promise.is_some() {
-            wait_or_keep(access, model, &found, attempt).await?;
+        if found.promise.is_some() || found.going.is_some() {
+            wait_or_settle(access, model, &found, attempt).await?;
             continue;
         }
-        also(&mut filter, GOING, document("$exists", false)?)?;
-        also(&mut filter, TOKEN, document("$exists", false)?)?;
-        for (field, value) in &found.fields {
-            let as_read = match value {
-                Some(value) => document("$eq", value.clone())?,
-                None => document("$exists", false)?,
-            };
-            also(&mut filter, field, as_read)?;
+        let token = ObjectId::new();
+        let mut said = document(TOKEN, token)?;
+        append(&mut said, BEFORE, found.references()?)?;
+        append(&mut said, WANTED, wanted(model, &found, write.change())?)?;
+        append(&mut said, DUE, due())?;
+        let mut as_read = filter.clone();
+        found.as_read(&mut as_read)?;
+        if super::update(access, model, as_read, document("$set", said)?).await? == 0 {
+            retry::pause(attempt).await;
+            continue;
         }
+        let entered = match find(access, model, &by_id(id)?).await? {
+            Some(found) => enter(access, model, &found, token).await,
+            None => return Ok(W::done(0)),
+        };
+        if let Err(error) = entered {
+            give_up(access, model, id, token).await?;
+            finish(access, model, id, token).await?;
+            return Err(error);
+        }
+        also(&mut filter, TOKEN, document("$eq", token)?)?;
+        also(&mut filter, GIVEN_UP, document("$exists", false)?)?;
         if let Some(own) = write.filter() {
             *own = filter;
         }
-        let token = ObjectId::new();
         if let Some(Change::Operators { update, .. }) = write.change() {
-            *update = with(update, "$set", TOKEN, token.into())?;
-            *update = with(update, "$set", BEFORE, found.references()?.into())?;
-            *update = with(update, "$set", DUE, due().into())?;
+            *update = with(update, "$set", APPLIED, true.into())?;
         }
         access.told().writes();
-        let done = write.run(&**access.executor()).await?;
-        if W::documents(&done) > 0 {
-            keep(access, model, id, token).await?;
-            return Ok(done);
+        let done = write.run(&**access.executor()).await;
+        if done.as_ref().is_ok_and(|done| W::documents(done) > 0) {
+            finish(access, model, id, token).await?;
+            return done;
         }
+        // It was refused, or somebody has changed the document since it was looked at, or has finished this: nothing was changed.
+        give_up(access, model, id, token).await?;
+        finish(access, model, id, token).await?;
+        done?;
         retry::pause(attempt).await;
     }
     Err(busy(model, id))
+}
+
+/// What the references may lead to that a change gives: at least what they will.
+fn wanted(model: &Model, found: &Found, change: Option<&mut Change>) -> Result<RawDocumentBuf> {
+    let mut wanted = RawDocumentBuf::new();
+    let Some(Change::Operators { update, .. }) = change else {
+        return Ok(wanted);
+    };
+    for link in model.links {
+        let mut ids = Vec::new();
+        for (operator, operand) in update.iter().flatten() {
+            let Some(operand) = operand.as_document() else {
+                continue;
+            };
+            for (path, value) in operand.iter().flatten() {
+                let is_it = path.as_str().split('.').next() == Some(link.side.stored);
+                match operator.as_str() {
+                    "$set" | "$push" | "$addToSet" if is_it => mentioned(value, &mut ids),
+                    // It takes over what another field has.
+                    "$rename" => ids.extend(found.linked.links.iter().flatten().cloned()),
+                    _ => {}
+                }
+            }
+        }
+        append(&mut wanted, link.side.stored, array(&ids))?;
+    }
+    Ok(wanted)
+}
+
+/// The ids in a value: by itself, in an array, behind `$each`.
+fn mentioned(value: RawBsonRef<'_>, ids: &mut Vec<RawBson>) {
+    match value {
+        RawBsonRef::Null => {}
+        RawBsonRef::Array(values) => {
+            for value in values.into_iter().flatten() {
+                mentioned(value, ids);
+            }
+        }
+        RawBsonRef::Document(modifiers)
+            if modifiers.get("$each").is_ok_and(|each| each.is_some()) =>
+        {
+            if let Ok(Some(each)) = modifiers.get("$each") {
+                mentioned(each, ids);
+            }
+        }
+        id => ids.push(id.into()),
+    }
 }
 
 /// Deletes one document: it is marked, what refers to it is seen to, it leaves what it refers to, and then it goes.
@@ -181,8 +276,8 @@ async fn remove<W: Write>(
         let Some(found) = find(access, model, &filter).await? else {
             return Ok(W::done(0));
         };
-        if found.promise.is_some() {
-            wait_or_keep(access, model, &found, attempt).await?;
+        if found.promise.is_some() || found.going.is_some() {
+            wait_or_settle(access, model, &found, attempt).await?;
             continue;
         }
         refuse_restricted(model, std::slice::from_ref(&found.linked))?;
@@ -204,14 +299,12 @@ async fn remove<W: Write>(
         }
         let token = ObjectId::new();
         let mut mark = document(GOING, token)?;
-        append(&mut mark, TOKEN, token)?;
-        append(&mut mark, BEFORE, RawDocumentBuf::new())?;
         append(&mut mark, DUE, due())?;
         if super::update(access, model, filter, document("$set", mark)?).await? == 0 {
             retry::pause(attempt).await;
             continue;
         }
-        if let Err(error) = go(access, model, id, token).await {
+        if let Err(error) = go(access, model, id).await {
             // Something that would have to go with it may not.
             if error.kind() == ErrorKind::Restricted {
                 stay(access, model, id, token).await?;
@@ -234,40 +327,64 @@ async fn stay(access: &Access, model: &Model, id: &RawBson, token: ObjectId) -> 
     let mut filter = by_id(id)?;
     append(&mut filter, GOING, document("$eq", token)?)?;
     let mut unset = document(GOING, "")?;
-    append(&mut unset, "_odm.link", "")?;
     append(&mut unset, DUE, "")?;
     super::update(access, model, filter, document("$unset", unset)?).await?;
     Ok(())
 }
 
-/// What comes before a marked document can go.
-async fn go(access: &Access, model: &'static Model, id: &RawBson, token: ObjectId) -> Result<()> {
-    let Some(found) = find(access, model, &by_id(id)?).await? else {
-        return Ok(());
-    };
-    for (inverse, link) in both_sides(model) {
-        let other = (inverse.side.model)();
-        for (_, owners) in referring(model, inverse, std::slice::from_ref(&found.linked)) {
-            let referring = document("_id", document("$in", array(&owners))?)?;
-            match link.on_delete {
-                OnDelete::Restrict | OnDelete::Keep => {}
-                OnDelete::Cascade => {
-                    let delete = Delete {
-                        collection: other.collection.into(),
-                        filter: referring,
-                        multi: true,
-                    };
-                    let removal = Removal::new(other, delete, Means::OfModel)?.filled(other)?;
-                    Box::pin(run(access, other, narrowed(access, other, removal).await?)).await?;
-                }
-                OnDelete::Nullify | OnDelete::Pull => {
-                    let write = change_owners(other, link, referring, id)?;
-                    Box::pin(run(access, other, narrowed(access, other, write).await?)).await?;
-                }
+/// What comes before a marked document can go: nothing that is deleted or changed with it leads to it, or is about to.
+async fn go(access: &Access, model: &'static Model, id: &RawBson) -> Result<()> {
+    for attempt in 1..=ATTEMPTS {
+        let Some(found) = find(access, model, &by_id(id)?).await? else {
+            return Ok(());
+        };
+        let mut is_last = true;
+        for (inverse, link) in both_sides(model) {
+            if matches!(link.on_delete, OnDelete::Restrict | OnDelete::Keep) {
+                continue;
+            }
+            for owner in found.linked.inverses_of(model, inverse) {
+                is_last &= !part(access, inverse, link, owner, id, attempt).await?;
             }
         }
+        if is_last {
+            return leave(access, model, &found).await;
+        }
     }
-    keep(access, model, id, token).await
+    Err(busy(model, id))
+}
+
+/// Parts a document from one that is deleted, if it leads there, or is about to: then it is looked at again.
+async fn part(
+    access: &Access,
+    inverse: &InverseLink,
+    link: &OwnLink,
+    owner: &RawBson,
+    gone: &RawBson,
+    attempt: u32,
+) -> Result<bool> {
+    let model = (inverse.side.model)();
+    let position = model
+        .links
+        .iter()
+        .position(|other| other.side.field == link.side.field);
+    let (Some(position), Some(found)) = (position, find(access, model, &by_id(owner)?).await?)
+    else {
+        return Ok(false);
+    };
+    if !found.held(model, position).contains(&Id::of(gone)) {
+        return Ok(false);
+    }
+    if found.promise.is_some() {
+        wait_or_settle(access, model, &found, attempt).await?;
+    } else if link.on_delete == OnDelete::Cascade {
+        let removal = cascading(model, link, by_id(owner)?, gone)?;
+        Box::pin(run(access, model, narrowed(access, model, removal).await?)).await?;
+    } else {
+        let write = change_owners(model, link, by_id(owner)?, gone)?;
+        Box::pin(run(access, model, narrowed(access, model, write).await?)).await?;
+    }
+    Ok(true)
 }
 
 async fn narrowed<W: Write>(access: &Access, model: &Model, mut write: W) -> Result<W> {
@@ -277,95 +394,81 @@ async fn narrowed<W: Write>(access: &Access, model: &Model, mut write: W) -> Res
     Ok(write)
 }
 
-/// Keeps the promise of a document: brings what it refers to, and what it referred to, up to date.
-///
-/// # Errors
-///
-/// That of a reference that could not be entered: it is where it was before.
-async fn keep(access: &Access, model: &'static Model, id: &RawBson, token: ObjectId) -> Result<()> {
-    let mut failed = None;
-    for attempt in 1..=ATTEMPTS {
-        let Some(found) = find(access, model, &by_id(id)?).await? else {
-            return failed.map_or(Ok(()), Err);
-        };
-        let Some(promise) = &found.promise else {
-            return failed.map_or(Ok(()), Err);
-        };
-        if promise.token != token {
-            return Err(failed.unwrap_or_else(|| busy(model, id)));
-        }
-        match enter(access, model, &found, promise).await {
-            Ok(()) => {}
-            Err(error) if error.is_conflict() => {
-                retry::pause(attempt).await;
-                continue;
-            }
-            // What was there before has not been left yet.
-            Err(error) if promise.is_undone => return Err(error),
-            Err(error) => {
-                send_back(access, model, &found, promise).await?;
-                failed = Some(error);
-                continue;
-            }
-        }
-        leave(access, model, &found, promise).await?;
-        if promise.is_undone && promise.before_insert {
-            let mut filter = by_id(id)?;
-            append(&mut filter, TOKEN, document("$eq", token)?)?;
-            let delete = Delete {
-                collection: model.collection.into(),
-                filter,
-                multi: false,
-            };
-            access.told().writes();
-            let done = access.executor().delete(delete).await;
-            done.map_err(error::of(model))?;
-        } else {
-            clear(access, model, &found, token).await?;
-        }
-        return failed.map_or(Ok(()), Err);
+/// Finishes a write that was carried out or given up.
+async fn finish(
+    access: &Access,
+    model: &'static Model,
+    id: &RawBson,
+    token: ObjectId,
+) -> Result<()> {
+    let Some(found) = find(access, model, &by_id(id)?).await? else {
+        return Ok(());
+    };
+    // Somebody else may have done it.
+    if found
+        .promise
+        .as_ref()
+        .is_none_or(|promise| promise.token != token)
+    {
+        return Ok(());
     }
-    Err(busy(model, id))
+    leave(access, model, &found).await?;
+    let mut filter = by_id(id)?;
+    append(&mut filter, TOKEN, document("$eq", token)?)?;
+    let mut unset = document("_odm.link", "")?;
+    append(&mut unset, DUE, "")?;
+    super::update(access, model, filter, document("$unset", unset)?).await?;
+    Ok(())
 }
 
-/// Enters what the document refers to now and did not before.
+/// Sees to it that a write is not carried out any more, if it was not yet.
+async fn give_up(access: &Access, model: &Model, id: &RawBson, token: ObjectId) -> Result<()> {
+    let mut filter = by_id(id)?;
+    append(&mut filter, TOKEN, document("$eq", token)?)?;
+    append(&mut filter, APPLIED, document("$exists", false)?)?;
+    let set = document("$set", document(GIVEN_UP, true)?)?;
+    super::update(access, model, filter, set).await?;
+    Ok(())
+}
+
+/// Enters a document on the other sides of what it refers to, or may from now on.
 async fn enter(
     access: &Access,
     model: &'static Model,
     found: &Found,
-    promise: &Promise,
+    token: ObjectId,
 ) -> Result<()> {
-    if found.is_going {
-        return Ok(());
-    }
+    let Some(promise) = found
+        .promise
+        .as_ref()
+        .filter(|promise| promise.token == token)
+    else {
+        return Err(busy(model, &found.linked.id));
+    };
     for (position, link) in model.links.iter().enumerate() {
-        let (Some(inverse), now) = (link.inverse(), found.linked.held(position)) else {
+        let Some(inverse) = link.inverse() else {
             continue;
         };
-        for target in now.difference(&promise.held(model, position)) {
+        let before = promise.before(model, position);
+        for target in found.held(model, position).difference(&before) {
             side(access, model, found, link, inverse, target, position).await?;
         }
     }
     Ok(())
 }
 
-/// Leaves what the document referred to and does not now.
-async fn leave(
-    access: &Access,
-    model: &'static Model,
-    found: &Found,
-    promise: &Promise,
-) -> Result<()> {
+/// Leaves the other sides of what a document does not refer to any more.
+async fn leave(access: &Access, model: &'static Model, found: &Found) -> Result<()> {
     for (position, link) in model.links.iter().enumerate() {
         let Some(inverse) = link.inverse() else {
             continue;
         };
-        let (before, now) = (promise.held(model, position), found.linked.held(position));
-        let all: BTreeSet<_> = match found.is_going {
-            true => before.union(&now).cloned().collect(),
-            false => before.difference(&now).cloned().collect(),
-        };
-        for target in &all {
+        let mut all = found.linked.held(position);
+        if let Some(promise) = &found.promise {
+            all.append(&mut promise.before(model, position));
+            all.append(&mut promise.wanted(model, position));
+        }
+        for target in all.difference(&found.held(model, position)) {
             side(access, model, found, link, inverse, target, position).await?;
         }
     }
@@ -388,9 +491,8 @@ async fn side(
         // The fence first, then the truth.
         let there = find(access, other, &by_id(&target_id)?).await?;
         let owner = find(access, model, &by_id(owner_id)?).await?;
-        let is_wanted = owner
-            .is_some_and(|owner| !owner.is_going && owner.linked.held(position).contains(target));
-        let Some(there) = there.filter(|there| !(there.is_going && is_wanted)) else {
+        let is_wanted = owner.is_some_and(|owner| owner.held(model, position).contains(target));
+        let Some(there) = there.filter(|there| there.going.is_none() || !is_wanted) else {
             return match is_wanted {
                 true => Err(missing(link, other, &target_id)),
                 false => Ok(()),
@@ -437,55 +539,8 @@ async fn side(
     Err(busy(other, &target_id))
 }
 
-/// Sends the references of a document back to where they were, or the whole document where it was not.
-async fn send_back(
-    access: &Access,
-    model: &'static Model,
-    found: &Found,
-    promise: &Promise,
-) -> Result<()> {
-    let mut filter = by_id(&found.linked.id)?;
-    append(&mut filter, TOKEN, document("$eq", promise.token)?)?;
-    let mut set = document(UNDONE, true)?;
-    let mut change = RawDocumentBuf::new();
-    if promise.before_insert {
-        append(&mut set, GOING, promise.token)?;
-    } else {
-        append(&mut set, BEFORE, found.references()?)?;
-        let mut unset = RawDocumentBuf::new();
-        for link in model.links {
-            match promise
-                .before
-                .get(link.side.stored)
-                .map_err(error::encode)?
-            {
-                Some(value) => append(&mut set, link.side.stored, RawBson::from(value))?,
-                None => append(&mut unset, link.side.stored, "")?,
-            }
-        }
-        if !unset.is_empty() {
-            append(&mut change, "$unset", unset)?;
-        }
-    }
-    append(&mut change, "$set", set)?;
-    super::update(access, model, filter, change).await?;
-    Ok(())
-}
-
-/// Takes the promise away, now that it is kept. A document that is going keeps its mark.
-async fn clear(access: &Access, model: &Model, found: &Found, token: ObjectId) -> Result<()> {
-    let mut filter = by_id(&found.linked.id)?;
-    append(&mut filter, TOKEN, document("$eq", token)?)?;
-    let mut unset = document("_odm.link", "")?;
-    if !found.is_going {
-        append(&mut unset, DUE, "")?;
-    }
-    super::update(access, model, filter, document("$unset", unset)?).await?;
-    Ok(())
-}
-
-/// Waits for whoever has made the promise, or keeps it when that takes too long.
-async fn wait_or_keep(
+/// Waits for whoever is writing, or finishes that when it takes too long.
+async fn wait_or_settle(
     access: &Access,
     model: &'static Model,
     found: &Found,
@@ -498,37 +553,40 @@ async fn wait_or_keep(
     Ok(())
 }
 
-/// Finishes what was begun with a document: its promise is kept and, if it was going, it goes.
+/// Finishes what was begun with a document: what was not carried out is given up, and one that is going goes.
 pub(super) async fn settle(access: &Access, model: &'static Model, id: &RawBson) -> Result<()> {
     let Some(found) = find(access, model, &by_id(id)?).await? else {
         return Ok(());
     };
-    let token = found.promise.as_ref().map(|promise| promise.token);
-    match (found.going, token) {
-        (Some(going), _) => {
-            go(access, model, id, token.unwrap_or(going)).await?;
-            let mut filter = by_id(id)?;
-            append(&mut filter, GOING, document("$eq", going)?)?;
-            let delete = Delete {
-                collection: model.collection.into(),
-                filter,
-                multi: false,
-            };
-            access.told().writes();
-            let done = access.executor().delete(delete).await;
-            done.map(|_| ()).map_err(error::of(model))
-        }
-        // That it was sent back is told to nobody any more.
-        (None, Some(token)) => match keep(access, model, id, token).await {
-            Err(error) if is_refusal(&error) => Ok(()),
-            done => done,
-        },
-        (None, None) => {
-            let unset = document("$unset", document(DUE, "")?)?;
-            super::update(access, model, by_id(id)?, unset).await?;
-            Ok(())
-        }
+    if let Some(going) = found.going {
+        go(access, model, id).await?;
+        let mut filter = by_id(id)?;
+        append(&mut filter, GOING, document("$eq", going)?)?;
+        let delete = Delete {
+            collection: model.collection.into(),
+            filter,
+            multi: false,
+        };
+        access.told().writes();
+        let done = access.executor().delete(delete).await;
+        return done.map(|_| ()).map_err(error::of(model));
     }
+    let Some(promise) = &found.promise else {
+        let unset = document("$unset", document(DUE, "")?)?;
+        super::update(access, model, by_id(id)?, unset).await?;
+        return Ok(());
+    };
+    if promise.is_of_insert() {
+        // Whoever inserted it may not have entered all.
+        return enter_new(access, model, id, promise.token).await.or_else(
+            |error| match is_refusal(&error) {
+                true => Ok(()),
+                false => Err(error),
+            },
+        );
+    }
+    give_up(access, model, id, promise.token).await?;
+    finish(access, model, id, promise.token).await
 }
 
 /// Whether a reference could not be entered.
@@ -547,17 +605,17 @@ struct Found {
     promise: Option<Promise>,
     due: Option<DateTime>,
     going: Option<ObjectId>,
-    is_going: bool,
     fence: Option<RawBson>,
 }
 
 struct Promise {
     token: ObjectId,
-    /// The references as they were.
-    before: RawDocumentBuf,
-    /// There was no document.
-    before_insert: bool,
-    is_undone: bool,
+    /// The references as they were; none if there was no document.
+    before: Option<RawDocumentBuf>,
+    /// What they may be from now on.
+    wanted: RawDocumentBuf,
+    is_applied: bool,
+    is_given_up: bool,
 }
 
 impl Found {
@@ -577,9 +635,37 @@ impl Found {
             promise: promise.and_then(Promise::of),
             due: value("due").and_then(RawBsonRef::as_datetime),
             going,
-            is_going: going.is_some(),
             fence: value("fence").map(RawBson::from),
         })
+    }
+
+    /// What a reference leads to, or is about to.
+    fn held(&self, model: &Model, position: usize) -> BTreeSet<Id> {
+        if self.going.is_some() {
+            return BTreeSet::new();
+        }
+        let mut held = self.linked.held(position);
+        if let Some(promise) = &self.promise
+            && !promise.is_applied
+            && !promise.is_given_up
+        {
+            held.append(&mut promise.wanted(model, position));
+        }
+        held
+    }
+
+    /// The condition that the references are as they were read, and that nobody is writing to them.
+    fn as_read(&self, filter: &mut RawDocumentBuf) -> Result<()> {
+        also(filter, GOING, document("$exists", false)?)?;
+        also(filter, TOKEN, document("$exists", false)?)?;
+        for (field, value) in &self.fields {
+            let as_read = match value {
+                Some(value) => document("$eq", value.clone())?,
+                None => document("$exists", false)?,
+            };
+            also(filter, field, as_read)?;
+        }
+        Ok(())
     }
 
     /// The references, as they are stored.
@@ -597,21 +683,38 @@ impl Found {
 impl Promise {
     fn of(promise: &RawDocument) -> Option<Self> {
         let value = |field: &str| promise.get(field).ok().flatten();
-        let before = value("before").and_then(RawBsonRef::as_document);
+        let references = |field: &str| value(field)?.as_document().map(RawDocument::to_owned);
         Some(Self {
             token: value("token")?.as_object_id()?,
-            before: before.map(RawDocument::to_owned).unwrap_or_default(),
-            before_insert: before.is_none(),
-            is_undone: value("undone").is_some(),
+            before: references("before"),
+            wanted: references("wanted").unwrap_or_default(),
+            is_applied: value("applied").is_some(),
+            is_given_up: value("given_up").is_some(),
         })
     }
 
-    /// What a reference of the model led to.
-    fn held(&self, model: &Model, position: usize) -> BTreeSet<Id> {
-        let link = model.links.get(position);
-        let ids = link.map(|link| super::ids_at(&self.before, link.side.stored));
-        ids.into_iter().flatten().map(|id| Id::of(&id)).collect()
+    fn is_of_insert(&self) -> bool {
+        self.before.is_none()
     }
+
+    /// What a reference of the model led to.
+    fn before(&self, model: &Model, position: usize) -> BTreeSet<Id> {
+        self.before
+            .as_ref()
+            .map(|before| held_in(before, model, position))
+            .unwrap_or_default()
+    }
+
+    /// What it may lead to from now on.
+    fn wanted(&self, model: &Model, position: usize) -> BTreeSet<Id> {
+        held_in(&self.wanted, model, position)
+    }
+}
+
+fn held_in(references: &RawDocument, model: &Model, position: usize) -> BTreeSet<Id> {
+    let link = model.links.get(position);
+    let ids = link.map(|link| super::ids_at(references, link.side.stored));
+    ids.into_iter().flatten().map(|id| Id::of(&id)).collect()
 }
 
 /// The document that a filter finds, with its bookkeeping.

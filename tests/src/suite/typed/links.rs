@@ -1,6 +1,18 @@
 //! Two-way links: whatever is written, both sides agree.
 
-use odm::{ErrorKind, Filter, action::BulkResult, prelude::*};
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use odm::{
+    Error, ErrorKind, Filter,
+    action::BulkResult,
+    backend::{
+        Fault, Faults,
+        operation::{Change, Delete, Update},
+    },
+    bson::rawdoc,
+    check,
+    prelude::*,
+};
 
 use crate::Fixture;
 
@@ -147,6 +159,8 @@ async fn assert_both_sides(db: &Db) {
         );
         assert!(badges.len() <= 1);
     }
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
 }
 
 pub async fn an_insert_enters_the_other_side(fixture: &Fixture) {
@@ -312,16 +326,10 @@ pub async fn what_leads_nowhere_or_to_a_full_list_is_refused(fixture: &Fixture) 
     assert_eq!(error.kind(), ErrorKind::TooManyElements);
     assert_eq!(db.get::<Task>(5).await.unwrap().owner, Ref::new("bob"));
     // One moves in where another moves out.
-    db.transaction(|tx| async move {
-        tx.update::<Task>(1)
-            .set(|t| t.owner(), Ref::new("carol"))
-            .await?;
-        tx.update::<Task>(5)
-            .set(|t| t.owner(), Ref::new("alice"))
-            .await
-    })
-    .await
-    .unwrap();
+    for (id, owner) in [(1, "carol"), (5, "alice")] {
+        let moved = db.update::<Task>(id).set(|t| t.owner(), Ref::new(owner));
+        moved.await.unwrap();
+    }
     assert_eq!(tasks_of(&db, "alice").await, [2, 3, 4, 5]);
 
     db.insert(Badge {
@@ -434,6 +442,9 @@ pub async fn a_cascade_takes_the_whole_tree(fixture: &Fixture) {
 }
 
 pub async fn what_fails_in_a_transaction_ends_it(fixture: &Fixture) {
+    if !fixture.backend().capabilities().transactions {
+        return;
+    }
     let db = office(fixture).await;
     db.insert(task(1, "alice", &[])).await.unwrap();
     let done = db
@@ -528,4 +539,190 @@ pub async fn many_at_once_leave_both_sides_right(fixture: &Fixture) {
         worker.await.unwrap();
     }
     assert_both_sides(&db).await;
+}
+
+type Done = Pin<Box<dyn Future<Output = odm::Result<()>> + Send>>;
+
+/// One of every kind of write.
+const WRITES: [(&str, fn(Db) -> Done); 8] = [
+    ("insert", |db| {
+        Box::pin(async move {
+            let inserted = db.insert(task(3, "carol", &["alice", "bob"])).await;
+            inserted.map(drop)
+        })
+    }),
+    ("insert what leads nowhere", |db| {
+        Box::pin(async move {
+            let inserted = db.insert(task(3, "carol", &["nobody"])).await;
+            inserted.map(drop)
+        })
+    }),
+    ("move", |db| {
+        Box::pin(async move {
+            let moved = db.update::<Task>(1).set(|t| t.owner(), Ref::new("bob"));
+            moved.await.map(drop)
+        })
+    }),
+    ("move nowhere", |db| {
+        Box::pin(async move {
+            let moved = db.update::<Task>(1).set(|t| t.owner(), Ref::new("nobody"));
+            moved.set(|t| t.text(), "lost").await.map(drop)
+        })
+    }),
+    ("save", |db| {
+        Box::pin(async move {
+            let helpers = vec![Ref::new("alice"), Ref::new("carol")];
+            let saved = db.modify::<Task>(1, |task| task.helpers.clone_from(&helpers));
+            saved.await.map(drop)
+        })
+    }),
+    ("update many", |db| {
+        Box::pin(async move {
+            let all = db.update_many::<Task>(|_| Filter::all());
+            all.pull(|t| t.helpers(), Ref::new("bob")).await.map(drop)
+        })
+    }),
+    ("delete", |db| {
+        Box::pin(async move { db.delete::<Task>(1).await.map(drop) })
+    }),
+    ("delete what is referred to", |db| {
+        Box::pin(async move { db.delete::<Person>("bob").await.map(drop) })
+    }),
+];
+
+async fn begin_again(fixture: &Fixture) -> Db {
+    for collection in ["persons", "tasks", "badges", "folders"] {
+        let all = Delete {
+            collection: collection.into(),
+            filter: rawdoc! {},
+            multi: true,
+        };
+        fixture.backend().delete(all).await.unwrap();
+    }
+    let db = office(fixture).await;
+    db.insert_many([
+        task(1, "alice", &["bob"]),
+        task(2, "alice", &["bob", "carol"]),
+    ])
+    .await
+    .unwrap();
+    let badge = Badge {
+        id: 1,
+        of: Some(Ref::new("bob")),
+    };
+    db.insert(badge).await.unwrap();
+    db
+}
+
+/// Nobody waits for what a dead process may still be doing.
+async fn overdue(fixture: &Fixture) {
+    for collection in ["persons", "tasks", "badges"] {
+        let write = Update {
+            collection: collection.into(),
+            filter: rawdoc! { "_odm.due": { "$exists": true } },
+            change: Change::operators(rawdoc! { "$set": { "_odm.due": DateTime::from_millis(0) } }),
+            multi: true,
+            upsert: false,
+        };
+        fixture.backend().update(write).await.unwrap();
+    }
+}
+
+/// The process dies before or after each operation of a write; or, where there are transactions, the server is gone.
+pub async fn wherever_a_write_dies_both_sides_agree(fixture: &Fixture) {
+    let has_transactions = fixture.backend().capabilities().transactions;
+    for (name, write) in WRITES {
+        for nth in 1_usize.. {
+            let mut was_reached = false;
+            for is_after in [false, true] {
+                let db = begin_again(fixture).await;
+                let faults = Arc::new(Faults::new(fixture.backend()));
+                let lost = || Error::new(ErrorKind::Connection, "the server is gone");
+                let fault = match (has_transactions, is_after) {
+                    (true, false) => Fault::Before(lost()),
+                    (true, true) => Fault::After(lost()),
+                    (false, false) => Fault::HangBefore,
+                    (false, true) => Fault::HangAfter,
+                };
+                faults.inject(nth, |_| true, fault);
+                let done = tokio::spawn(write(Db::with_backend(faults.clone())));
+                while !done.is_finished() && faults.pending() > 0 {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                if !done.is_finished() {
+                    // The operation itself may still be under way.
+                    tokio::time::sleep(Duration::from_millis(30)).await;
+                }
+                was_reached |= faults.pending() == 0;
+                done.abort();
+                overdue(fixture).await;
+                db.settle().await.unwrap();
+                let report = db.check().await.unwrap();
+                assert!(report.is_clean(), "{name}, operation {nth}: {report}");
+                assert_both_sides(&db).await;
+                let lost = db.find::<Task>().filter(|t| t.text().eq("lost"));
+                assert_eq!(lost.count().await.unwrap(), 0, "{name}, operation {nth}");
+                // Everything can be written again.
+                db.update::<Task>(2)
+                    .set(|t| t.owner(), Ref::new("carol"))
+                    .await
+                    .unwrap();
+                assert_both_sides(&db).await;
+            }
+            if !was_reached {
+                break;
+            }
+        }
+    }
+}
+
+/// Each fault that somebody may have made around the framework.
+pub async fn the_check_finds_the_side_that_is_missing(fixture: &Fixture) {
+    let db = begin_again(fixture).await;
+    assert_both_sides(&db).await;
+    let change = async |collection: &'static str, id: bson::RawBson, update| {
+        let write = Update {
+            collection: collection.into(),
+            filter: rawdoc! { "_id": id },
+            change: Change::operators(update),
+            multi: false,
+            upsert: false,
+        };
+        fixture.backend().update(write).await.unwrap();
+    };
+    change(
+        "persons",
+        "alice".into(),
+        rawdoc! { "$pull": { "todo": 1_i64 } },
+    )
+    .await;
+    change(
+        "persons",
+        "carol".into(),
+        rawdoc! { "$push": { "todo": 2_i64 } },
+    )
+    .await;
+    change(
+        "persons",
+        "bob".into(),
+        rawdoc! { "$push": { "helps": 1_i64 } },
+    )
+    .await;
+    change("badges", 1_i64.into(), rawdoc! { "$set": { "of": null } }).await;
+    let report = db.check().await.unwrap();
+    let found: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        found,
+        [
+            r#"persons "bob", `helps`: lists 1 of tasks more than once"#,
+            r#"persons "bob", `badge`: leads to 1 of badges, which does not lead back"#,
+            r#"persons "carol", `todo`: leads to 2 of tasks, which does not lead back"#,
+            r#"tasks 1, `for`: leads to "alice" of persons, which does not lead back"#,
+        ]
+    );
+    let twice = &report.findings[0].fault;
+    assert!(matches!(
+        twice,
+        check::Fault::ListedTwice { to: "tasks", .. }
+    ));
 }
