@@ -50,6 +50,8 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `#[embed(unbounded)]` | an array that grows without end; a document holds 16 MB at most |
 /// | `#[reference]` | a `Ref`, an `Option<Ref>` or a `Vec<Ref>` |
 /// | `#[reference(max = N)]` | a `Vec<Ref>` of at most `N` elements |
+/// | `#[reference(inverse = field, on_delete = …)]` | a reference of which the other side knows, [see below](#two-way-links); an array of them with `max = N` |
+/// | `#[reference(inverse_of = field)]` | the other side: an `Option<Ref>` or, with `max = N`, a `Vec<Ref>` |
 /// | `#[index]`, `#[index(…)]` | an index over this field, with options |
 ///
 /// A field of one value (a number, a text, a date, an enum, a newtype) has neither `#[embed]` nor `#[reference]`.
@@ -103,6 +105,27 @@ use syn::{DeriveInput, parse_macro_input};
 /// The outcome is checked in a transaction, the caller's or one of its own: the documents are read behind the update, and if a rule is broken
 /// at a place that it may have changed, none of it is kept. On a standalone server such an update is an error of kind `Unsupported`, and
 /// `modify` does the same. Two saves at once that change two fields which one rule looks at are told apart by a `version` alone.
+///
+/// # Two-way links
+///
+/// A reference with `inverse = field` is written by the application. The field of that name in the model that it leads to has
+/// `inverse_of`, and follows by itself: it has no setter, is missing in the companion that is inserted, and a `save` that changes it is an
+/// error. It can be filtered by and joined as any reference. A schema checks that both sides name each other.
+///
+/// A reference must lead to a document that is there (`NotFound`), and whose inverse has room: for one (`DuplicateKey`) or for `max`
+/// (`TooManyElements`). What its deletion does to those that refer to it is said by `on_delete`:
+///
+/// | `on_delete` | does |
+/// |---|---|
+/// | `restrict`, if nothing is said | the deletion is an error of kind `Restricted`, and nothing is deleted |
+/// | `cascade` | they are deleted too, by their own rules |
+/// | `nullify`, of an `Option<Ref>` | they refer to nothing |
+/// | `pull`, of a `Vec<Ref>` | it leaves their arrays |
+/// | `keep` | they refer to what is not there |
+///
+/// A soft delete is no deletion here. All that belongs to a write is one transaction, the caller's or one of its own. On a standalone
+/// server each document is written by itself, so `update_many` and `insert_many` go one after the other, and an error leaves those before
+/// it written; `Database::settle` finishes what a process that died has begun.
 ///
 /// # An `_id` made of fields
 ///
