@@ -14,13 +14,16 @@ use std::{collections::BTreeSet, time::Duration};
 use bson::{DateTime, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, oid::ObjectId};
 
 use super::{
-    Id, Linked, array, at, both_sides, by_id, change_owners, full, holds, missing, referring,
+    Id, Linked, array, at, both_sides, by_id, cascading, change_owners, full, holds, missing,
     refuse_restricted, taken,
 };
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, also, found_by},
-    backend::operation::{Change, Delete, Find, Insert},
+    backend::{
+        BoxFuture,
+        operation::{Change, Delete, Find, Insert},
+    },
     error,
     maintain::{Effect, Write, narrow, with},
     query::{append, document},
@@ -554,7 +557,16 @@ async fn wait_or_settle(
 }
 
 /// Finishes what was begun with a document: what was not carried out is given up, and one that is going goes.
-pub(super) async fn settle(access: &Access, model: &'static Model, id: &RawBson) -> Result<()> {
+pub(super) fn settle<'a>(
+    access: &'a Access,
+    model: &'static Model,
+    id: &'a RawBson,
+) -> BoxFuture<'a, Result<()>> {
+    // It may lead to others, and these back here.
+    Box::pin(settled(access, model, id))
+}
+
+async fn settled(access: &Access, model: &'static Model, id: &RawBson) -> Result<()> {
     let Some(found) = find(access, model, &by_id(id)?).await? else {
         return Ok(());
     };
