@@ -163,8 +163,8 @@ async fn assert_both_sides(db: &Db) {
     assert!(report.is_clean(), "{report}");
 }
 
-pub async fn an_insert_enters_the_other_side(fixture: &Fixture) {
-    let db = office(fixture).await;
+pub async fn an_insert_enters_the_other_side(fixture: Fixture) {
+    let db = office(&fixture).await;
     let alice = person(&db, "alice").await;
     assert_eq!((alice.tasks, alice.badge), (Vec::new(), None));
     db.insert(task(1, "alice", &["bob", "carol", "bob"]))
@@ -200,8 +200,8 @@ pub async fn an_insert_enters_the_other_side(fixture: &Fixture) {
     assert_eq!(texts.collect::<Vec<_>>(), ["task 1", "task 2"]);
 }
 
-pub async fn an_update_moves_and_unlinks(fixture: &Fixture) {
-    let db = office(fixture).await;
+pub async fn an_update_moves_and_unlinks(fixture: Fixture) {
+    let db = office(&fixture).await;
     db.insert_many([
         task(1, "alice", &["bob"]),
         task(2, "alice", &["bob", "carol"]),
@@ -253,8 +253,8 @@ pub async fn an_update_moves_and_unlinks(fixture: &Fixture) {
     assert_both_sides(&db).await;
 }
 
-pub async fn a_save_and_a_bulk_keep_both_sides(fixture: &Fixture) {
-    let db = office(fixture).await;
+pub async fn a_save_and_a_bulk_keep_both_sides(fixture: Fixture) {
+    let db = office(&fixture).await;
     db.insert_many([task(1, "alice", &["bob"]), task(2, "alice", &[])])
         .await
         .unwrap();
@@ -301,8 +301,8 @@ pub async fn a_save_and_a_bulk_keep_both_sides(fixture: &Fixture) {
     assert_both_sides(&db).await;
 }
 
-pub async fn what_leads_nowhere_or_to_a_full_list_is_refused(fixture: &Fixture) {
-    let db = office(fixture).await;
+pub async fn what_leads_nowhere_or_to_a_full_list_is_refused(fixture: Fixture) {
+    let db = office(&fixture).await;
     let error = db.insert(task(1, "nobody", &[])).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.id()),
@@ -359,8 +359,8 @@ pub async fn what_leads_nowhere_or_to_a_full_list_is_refused(fixture: &Fixture) 
     assert_both_sides(&db).await;
 }
 
-pub async fn a_deletion_does_what_the_references_say(fixture: &Fixture) {
-    let db = office(fixture).await;
+pub async fn a_deletion_does_what_the_references_say(fixture: Fixture) {
+    let db = office(&fixture).await;
     db.insert_many([
         task(1, "alice", &["bob", "carol"]),
         task(2, "alice", &["bob"]),
@@ -405,7 +405,7 @@ pub async fn a_deletion_does_what_the_references_say(fixture: &Fixture) {
     assert_both_sides(&db).await;
 }
 
-pub async fn a_cascade_takes_the_whole_tree(fixture: &Fixture) {
+pub async fn a_cascade_takes_the_whole_tree(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     db.insert(folder("/", None)).await.unwrap();
     for (id, parent) in [
@@ -441,11 +441,11 @@ pub async fn a_cascade_takes_the_whole_tree(fixture: &Fixture) {
     assert_eq!(ids().await, Vec::<String>::new());
 }
 
-pub async fn what_fails_in_a_transaction_ends_it(fixture: &Fixture) {
+pub async fn what_fails_in_a_transaction_ends_it(fixture: Fixture) {
     if !fixture.backend().capabilities().transactions {
         return;
     }
-    let db = office(fixture).await;
+    let db = office(&fixture).await;
     db.insert(task(1, "alice", &[])).await.unwrap();
     let done = db
         .transaction(|tx| async move {
@@ -473,9 +473,9 @@ pub async fn what_fails_in_a_transaction_ends_it(fixture: &Fixture) {
 }
 
 /// Whoever comes second is tried again, or told.
-pub async fn many_at_once_leave_both_sides_right(fixture: &Fixture) {
+pub async fn many_at_once_leave_both_sides_right(fixture: Fixture) {
     const NAMES: [&str; 6] = ["alice", "bob", "carol", "dave", "erin", "frank"];
-    let db = office(fixture).await;
+    let db = office(&fixture).await;
     for name in &NAMES[3..] {
         db.insert(NewPerson {
             id: (*name).into(),
@@ -629,13 +629,13 @@ async fn overdue(fixture: &Fixture) {
 }
 
 /// The process dies before or after each operation of a write; or, where there are transactions, the server is gone.
-pub async fn wherever_a_write_dies_both_sides_agree(fixture: &Fixture) {
+pub async fn wherever_a_write_dies_both_sides_agree(fixture: Fixture) {
     let has_transactions = fixture.backend().capabilities().transactions;
     for (name, write) in WRITES {
         for nth in 1_usize.. {
             let mut was_reached = false;
             for is_after in [false, true] {
-                let db = begin_again(fixture).await;
+                let db = begin_again(&fixture).await;
                 let faults = Arc::new(Faults::new(fixture.backend()));
                 let lost = || Error::new(ErrorKind::Connection, "the server is gone");
                 let fault = match (has_transactions, is_after) {
@@ -655,7 +655,7 @@ pub async fn wherever_a_write_dies_both_sides_agree(fixture: &Fixture) {
                 }
                 was_reached |= faults.pending() == 0;
                 done.abort();
-                overdue(fixture).await;
+                overdue(&fixture).await;
                 db.settle().await.unwrap();
                 let report = db.check().await.unwrap();
                 assert!(report.is_clean(), "{name}, operation {nth}: {report}");
@@ -677,8 +677,8 @@ pub async fn wherever_a_write_dies_both_sides_agree(fixture: &Fixture) {
 }
 
 /// Each fault that somebody may have made around the framework.
-pub async fn the_check_finds_the_side_that_is_missing(fixture: &Fixture) {
-    let db = begin_again(fixture).await;
+pub async fn the_check_finds_the_side_that_is_missing(fixture: Fixture) {
+    let db = begin_again(&fixture).await;
     assert_both_sides(&db).await;
     let change = async |collection: &'static str, id: bson::RawBson, update| {
         let write = Update {
