@@ -83,20 +83,41 @@ async fn with_both_sides<W: Write>(
     model: &'static Model,
     mut write: W,
 ) -> Result<W::Done> {
-    let mut before = Vec::new();
+    let before = look(&access, model, &mut write).await?;
+    let done = async {
+        let mut cascades = Vec::new();
+        let done = carry_out(&access, model, write, &before, &mut cascades).await?;
+        // One after the other, so that no depth is too deep. What is gone already is not found again: a circle ends.
+        while let Some((model, mut removal)) = cascades.pop() {
+            if let Some(filter) = removal.filter() {
+                narrow(&access, model, filter, false).await?;
+            }
+            let before = look(&access, model, &mut removal).await?;
+            carry_out(&access, model, removal, &before, &mut cascades).await?;
+        }
+        Ok(done)
+    };
+    // The caller cannot keep one side without the other.
+    done.await.map_err(|error| access.fail(error))
+}
+
+/// The documents that a write is about, as they are; it is about no others from now on.
+async fn look<W: Write>(
+    access: &Access,
+    model: &'static Model,
+    write: &mut W,
+) -> Result<Vec<Linked>> {
     let order = write.order().map(RawDocument::to_owned);
     let limit = write.is_of_one().then_some(1);
-    if let Some(filter) = write.filter() {
-        before = read(&access, model, filter, order, limit).await?;
-        // What comes from now on is not what has been looked at.
-        also(filter, "_id", one_of(&before)?)?;
-    }
+    let Some(filter) = write.filter() else {
+        return Ok(Vec::new());
+    };
+    let found = read(access, model, filter, order, limit).await?;
+    also(filter, "_id", one_of(&found)?)?;
     if matches!(write.effect(), Effect::Removes) {
-        refuse_restricted(model, &before)?;
+        refuse_restricted(model, &found)?;
     }
-    let done = carry_out(&access, model, write, &before).await;
-    // The caller cannot keep one side without the other.
-    done.map_err(|error| access.fail(error))
+    Ok(found)
 }
 
 async fn carry_out<W: Write>(
@@ -104,18 +125,22 @@ async fn carry_out<W: Write>(
     model: &'static Model,
     write: W,
     before: &[Linked],
+    cascades: &mut Vec<(&'static Model, Removal)>,
 ) -> Result<W::Done> {
     let mut after = Vec::new();
-    let mut is_change = false;
+    let (mut is_change, mut is_removal) = (false, false);
     match write.effect() {
         Effect::Inserts(documents) => {
             let all = documents.iter().map(|raw| Linked::of(model, raw));
             after = all.collect::<Result<_>>()?;
         }
         Effect::Changes(_) => is_change = true,
-        Effect::Removes => take_leave(access, model, before).await?,
+        Effect::Removes => is_removal = true,
     }
     let done = write.run(&**access.executor()).await?;
+    if is_removal {
+        take_leave(access, model, before, cascades).await?;
+    }
     if is_change && !before.is_empty() {
         let by_id = document("_id", one_of(before)?)?;
         after = read(access, model, &by_id, None, None).await?;
@@ -396,7 +421,12 @@ fn refuse_restricted(model: &'static Model, deleted: &[Linked]) -> Result<()> {
 }
 
 /// What becomes of the references to documents that are deleted.
-async fn take_leave(access: &Access, model: &'static Model, deleted: &[Linked]) -> Result<()> {
+async fn take_leave(
+    access: &Access,
+    model: &'static Model,
+    deleted: &[Linked],
+    cascades: &mut Vec<(&'static Model, Removal)>,
+) -> Result<()> {
     for (inverse, link) in both_sides(model) {
         let other = (inverse.side.model)();
         for (document, owners) in referring(model, inverse, deleted) {
@@ -404,8 +434,7 @@ async fn take_leave(access: &Access, model: &'static Model, deleted: &[Linked]) 
             match link.on_delete {
                 OnDelete::Restrict | OnDelete::Keep => {}
                 OnDelete::Cascade => {
-                    let removal = cascading(other, link, filter, &document.id)?;
-                    cascade(access, other, removal).await?;
+                    cascades.push((other, cascading(other, link, filter, &document.id)?));
                 }
                 OnDelete::Nullify | OnDelete::Pull => {
                     let mut write = change_owners(other, link, filter, &document.id)?;
@@ -417,14 +446,6 @@ async fn take_leave(access: &Access, model: &'static Model, deleted: &[Linked]) 
             }
         }
     }
-    Ok(())
-}
-
-async fn cascade(access: &Access, model: &'static Model, mut removal: Removal) -> Result<()> {
-    if let Some(filter) = removal.filter() {
-        narrow(access, model, filter, false).await?;
-    }
-    Box::pin(with_both_sides(access.clone(), model, removal)).await?;
     Ok(())
 }
 
