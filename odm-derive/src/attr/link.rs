@@ -157,6 +157,7 @@ impl Said {
                         ty,
                         "nothing may refer to this yet: the inverse of a link is an `Option<Ref<…>>` or, with a `max`, a `Vec<Ref<…>>`",
                     );
+                    return None;
                 }
                 Some(Link::Inverse { of })
             }

@@ -1,5 +1,5 @@
 //! What a two-way link cannot be.
-use odm::{Hooks, Session, prelude::*};
+use odm::prelude::*;
 
 #[derive(Serialize, Deserialize, Document)]
 #[document(collection = "persons")]
@@ -17,7 +17,7 @@ struct Person {
 }
 
 #[derive(Serialize, Deserialize, Document)]
-#[document(collection = "tasks", hooks)]
+#[document(collection = "tasks")]
 struct Task {
     #[serde(rename = "_id")]
     id: i64,
@@ -39,18 +39,10 @@ struct Task {
     text: Ref<Person>,
 }
 
-impl Hooks for Task {
-    type Schema = Office;
-}
-
 #[derive(Serialize, Deserialize, Embedded)]
 struct Line {
     #[reference(inverse = lines)]
     person: Ref<Person>,
 }
-
-#[derive(Schema)]
-#[schema(models(Person, Task))]
-struct Office;
 
 fn main() {}
