@@ -120,9 +120,15 @@ fn is_unfinished(raw: &RawDocument) -> bool {
     })
 }
 
+/// A collection and a field of it.
+type Side<'m> = (&'m str, &'m str);
+
+/// What a document lists in a field; none while a write to it is not finished.
+type Listed = Option<HashSet<Key>>;
+
 /// The claims whose other side is there, and says something else.
 async fn broken(access: &Access, claims: Vec<Claim>) -> Result<Vec<Claim>> {
-    let mut targets: HashMap<(&str, &str), (&Model, HashMap<Key, RawBson>)> = HashMap::new();
+    let mut targets: HashMap<Side<'_>, (&Model, HashMap<Key, RawBson>)> = HashMap::new();
     for claim in &claims {
         let model = (claim.side.model)();
         let (_, ids) = targets
@@ -130,7 +136,7 @@ async fn broken(access: &Access, claims: Vec<Claim>) -> Result<Vec<Claim>> {
             .or_insert_with(|| (model, HashMap::new()));
         ids.insert(key(claim.to.as_raw_bson_ref()), claim.to.clone());
     }
-    let mut said: HashMap<(&str, &str), HashMap<Key, Option<HashSet<Key>>>> = HashMap::new();
+    let mut said: HashMap<Side<'_>, HashMap<Key, Listed>> = HashMap::new();
     for ((collection, field), (model, ids)) in targets {
         let ids: Vec<_> = ids.values().map(RawBson::as_raw_bson_ref).collect();
         let mut projection = RawDocumentBuf::new();

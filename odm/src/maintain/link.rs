@@ -412,7 +412,8 @@ async fn update(
 fn refuse_restricted(model: &'static Model, deleted: &[Linked]) -> Result<()> {
     for (inverse, link) in both_sides(model) {
         if link.on_delete == OnDelete::Restrict {
-            for (document, owners) in referring(model, inverse, deleted) {
+            let first = referring(model, inverse, deleted).next();
+            if let Some((document, owners)) = first {
                 return Err(restricted(model, inverse, link, document, owners.len()));
             }
         }
