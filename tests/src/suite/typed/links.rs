@@ -543,8 +543,11 @@ pub async fn many_at_once_leave_both_sides_right(fixture: Fixture) {
 
 type Done = Pin<Box<dyn Future<Output = odm::Result<()>> + Send>>;
 
+/// A write with its name.
+type Write = (&'static str, fn(Db) -> Done);
+
 /// One of every kind of write.
-const WRITES: [(&str, fn(Db) -> Done); 8] = [
+const WRITES: [Write; 8] = [
     ("insert", |db| {
         Box::pin(async move {
             let inserted = db.insert(task(3, "carol", &["alice", "bob"])).await;
