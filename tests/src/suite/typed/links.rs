@@ -659,7 +659,7 @@ pub async fn wherever_a_write_dies_both_sides_agree(fixture: Fixture) {
                 }
                 if !done.is_finished() {
                     // The operation itself may still be under way.
-                    tokio::time::sleep(Duration::from_millis(30)).await;
+                    tokio::time::sleep(Duration::from_millis(150)).await;
                 }
                 was_reached |= faults.pending() == 0;
                 done.abort();
