@@ -50,7 +50,8 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `#[embed(unbounded)]` | an array that grows without end; a document holds 16 MB at most |
 /// | `#[reference]` | a `Ref`, an `Option<Ref>` or a `Vec<Ref>` |
 /// | `#[reference(max = N)]` | a `Vec<Ref>` of at most `N` elements |
-/// | `#[reference(inverse = field, on_delete = …)]` | a reference of which the other side knows, [see below](#two-way-links); an array of them with `max = N` |
+/// | `#[reference(exists, on_delete = …)]` | a reference to a document that is there, [see below](#references-with-rules); an array of them with `max = N` |
+/// | `#[reference(inverse = field, on_delete = …)]` | the same, and the other side knows of it, [see below](#two-way-links) |
 /// | `#[reference(inverse_of = field)]` | the other side: an `Option<Ref>` or, with `max = N`, a `Vec<Ref>` |
 /// | `#[index]`, `#[index(…)]` | an index over this field, with options |
 ///
@@ -106,14 +107,11 @@ use syn::{DeriveInput, parse_macro_input};
 /// at a place that it may have changed, none of it is kept. On a standalone server such an update is an error of kind `Unsupported`, and
 /// `modify` does the same. Two saves at once that change two fields which one rule looks at are told apart by a `version` alone.
 ///
-/// # Two-way links
+/// # References with rules
 ///
-/// A reference with `inverse = field` is written by the application. The field of that name in the model that it leads to has
-/// `inverse_of`, and follows by itself: it has no setter, is missing in the companion that is inserted, and a `save` that changes it is an
-/// error. It can be filtered by and joined as any reference. A schema checks that both sides name each other.
-///
-/// A reference must lead to a document that is there (`NotFound`), and whose inverse has room: for one (`DuplicateKey`) or for `max`
-/// (`TooManyElements`). What its deletion does to those that refer to it is said by `on_delete`:
+/// A plain `#[reference]` may lead to a document that is not there. One with `exists` or `on_delete` leads to one that is, for the session
+/// that writes it: not deleted by a mark, of its scope. Writing another one is an error of kind `Dangling`, also if the document is
+/// deleted at the same time. What its deletion does to those that refer to it is said by `on_delete`:
 ///
 /// | `on_delete` | does |
 /// |---|---|
@@ -123,9 +121,23 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `pull`, of a `Vec<Ref>` | it leaves their arrays |
 /// | `keep` | they refer to what is not there |
 ///
-/// A soft delete is no deletion here. All that belongs to a write is one transaction, the caller's or one of its own. On a standalone
+/// It is done to all of them: those of other scopes too, and those that are deleted by a mark. A mark itself is no deletion here: what it
+/// is set on can come back. What a cascade deletes is deleted for good.
+///
+/// They are found by an index of the reference, which is declared with it unless there is one that begins so.
+///
+/// All that belongs to a write is one transaction, the caller's or one of its own, in which the documents that are referred to from now on
+/// are written to: two that refer to one document at the same time come one after the other. On a standalone
 /// server each document is written by itself, so `update_many` and `insert_many` go one after the other, and an error leaves those before
 /// it written; `Database::settle` finishes what a process that died has begun.
+///
+/// # Two-way links
+///
+/// A reference with `inverse = field` is one with rules, written by the application. The field of that name in the model that it leads to
+/// has `inverse_of`, and follows by itself: it has no setter, is missing in the companion that is inserted, and a `save` that changes it is
+/// an error. It can be filtered by and joined as any reference. A schema checks that both sides name each other.
+///
+/// The inverse must have room: for one (`AlreadyLinked`) or for `max` (`TooManyElements`).
 ///
 /// # An `_id` made of fields
 ///

@@ -422,6 +422,19 @@ pub trait Opaque {
 }
 impl<T> Opaque for Inside<'_, T> {}
 
+/// The declared indexes, with one for each of these references by which the documents are found that refer to another one.
+#[must_use]
+pub fn with_references(references: &[&str], mut declared: Vec<Index>) -> Vec<Index> {
+    for stored in references {
+        let keys = vec![((*stored).to_owned(), Direction::Ascending)];
+        let own = Index::new(keys);
+        if !declared.iter().any(|index| index.serves_as(&own)) {
+            declared.push(own);
+        }
+    }
+    declared
+}
+
 /// The declared indexes, with one that begins with the shard key.
 #[must_use]
 pub fn with_shard_key(model: &Model, mut declared: Vec<Index>) -> Vec<Index> {

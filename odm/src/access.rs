@@ -14,7 +14,7 @@ use crate::{
     error,
     field::Path,
     query::{Node, append, document},
-    schema::Model,
+    schema::{Model, Schema},
     scope::Scope,
     soft_delete::Sight,
     trace::{self, Operation, Repetition},
@@ -28,6 +28,8 @@ use crate::{
 pub struct Access {
     executor: Arc<dyn Executor>,
     backend: Arc<dyn Backend>,
+    /// The models of the schema.
+    models: &'static [&'static Model],
     /// The transaction with which a write is committed; none where it is by itself.
     unit: Option<Arc<Unit>>,
     scope: Scope,
@@ -43,10 +45,11 @@ pub struct Access {
 const DEPTH: u8 = 16;
 
 impl Access {
-    pub(crate) fn of_database(backend: Arc<dyn Backend>) -> Self {
+    pub(crate) fn of_database<S: Schema>(backend: Arc<dyn Backend>) -> Self {
         Self {
             executor: backend.clone(),
             backend,
+            models: S::MODELS,
             unit: None,
             depth: 0,
             scope: Scope::NONE,
@@ -92,6 +95,16 @@ impl Access {
             operation: Arc::new(Operation::new("session", None)),
             ..self.clone()
         })
+    }
+
+    /// The same for the documents of all scopes, and for those that are deleted by a mark.
+    pub(crate) fn to_everything(&self) -> Self {
+        self.clone().within(Scope::ALL).seeing(Sight::All)
+    }
+
+    /// The models of the schema.
+    pub(crate) fn models(&self) -> &'static [&'static Model] {
+        self.models
     }
 
     /// The database, where it is about more than documents.

@@ -2,6 +2,7 @@
 
 mod finding;
 mod link;
+mod repair;
 mod token;
 
 use std::{
@@ -13,6 +14,7 @@ use std::{
 use bson::{Bson, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 pub use finding::{CheckReport, Fault, Finding};
+pub use repair::{Outcome, Remedy, Repair, RepairReport, RepairStep, Repairs};
 pub use token::{CheckToken, IntoCheckToken};
 
 use crate::{
@@ -24,9 +26,8 @@ use crate::{
     error,
     field::{Referring, Variants},
     query::{append, document},
-    schema::{Contains, Model, Schema, upgrade},
-    scope::{AllScopes, Scope},
-    soft_delete::Sight,
+    schema::{Contains, Model, OnDelete, Schema, upgrade},
+    scope::AllScopes,
 };
 
 /// How many ids are looked up by one query at most.
@@ -34,8 +35,8 @@ const MAX_KEYS: usize = 10_000;
 
 /// Looks at every document of the models; made by [`Database::check`](crate::Database::check).
 ///
-/// It finds documents that do not fit their model, arrays beyond their `max`, references to documents that are not there, and links of
-/// which one side does not know.
+/// It finds documents that do not fit their model, arrays beyond their `max`, references to documents that are not there (but for those
+/// with `on_delete = keep`), and links of which one side does not know.
 /// Documents of all scopes are looked at, and those that are deleted by a mark, which count as being there.
 ///
 /// It only reads, and may run while the application writes: whatever looks wrong is looked at again, so that a link that is taken
@@ -51,11 +52,12 @@ pub struct Check<S> {
 
 impl<S: Schema> Check<S> {
     pub(crate) fn new(access: &Access) -> Self {
+        Self::of_operation(access, "check")
+    }
+
+    fn of_operation(access: &Access, name: &'static str) -> Self {
         Self {
-            access: access
-                .operation("check", None)
-                .within(Scope::ALL)
-                .seeing(Sight::All),
+            access: access.operation(name, None).to_everything(),
             models: S::checks(),
             after: None,
             of: PhantomData,
@@ -287,7 +289,9 @@ async fn look_at(
             }
             Ok(references) => {
                 count += references.len() as u64;
-                candidates.extend(references.into_iter().map(|referring| Candidate {
+                let references = references.into_iter();
+                let references = references.filter(|referring| !may_dangle(check.model, referring));
+                candidates.extend(references.map(|referring| Candidate {
                     document: position,
                     referring,
                 }));
@@ -338,6 +342,13 @@ async fn look_at(
         found.push((candidate.document, finding));
     }
     Ok((count, found))
+}
+
+/// Whether what it leads to may be deleted and leave it.
+fn may_dangle(model: &Model, referring: &Referring) -> bool {
+    let field = referring.path.split('.').next();
+    let mut kept = model.links.iter();
+    kept.any(|link| link.on_delete == OnDelete::Keep && field == Some(link.side.stored))
 }
 
 /// Those that lead nowhere.

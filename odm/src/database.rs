@@ -6,13 +6,11 @@ use crate::{
     Result,
     access::Access,
     backend::{self, Backend},
-    check::Check,
+    check::{Check, Repair},
     document::Document,
     maintain,
     schema::{Contains, Schema, SyncIndexes},
-    scope::Scope,
     session::Session,
-    soft_delete::Sight,
     transaction::{self, Transaction},
     watch::Watch,
 };
@@ -64,7 +62,7 @@ impl<S: Schema> Database<S> {
     /// A database on this backend: one opened before, or a wrapper such as a [`Recorder`](backend::Recorder).
     pub fn with_backend(backend: Arc<dyn Backend>) -> Self {
         Self {
-            session: Session::new(Access::of_database(backend.clone())),
+            session: Session::new(Access::of_database::<S>(backend.clone())),
             backend,
         }
     }
@@ -109,6 +107,41 @@ impl<S: Schema> Database<S> {
         Check::new(self.session.access())
     }
 
+    /// Mends what [`check`](Self::check) finds and the schema knows how to: a dry run unless it is told to
+    /// [`apply`](crate::check::Repair::apply) it.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "parts")]
+    /// # struct Part { #[serde(rename = "_id")] id: i64, #[reference(on_delete = nullify)] like: Option<Ref<Part>> }
+    /// # #[derive(Schema)] #[schema(models(Part))] struct Shop;
+    /// # #[cfg(feature = "engine")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> odm::Result<()> {
+    /// # let db = odm::Database::<Shop>::open("memory:").await?;
+    /// # db.insert_many([Part { id: 1, like: None }, Part { id: 2, like: Some(Ref::new(1)) }]).await?;
+    /// # let around = odm::backend::operation::Delete {
+    /// #     collection: "parts".into(), filter: odm::bson::rawdoc! { "_id": 1_i64 }, multi: false,
+    /// # };
+    /// # db.backend().delete(around).await?;
+    /// println!("{}", db.repair().await?);         // what it would do
+    ///
+    /// let report = db.repair().apply().await?;
+    /// assert_eq!(
+    ///     report.to_string(),
+    ///     "parts 2, `like`: refers to 1 of parts, which is not there\n  done: the reference becomes null\n\
+    ///      1 documents: 1 mended, 0 can be mended, 0 cannot"
+    /// );
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "engine"))]
+    /// # fn main() {}
+    /// ```
+    pub fn repair(&self) -> Repair<S> {
+        Repair::new(self.session.access())
+    }
+
     /// Finishes what writes to links have begun and could not finish, because their process died, and gives their number.
     ///
     /// Only a server without transactions leaves such work: there a write says in its own document what is to follow on the other
@@ -116,7 +149,7 @@ impl<S: Schema> Database<S> {
     /// begins, and now and then.
     pub async fn settle(&self) -> Result<u64> {
         let access = self.session.access().operation("settle", None);
-        let access = access.within(Scope::ALL).seeing(Sight::All);
+        let access = access.to_everything();
         let mut settled = 0;
         for model in S::MODELS {
             settled += maintain::settle(&access, model).await?;

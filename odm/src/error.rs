@@ -47,6 +47,10 @@ pub enum ErrorKind {
     DuplicateKey,
     /// Another write came first and nothing was kept: try again from the beginning.
     Conflict,
+    /// A reference leads to no document, and must: insert that one first, or let the reference lead elsewhere.
+    Dangling,
+    /// A reference leads to a document that another one is linked with already, and only one may be: change that one first.
+    AlreadyLinked,
     /// Other documents refer to one that was to be deleted, and nothing was: change or delete them first.
     Restricted,
     /// A condition did not hold, so an update that had to apply did not.

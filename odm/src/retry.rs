@@ -1,6 +1,11 @@
-//! How long to wait after a conflict.
+//! How to wait after a conflict: for a while, or in a line.
 
-use std::time::Duration;
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    time::Duration,
+};
+
+use tokio::sync::{Mutex, MutexGuard};
 
 /// The pause after the first conflict; each further one is twice as long, up to [`MAX_PAUSE`], less a random part.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
@@ -21,4 +26,20 @@ fn length(attempt: u32) -> Duration {
         sum.wrapping_mul(31).wrapping_add(byte.into())
     });
     full.mul_f64(f64::from(part % 1_000) / 2_000.0 + 0.5)
+}
+
+/// The lines in which the writers of this process wait for a document. Two documents may have the same one.
+static LINES: [Mutex<()>; 64] = [const { Mutex::const_new(()) }; 64];
+
+/// How long to stand in a line: who is in front may have been forgotten by the task that polls it.
+const MAX_WAIT: Duration = Duration::from_secs(1);
+
+/// Waits for the turn among those that have met a conflict over the same document, so that not all of them come back at once, again
+/// and again. None if it did not come within [`MAX_WAIT`]: the turn makes a conflict less likely, and keeps nobody from writing.
+pub(crate) async fn turn(document: impl Hash) -> Option<MutexGuard<'static, ()>> {
+    let mut hasher = DefaultHasher::new();
+    document.hash(&mut hasher);
+    let line = hasher.finish() % LINES.len() as u64;
+    let line = LINES.get(usize::try_from(line).ok()?)?;
+    tokio::time::timeout(MAX_WAIT, line.lock()).await.ok()
 }

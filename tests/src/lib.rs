@@ -1,6 +1,7 @@
-//! The tests of `odm` that need a database: one suite of plain functions, run on every backend.
+//! What the tests of `odm` that need a database have in common.
 //!
-//! [`suite`] has the tests; `tests/it/main.rs` makes one test of each for every backend, on a [`Fixture`] of it.
+//! The tests themselves are in `tests/it`: one suite of plain functions, each run on a [`Fixture`] of every backend. It is not part of
+//! this library, so that the programs beside it are compiled without it.
 //! A real MongoDB is a part of the tests: [`mongod`] finds, downloads, starts and stops it.
 
 pub mod corpus;
@@ -12,8 +13,6 @@ mod fixture;
 pub mod guide;
 pub mod models;
 pub mod mongod;
-mod out_of_sight;
-pub mod suite;
 
 pub use fixture::Fixture;
 

@@ -133,6 +133,7 @@ impl Arguments {
                 self.max = Some(max);
             }
             // They are read as a whole, by `Link`.
+            "exists" if known.contains(&"exists") => {}
             name if link::SETTINGS.contains(&name) && known.contains(&name) => {
                 meta.value()?.parse::<Ident>()?;
             }

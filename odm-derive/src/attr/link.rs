@@ -1,4 +1,4 @@
-//! What a reference says of the other side: `inverse`, `inverse_of`, `on_delete`.
+//! What a reference says of what it leads to: `exists`, `on_delete`, `inverse`, `inverse_of`.
 
 use syn::{Attribute, Ident, Type, meta::ParseNestedMeta};
 
@@ -6,16 +6,19 @@ use super::{Layout, layout::is_vec, named};
 use crate::{ctxt::Ctxt, model::is_option};
 
 /// The settings of `#[reference(…)]` that are not about its layout.
-pub(crate) const SETTINGS: [&str; 3] = ["inverse", "inverse_of", "on_delete"];
+pub(crate) const SETTINGS: [&str; 4] = ["exists", "inverse", "inverse_of", "on_delete"];
 
-/// The side of a two-way link that a reference is.
+/// A reference with a rule, or the side of a two-way link that it is.
 pub(crate) enum Link {
-    /// `inverse = field`: the documents that it leads to list those that refer to them.
+    /// It leads to a document that is there: `exists`, or what follows from `on_delete` and `inverse`.
     Owner {
-        inverse: Ident,
+        /// `inverse = field`: the documents that it leads to list those that refer to them.
+        inverse: Option<Ident>,
         on_delete: OnDelete,
-        /// Where that is said, if it is.
+        /// Where a rule is said.
         said: Option<Ident>,
+        /// Where it begins.
+        at: Ident,
     },
     /// `inverse_of = field`: it lists the documents that refer to this one, and follows by itself.
     Inverse { of: Ident },
@@ -72,6 +75,7 @@ impl Link {
 
 #[derive(Default)]
 struct Said {
+    exists: Option<Ident>,
     inverse: Option<Ident>,
     inverse_of: Option<Ident>,
     on_delete: Option<(Ident, OnDelete)>,
@@ -81,6 +85,7 @@ impl Said {
     fn setting(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
         let name = meta.path.get_ident().map(ToString::to_string);
         match name.as_deref() {
+            Some("exists") => self.exists = meta.path.get_ident().cloned(),
             Some("inverse") => self.inverse = Some(meta.value()?.parse()?),
             Some("inverse_of") => self.inverse_of = Some(meta.value()?.parse()?),
             Some("on_delete") => {
@@ -104,8 +109,10 @@ impl Said {
 
     fn checked(self, ctxt: &mut Ctxt, ty: &Type, layout: &Layout) -> Option<Link> {
         let is_many = matches!(layout, Layout::ReferenceMany(_));
+        let word = self.on_delete.as_ref().map(|(word, _)| word);
         let at = self.inverse.as_ref().or(self.inverse_of.as_ref());
-        if let (Some(at), false, true) = (at, is_many, is_vec(ty)) {
+        let at = at.or(self.exists.as_ref()).or(word)?.clone();
+        if !is_many && is_vec(ty) {
             ctxt.error(
                 at,
                 "how many can there be? Each change of a link rewrites its array, so it has a bound: say `max = N`; where there can be \
@@ -113,54 +120,50 @@ impl Said {
             );
             return None;
         }
-        match (self.inverse, self.inverse_of, self.on_delete) {
-            (None, None, None) => None,
-            (Some(_), Some(of), _) => {
+        if let Some(of) = self.inverse_of {
+            let wrong = self.inverse.as_ref().map(|inverse| (
+                inverse,
+                "one side of a link is written by the application, and says `inverse`; the other one follows, and says `inverse_of`",
+            ));
+            let wrong = wrong.or(self.exists.as_ref().or(word).map(|rule| {
+                (
+                    rule,
+                    "this side follows the other one by itself: say it there",
+                )
+            }));
+            if let Some((at, message)) = wrong {
+                ctxt.error(at, message);
+                return None;
+            }
+            if !is_many && !is_option(ty) {
                 ctxt.error(
-                    of,
-                    "one side of a link is written by the application, and says `inverse`; the other one follows, and says `inverse_of`",
+                    ty,
+                    "nothing may refer to this yet: the inverse of a link is an `Option<Ref<…>>` or, with a `max`, a `Vec<Ref<…>>`",
                 );
-                None
+                return None;
             }
-            (None, _, Some((word, _))) => {
-                ctxt.error(
-                    word,
-                    "only a reference with an `inverse` knows what refers to what: say it there",
-                );
-                None
-            }
-            (Some(inverse), None, on_delete) => {
-                if let Some((word, rule)) = &on_delete {
-                    let wrong = match rule {
-                        OnDelete::Nullify if !is_option(ty) => Some(
-                            "only an `Option<Ref<…>>` can become none: say `restrict` or `cascade`",
-                        ),
-                        OnDelete::Pull if !is_many => Some(
-                            "only an array of references can lose one: say `restrict`, `cascade` or, for an `Option`, `nullify`",
-                        ),
-                        _ => None,
-                    };
-                    if let Some(message) = wrong {
-                        ctxt.error(word, message);
-                    }
+            return Some(Link::Inverse { of });
+        }
+        if let Some((word, rule)) = &self.on_delete {
+            let wrong = match rule {
+                OnDelete::Nullify if !is_option(ty) => {
+                    Some("only an `Option<Ref<…>>` can become none: say `restrict` or `cascade`")
                 }
-                let (said, on_delete) = on_delete.unzip();
-                Some(Link::Owner {
-                    inverse,
-                    on_delete: on_delete.unwrap_or_default(),
-                    said,
-                })
-            }
-            (None, Some(of), None) => {
-                if !is_many && !is_option(ty) {
-                    ctxt.error(
-                        ty,
-                        "nothing may refer to this yet: the inverse of a link is an `Option<Ref<…>>` or, with a `max`, a `Vec<Ref<…>>`",
-                    );
-                    return None;
-                }
-                Some(Link::Inverse { of })
+                OnDelete::Pull if !is_many => Some(
+                    "only an array of references can lose one: say `restrict`, `cascade` or, for an `Option`, `nullify`",
+                ),
+                _ => None,
+            };
+            if let Some(message) = wrong {
+                ctxt.error(word, message);
             }
         }
+        let (said, on_delete) = self.on_delete.unzip();
+        Some(Link::Owner {
+            inverse: self.inverse,
+            on_delete: on_delete.unwrap_or_default(),
+            said,
+            at,
+        })
     }
 }

@@ -493,6 +493,7 @@ fn implementation(
         quote_spanned!(function.span()=> schema_version: #version, upgrade: #private::Some(#function),)
     });
     let indexes = quote!(::std::vec![#(#indexes),*]);
+    let indexes = model.with_indexes_of_links(&indexes, private);
     let indexes = match shard_key {
         None => indexes,
         Some(_) => quote!(#private::with_shard_key(&Self::MODEL, #indexes)),

@@ -1,4 +1,4 @@
-//! Two-way links: what the model says of them, and the proof that each side leads to the other.
+//! References with rules and two-way links: what the model says of them, and the proof that each side leads to the other.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
@@ -15,6 +15,22 @@ impl<'a> Model<'a> {
     fn links(&self) -> impl Iterator<Item = (&Field<'a>, &Link)> {
         let fields = self.fields.iter();
         fields.filter_map(|field| Some((field, field.link.as_ref()?)))
+    }
+
+    /// The declared indexes, with those by which is found what refers to a document, and what writes to links have begun.
+    pub(crate) fn with_indexes_of_links(
+        &self,
+        declared: &TokenStream,
+        private: &TokenStream,
+    ) -> TokenStream {
+        if self.links().next().is_none() {
+            return declared.clone();
+        }
+        let references = self.links().filter_map(|(field, link)| match link {
+            Link::Owner { inverse: None, .. } => Some(&field.stored),
+            _ => None,
+        });
+        quote!(#private::with_references(&[#(#references),*], #declared))
     }
 
     pub(crate) fn has_links(&self) -> bool {
@@ -39,7 +55,13 @@ impl<'a> Model<'a> {
                 Link::Owner {
                     inverse, on_delete, ..
                 } => {
-                    let inverse = inverse.unraw().to_string();
+                    let inverse = match inverse {
+                        Some(inverse) => {
+                            let inverse = inverse.unraw().to_string();
+                            quote!(#private::Some(#inverse))
+                        }
+                        None => quote!(#private::None),
+                    };
                     let on_delete = on_delete.tokens(private);
                     links.push(quote!(#private::OwnLink {
                         side: #private::LinkSide { #side },
@@ -69,13 +91,13 @@ impl<'a> Model<'a> {
         self.links().next()?;
         let name = &self.input.ident;
         let (_, own, _) = self.input.generics.split_for_impl();
-        let checks = self.links().map(|(field, link)| {
+        let checks = self.links().filter_map(|(field, link)| {
             let ty = field.ty;
             let (check, other): (_, &Ident) = match link {
-                Link::Owner { inverse, .. } => (quote!(inverse_side), inverse),
+                Link::Owner { inverse, .. } => (quote!(inverse_side), inverse.as_ref()?),
                 Link::Inverse { of } => (quote!(owning_side), of),
             };
-            quote_spanned!(other.span()=> #private::#check::<#name #own, #ty, _>(|model| model.#other());)
+            Some(quote_spanned!(other.span()=> #private::#check::<#name #own, #ty, _>(|model| model.#other());))
         });
         let function = layout_function(&self.input.generics, checks);
         let quiet = quiet();
@@ -103,12 +125,10 @@ impl<'a> Model<'a> {
     /// Links where nothing keeps them yet.
     pub(crate) fn refuse_links(&self, ctxt: &mut Ctxt, place: &str) {
         for (_, link) in self.links() {
-            let (Link::Owner { inverse: at, .. } | Link::Inverse { of: at }) = link;
+            let (Link::Owner { at, .. } | Link::Inverse { of: at }) = link;
             ctxt.error(
                 at,
-                format!(
-                    "{place} has no two-way links yet: declare this one on a field of a document"
-                ),
+                format!("{place} has no links yet: declare this one on a field of a document"),
             );
         }
     }

@@ -43,6 +43,7 @@ impl<'c, T: Document> Modify<'c, T> {
     async fn run(mut self) -> Result<T> {
         let mut attempt = 1;
         let mut conflict = None;
+        let mut turn = None;
         loop {
             let mut edited = match edit::<T>(&self.access, &self.key).await {
                 Ok(edited) => edited,
@@ -56,7 +57,13 @@ impl<'c, T: Document> Modify<'c, T> {
             match save(self.access.clone(), &mut edited).await {
                 Err(error) if error.is_conflict() && attempt < self.attempts => {
                     conflict = Some(error);
-                    retry::pause(attempt).await;
+                    // Inside a transaction others may wait for what it has written already.
+                    if turn.is_none() && self.access.unit().is_none() {
+                        let document = (T::COLLECTION, self.key.to_raw()?.into_bytes());
+                        turn = retry::turn(document).await;
+                    } else {
+                        retry::pause(attempt).await;
+                    }
                     attempt += 1;
                 }
                 done => return done.map(|()| edited.into_inner()),

@@ -355,6 +355,12 @@ impl Index {
         is_prefix && is_whole && self.keys.iter().zip(&key.fields).all(is_field)
     }
 
+    /// Whether it has all documents, and begins with the paths of another one.
+    pub(crate) fn serves_as(&self, other: &Self) -> bool {
+        let is_prefix = self.keys.starts_with(&other.keys);
+        is_prefix && self.hashed.is_none() && !self.sparse && self.partial.is_none()
+    }
+
     /// Refuses what no backend can keep exactly.
     #[cfg(any(feature = "engine", feature = "mongodb"))]
     pub(super) fn check(&self) -> Result<()> {

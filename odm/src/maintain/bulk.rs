@@ -4,7 +4,7 @@ use tracing::Instrument;
 
 use super::{Effect, Means, Removal, fill, link, narrow};
 use crate::{
-    Result,
+    Error, Result,
     access::Access,
     backend::{
         operation,
@@ -131,7 +131,8 @@ impl Narrowed {
                     documents: vec![document],
                     ordered: true,
                 };
-                done.inserted = link::run(access, model, insert).await?;
+                let inserted = link::run(access, model, insert).await;
+                done.inserted = inserted.map_err(Error::without_inserted)?;
                 done.inserted
             }
             operation::Write::Update(update) => {

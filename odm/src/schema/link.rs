@@ -1,4 +1,4 @@
-//! Two-way links, as plain data.
+//! References with rules, and two-way links, as plain data.
 
 use super::{Model, same};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     field::{Array, Field, Maybe, role, shape},
 };
 
-/// One side of a two-way link.
+/// A field with references.
 #[derive(Debug, Clone, Copy)]
 pub struct LinkSide {
     /// The field in Rust.
@@ -21,13 +21,13 @@ pub struct LinkSide {
     pub model: fn() -> &'static Model,
 }
 
-/// A reference that the application writes, and that the documents it leads to know of: the truth of the link.
+/// A reference that must lead to a document, and what becomes of it: the truth of a link, if there is another side.
 #[derive(Debug, Clone, Copy)]
 pub struct OwnLink {
     /// The reference.
     pub side: LinkSide,
-    /// The field of the other side, in Rust.
-    pub inverse: &'static str,
+    /// The field of the other side, in Rust; none if the documents it leads to do not list what refers to them.
+    pub inverse: Option<&'static str>,
     /// What becomes of it when what it leads to is deleted.
     pub on_delete: OnDelete,
 }
@@ -59,20 +59,19 @@ pub enum OnDelete {
 }
 
 impl OwnLink {
-    /// The other side.
+    /// The other side, if there is one.
     pub(crate) fn inverse(&self) -> Option<&'static InverseLink> {
-        let inverses = (self.side.model)().inverses.iter();
-        inverses
-            .clone()
-            .find(|inverse| inverse.side.field == self.inverse)
+        let field = self.inverse?;
+        let mut inverses = (self.side.model)().inverses.iter();
+        inverses.find(|inverse| inverse.side.field == field)
     }
 }
 
 impl InverseLink {
     /// The other side.
     pub(crate) fn own(&self) -> Option<&'static OwnLink> {
-        let links = (self.side.model)().links.iter();
-        links.clone().find(|link| link.side.field == self.of)
+        let mut links = (self.side.model)().links.iter();
+        links.find(|link| link.side.field == self.of)
     }
 }
 
@@ -83,14 +82,20 @@ pub const fn links_match(models: &[&Model], position: usize) -> bool {
     let model = models[position];
     let mut i = 0;
     while i < model.links.len() {
-        if !has_inverse(models, model, &model.links[i]) {
+        let link = &model.links[i];
+        if let (Some(_), Some(other)) = (link.inverse, on(models, link.side.collection))
+            && !is_followed(model, link, other)
+        {
             return false;
         }
         i += 1;
     }
     let mut i = 0;
     while i < model.inverses.len() {
-        if !has_link(models, model, &model.inverses[i]) {
+        let inverse = &model.inverses[i];
+        if let Some(other) = on(models, inverse.side.collection)
+            && !is_of_link(model, inverse, other)
+        {
             return false;
         }
         i += 1;
@@ -98,51 +103,49 @@ pub const fn links_match(models: &[&Model], position: usize) -> bool {
     true
 }
 
-/// A model that is missing is another error.
-const fn has_inverse(models: &[&Model], own: &Model, link: &OwnLink) -> bool {
+/// The model of a collection. One that is missing is another error.
+const fn on<'m>(models: &[&'m Model], collection: &str) -> Option<&'m Model> {
     let mut i = 0;
     while i < models.len() {
-        let other = models[i];
-        if same(other.collection, link.side.collection) {
-            let mut j = 0;
-            while j < other.inverses.len() {
-                let inverse = &other.inverses[j];
-                if same(inverse.side.field, link.inverse)
-                    && same(inverse.of, link.side.field)
-                    && same(inverse.side.collection, own.collection)
-                {
-                    return true;
-                }
-                j += 1;
-            }
-            return false;
+        if same(models[i].collection, collection) {
+            return Some(models[i]);
         }
         i += 1;
     }
-    true
+    None
 }
 
-const fn has_link(models: &[&Model], own: &Model, inverse: &InverseLink) -> bool {
+const fn is_followed(model: &Model, link: &OwnLink, other: &Model) -> bool {
     let mut i = 0;
-    while i < models.len() {
-        let other = models[i];
-        if same(other.collection, inverse.side.collection) {
-            let mut j = 0;
-            while j < other.links.len() {
-                let link = &other.links[j];
-                if same(link.side.field, inverse.of)
-                    && same(link.inverse, inverse.side.field)
-                    && same(link.side.collection, own.collection)
-                {
-                    return true;
-                }
-                j += 1;
-            }
-            return false;
+    while i < other.inverses.len() {
+        if are_one(model, link, other, &other.inverses[i]) {
+            return true;
         }
         i += 1;
     }
-    true
+    false
+}
+
+const fn is_of_link(model: &Model, inverse: &InverseLink, other: &Model) -> bool {
+    let mut i = 0;
+    while i < other.links.len() {
+        if are_one(other, &other.links[i], model, inverse) {
+            return true;
+        }
+        i += 1;
+    }
+    false
+}
+
+/// Whether a reference and an inverse are the two sides of one link.
+const fn are_one(from: &Model, link: &OwnLink, to: &Model, inverse: &InverseLink) -> bool {
+    let Some(field) = link.inverse else {
+        return false;
+    };
+    same(field, inverse.side.field)
+        && same(inverse.of, link.side.field)
+        && same(link.side.collection, to.collection)
+        && same(inverse.side.collection, from.collection)
 }
 
 /// The type of a reference, of one that may be none, or of several.

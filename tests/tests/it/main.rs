@@ -5,10 +5,13 @@ mod cluster;
 mod engine;
 mod failures;
 mod mongodb;
+mod out_of_sight;
 mod project;
+pub mod suite;
 mod url;
 
-use odm_tests::{Fixture, for_every_test, suite};
+use odm_tests::{Fixture, models};
+use suite::for_every_test;
 
 /// A module of tests, named after the backend, with a test for every function of the suite.
 macro_rules! on {

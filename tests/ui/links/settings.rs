@@ -14,6 +14,8 @@ struct Person {
     favourite: Ref<Task>,
     #[reference(inverse_of = worst, on_delete = keep)]
     hated: Option<Ref<Task>>,
+    #[reference(exists, inverse_of = worst)]
+    there: Option<Ref<Task>>,
 }
 
 #[derive(Serialize, Deserialize, Document)]
@@ -31,8 +33,12 @@ struct Task {
     worst: Ref<Person>,
     #[reference(inverse = hated, on_delete = pull)]
     other: Option<Ref<Person>>,
-    #[reference(on_delete = restrict)]
-    alone: Ref<Person>,
+    #[reference(on_delete = pull)]
+    alone: Option<Ref<Person>>,
+    #[reference(exists)]
+    many: Vec<Ref<Person>>,
+    #[reference(exist)]
+    typo: Ref<Person>,
     #[reference(inverse = tasks, on_delete = delete)]
     word: Ref<Person>,
     #[reference(inverse = "tasks")]

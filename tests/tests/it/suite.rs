@@ -1,6 +1,6 @@
 //! The tests that every backend passes: plain functions that get an empty database.
 //!
-//! [`for_every_test`](crate::for_every_test) lists them, and a test checks that none is left out.
+//! [`for_every_test`] lists them, and a test checks that none is left out.
 #![expect(missing_docs, reason = "the name of a test says what it tests")]
 #![expect(clippy::missing_panics_doc, reason = "a test panics when it fails")]
 
@@ -8,7 +8,6 @@ pub mod backend;
 pub mod typed;
 
 /// Hands the list of all tests to a macro, grouped by the files in `suite/`.
-#[macro_export]
 macro_rules! for_every_test {
     ($run:ident $($context:tt)*) => {
         $run! { $($context)*
@@ -374,6 +373,15 @@ macro_rules! for_every_test {
                     values_are_renamed,
                     what_is_one_place_can_be_ordered_by,
                 ]
+                references: [
+                    a_deletion_does_what_the_references_say,
+                    a_large_cascade_ends,
+                    many_at_once_leave_nothing_dangling,
+                    of_other_scopes_and_behind_marks,
+                    the_index_is_declared,
+                    what_leads_nowhere_is_refused,
+                    wherever_a_write_dies_nothing_dangles,
+                ]
                 relation: [
                     a_failed_query_names_its_model,
                     a_join_in_an_order,
@@ -520,6 +528,8 @@ macro_rules! for_every_test {
     };
 }
 
+pub(crate) use for_every_test;
+
 #[cfg(test)]
 mod tests {
     use std::{
@@ -531,7 +541,7 @@ mod tests {
     #[test]
     fn every_test_is_listed() {
         let list = include_str!("suite.rs");
-        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/suite");
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/suite");
         for file in rust_files_in_groups(&dir) {
             let group = name(file.parent().expect("a group"));
             let (_, listed) = list

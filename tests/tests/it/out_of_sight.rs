@@ -2,7 +2,6 @@
 
 /// The model is called `Note`, `new` makes what is inserted as one. Through the session the note 1 is seen; it refers to the
 /// note 9, which is not, and which refers to it. `edited` is the note 9 as it was read when it could be.
-#[macro_export]
 macro_rules! nothing_reaches_the_note_9 {
     ($session:expr, $new:expr, $edited:expr) => {{
         use futures_util::StreamExt;
@@ -162,6 +161,8 @@ macro_rules! nothing_reaches_the_note_9 {
         }
     }};
 }
+
+pub(crate) use nothing_reaches_the_note_9;
 
 #[cfg(test)]
 mod tests {

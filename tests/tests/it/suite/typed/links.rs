@@ -1,19 +1,15 @@
 //! Two-way links: whatever is written, both sides agree.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
-
 use odm::{
-    Error, ErrorKind, Filter,
+    ErrorKind, Filter,
     action::BulkResult,
-    backend::{
-        Fault, Faults,
-        operation::{Change, Delete, Update},
-    },
+    backend::operation::{Change, Update},
     bson::rawdoc,
     check,
     prelude::*,
 };
 
+use super::crash::{Crashes, Write};
 use crate::Fixture;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
@@ -75,6 +71,11 @@ type Db = odm::Database<Office>;
 
 async fn office(fixture: &Fixture) -> Db {
     let db = Db::with_backend(fixture.backend());
+    people(&db).await;
+    db
+}
+
+async fn people(db: &Db) {
     for name in ["alice", "bob", "carol"] {
         db.insert(NewPerson {
             id: name.into(),
@@ -83,7 +84,6 @@ async fn office(fixture: &Fixture) -> Db {
         .await
         .unwrap();
     }
-    db
 }
 
 fn task(id: i64, owner: &str, helpers: &[&str]) -> NewTask {
@@ -306,7 +306,7 @@ pub async fn what_leads_nowhere_or_to_a_full_list_is_refused(fixture: Fixture) {
     let error = db.insert(task(1, "nobody", &[])).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.id()),
-        (ErrorKind::NotFound, Some(&"nobody".into()))
+        (ErrorKind::Dangling, Some(&"nobody".into()))
     );
     assert_eq!(db.find::<Task>().count().await.unwrap(), 0);
     db.insert_many((1..=4).map(|id| task(id, "alice", &[])))
@@ -347,7 +347,7 @@ pub async fn what_leads_nowhere_or_to_a_full_list_is_refused(fixture: Fixture) {
         .unwrap_err();
     assert_eq!(
         (error.kind(), error.path()),
-        (ErrorKind::DuplicateKey, Some("badge"))
+        (ErrorKind::AlreadyLinked, Some("badge"))
     );
     db.update::<Badge>(1).set(|b| b.of(), None).await.unwrap();
     db.insert(Badge {
@@ -458,7 +458,7 @@ pub async fn what_fails_in_a_transaction_ends_it(fixture: Fixture) {
             tx.update::<Person>("bob").inc(|p| p.karma(), 1).await
         })
         .await;
-    assert_eq!(done.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(done.unwrap_err().kind(), ErrorKind::Dangling);
     assert_eq!(person(&db, "bob").await.karma, 0);
     // What is only refused has done nothing: the transaction goes on.
     db.transaction(|tx| async move {
@@ -524,9 +524,10 @@ pub async fn many_at_once_leave_both_sides_right(fixture: Fixture) {
                 match done.map_err(|error| (error.kind(), error)) {
                     Ok(()) => {}
                     Err((
+                        // There is none to change, or there is one already.
                         ErrorKind::NotFound
-                        | ErrorKind::TooManyElements
                         | ErrorKind::DuplicateKey
+                        | ErrorKind::TooManyElements
                         | ErrorKind::Conflict,
                         _,
                     )) => {}
@@ -541,13 +542,8 @@ pub async fn many_at_once_leave_both_sides_right(fixture: Fixture) {
     assert_both_sides(&db).await;
 }
 
-type Done = Pin<Box<dyn Future<Output = odm::Result<()>> + Send>>;
-
-/// A write with its name.
-type Write = (&'static str, fn(Db) -> Done);
-
 /// One of every kind of write.
-const WRITES: [Write; 8] = [
+const WRITES: &[Write<Office>] = &[
     ("insert", |db| {
         Box::pin(async move {
             let inserted = db.insert(task(3, "carol", &["alice", "bob"])).await;
@@ -593,16 +589,8 @@ const WRITES: [Write; 8] = [
     }),
 ];
 
-async fn begin_again(fixture: &Fixture) -> Db {
-    for collection in ["persons", "tasks", "badges", "folders"] {
-        let all = Delete {
-            collection: collection.into(),
-            filter: rawdoc! {},
-            multi: true,
-        };
-        fixture.backend().delete(all).await.unwrap();
-    }
-    let db = office(fixture).await;
+async fn begin(db: &Db) {
+    people(db).await;
     db.insert_many([
         task(1, "alice", &["bob"]),
         task(2, "alice", &["bob", "carol"]),
@@ -614,79 +602,31 @@ async fn begin_again(fixture: &Fixture) -> Db {
         of: Some(Ref::new("bob")),
     };
     db.insert(badge).await.unwrap();
-    db
 }
 
-/// Nobody waits for what a dead process may still be doing.
-async fn overdue(fixture: &Fixture) {
-    for collection in ["persons", "tasks", "badges"] {
-        let write = Update {
-            collection: collection.into(),
-            filter: rawdoc! { "_odm.due": { "$exists": true } },
-            change: Change::operators(rawdoc! { "$set": { "_odm.due": DateTime::from_millis(0) } }),
-            multi: true,
-            upsert: false,
-        };
-        fixture.backend().update(write).await.unwrap();
-    }
-}
-
-/// The process dies before or after each operation of a write; or, where there are transactions, the server is gone. Every third
-/// operation is tried, and each of them with `ODM_CRASH=all`.
 pub async fn wherever_a_write_dies_both_sides_agree(fixture: Fixture) {
-    let has_transactions = fixture.backend().capabilities().transactions;
-    let step = match std::env::var("ODM_CRASH").as_deref() {
-        Ok("all") => 1,
-        _ => 3,
-    };
-    for (position, (name, write)) in WRITES.into_iter().enumerate() {
-        for nth in (1 + position % step..).step_by(step) {
-            let mut was_reached = false;
-            for is_after in [false, true] {
-                let db = begin_again(&fixture).await;
-                let faults = Arc::new(Faults::new(fixture.backend()));
-                let lost = || Error::new(ErrorKind::Connection, "the server is gone");
-                let fault = match (has_transactions, is_after) {
-                    (true, false) => Fault::Before(lost()),
-                    (true, true) => Fault::After(lost()),
-                    (false, false) => Fault::HangBefore,
-                    (false, true) => Fault::HangAfter,
-                };
-                faults.inject(nth, |_| true, fault);
-                let done = tokio::spawn(write(Db::with_backend(faults.clone())));
-                while !done.is_finished() && faults.pending() > 0 {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
-                if !done.is_finished() {
-                    // The operation itself may still be under way.
-                    tokio::time::sleep(Duration::from_millis(150)).await;
-                }
-                was_reached |= faults.pending() == 0;
-                done.abort();
-                overdue(&fixture).await;
-                db.settle().await.unwrap();
-                let report = db.check().await.unwrap();
-                assert!(report.is_clean(), "{name}, operation {nth}: {report}");
-                assert_both_sides(&db).await;
+    let crashes = Crashes {
+        writes: WRITES,
+        begin: |db| Box::pin(begin(db)),
+        agrees: |db, when| {
+            Box::pin(async move {
+                assert_both_sides(db).await;
                 let lost = db.find::<Task>().filter(|t| t.text().eq("lost"));
-                assert_eq!(lost.count().await.unwrap(), 0, "{name}, operation {nth}");
+                assert_eq!(lost.count().await.unwrap(), 0, "{when}");
                 // Everything can be written again.
-                db.update::<Task>(2)
-                    .set(|t| t.owner(), Ref::new("carol"))
-                    .await
-                    .unwrap();
-                assert_both_sides(&db).await;
-            }
-            if !was_reached {
-                break;
-            }
-        }
-    }
+                let moved = db.update::<Task>(2).set(|t| t.owner(), Ref::new("carol"));
+                moved.await.unwrap();
+                assert_both_sides(db).await;
+            })
+        },
+    };
+    crashes.run(&fixture).await;
 }
 
 /// Each fault that somebody may have made around the framework.
 pub async fn the_check_finds_the_side_that_is_missing(fixture: Fixture) {
-    let db = begin_again(&fixture).await;
+    let db = Db::with_backend(fixture.backend());
+    begin(&db).await;
     assert_both_sides(&db).await;
     let change = async |collection: &'static str, id: bson::RawBson, update| {
         let write = Update {

@@ -3,6 +3,7 @@
 pub mod aggregate;
 pub mod bulk;
 pub mod check;
+mod crash;
 pub mod decode;
 pub mod edit;
 pub mod elements;
@@ -22,6 +23,7 @@ pub mod outcome;
 pub mod page;
 pub mod places;
 pub mod projection;
+pub mod references;
 pub mod relation;
 pub mod schema;
 pub mod scope;

@@ -6,7 +6,7 @@ use odm::{
     watch::Event,
 };
 
-use crate::{Fixture, nothing_reaches_the_note_9};
+use crate::{Fixture, out_of_sight::nothing_reaches_the_note_9};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
 struct TenantId(String);

@@ -8,7 +8,7 @@ use odm::{
     prelude::*,
 };
 
-use crate::{Fixture, nothing_reaches_the_note_9};
+use crate::{Fixture, out_of_sight::nothing_reaches_the_note_9};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(

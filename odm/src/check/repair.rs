@@ -1,0 +1,364 @@
+//! Mending what a check finds.
+
+use std::{fmt, pin::Pin};
+
+use bson::RawBson;
+use serde::Serialize;
+
+use super::{Check, CheckToken, Fault, Finding, Findings, IntoCheckToken};
+use crate::{
+    Error, ErrorKind, Result,
+    access::Access,
+    document::Document,
+    maintain::{Mending, Rule, list_once, mend, rules},
+    schema::{Contains, InverseLink, Model, OnDelete, OwnLink, Schema},
+    scope::AllScopes,
+};
+
+/// Mends what a [`Check`] finds; made by [`Database::repair`](crate::Database::repair).
+///
+/// It says what it would do, and does it if it is told to [`apply`](Self::apply) it. Mended are links of which one side does not know,
+/// where the reference is the truth, and references that lead nowhere, as their `on_delete` says. What else there is, the application
+/// has to mend: nobody knows what is meant.
+///
+/// It may run while the application writes: each document is looked at again when it is mended, by a write that does nothing if the
+/// document or what it refers to was written to meanwhile.
+#[must_use = "nothing is looked at until it is awaited or streamed"]
+pub struct Repair<S> {
+    check: Check<S>,
+    applies: bool,
+}
+
+impl<S: Schema> Repair<S> {
+    pub(crate) fn new(access: &Access) -> Self {
+        Self {
+            check: Check::of_operation(access, "repair"),
+            applies: false,
+        }
+    }
+
+    /// Only the documents of this model are looked at; what mends them may be a write to others.
+    pub fn only<T: Document>(mut self) -> Self
+    where
+        S: Contains<T, AllScopes>,
+    {
+        self.check = self.check.only();
+        self
+    }
+
+    /// Goes on behind the documents that were looked at before this [token](Repairs::token) was taken: see [`Check::after`].
+    pub fn after(mut self, token: impl IntoCheckToken) -> Self {
+        self.check = self.check.after(token);
+        self
+    }
+
+    /// Writes what mends them, instead of only saying it.
+    pub fn apply(mut self) -> Self {
+        self.applies = true;
+        self
+    }
+
+    /// What is found and done, one after the other.
+    pub fn stream(self) -> Repairs {
+        Repairs {
+            access: self.check.access.clone(),
+            findings: self.check.stream(),
+            applies: self.applies,
+        }
+    }
+}
+
+/// All of it.
+impl<S: Schema> IntoFuture for Repair<S> {
+    type Output = Result<RepairReport>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+    fn into_future(self) -> Self::IntoFuture {
+        let mut repairs = self.stream();
+        Box::pin(async move {
+            let mut steps = Vec::new();
+            while let Some(step) = repairs.next().await {
+                steps.push(step?);
+            }
+            Ok(RepairReport {
+                documents: repairs.findings.documents,
+                steps,
+            })
+        })
+    }
+}
+
+/// What a [`Repair`] finds and does, one after the other.
+#[must_use = "nothing is looked at until `next` is called"]
+pub struct Repairs {
+    access: Access,
+    findings: Findings,
+    applies: bool,
+}
+
+impl Repairs {
+    /// The next step; none when everything has been looked at.
+    ///
+    /// # Errors
+    ///
+    /// Those of the backend, behind which it does not go on: begin again with [`Repair::after`] the [token](Self::token).
+    pub async fn next(&mut self) -> Option<Result<RepairStep>> {
+        let finding = match self.findings.next().await? {
+            Ok(finding) => finding,
+            Err(error) => return Some(Err(error)),
+        };
+        let cure = Cure::of(&self.access, &finding);
+        let (remedy, outcome) = match cure {
+            Err(why) => (None, Ok(Outcome::Impossible { why })),
+            Ok(cure) if !self.applies => (Some(cure.remedy), Ok(Outcome::Planned)),
+            Ok(cure) => (Some(cure.remedy), cure.apply(&self.access).await),
+        };
+        Some(outcome.map(|outcome| RepairStep {
+            finding,
+            remedy,
+            outcome,
+        }))
+    }
+
+    /// Where this is: see [`Findings::token`].
+    #[must_use]
+    pub fn token(&self) -> Option<&CheckToken> {
+        self.findings.token()
+    }
+}
+
+/// What a [`Repair`] has found and done; as text, and by serde as JSON.
+#[derive(Debug, Clone, Serialize)]
+#[must_use = "what could not be mended is for the application"]
+pub struct RepairReport {
+    /// How many documents were looked at.
+    pub documents: u64,
+    /// What was found, and done about it.
+    pub steps: Vec<RepairStep>,
+}
+
+impl RepairReport {
+    /// Whether nothing is left to mend.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        let mut steps = self.steps.iter();
+        steps.all(|step| matches!(step.outcome, Outcome::Done | Outcome::NotNeeded))
+    }
+}
+
+impl fmt::Display for RepairReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for step in &self.steps {
+            writeln!(f, "{step}")?;
+        }
+        let count = |is_it: fn(&Outcome) -> bool| {
+            let steps = self.steps.iter();
+            steps.filter(|step| is_it(&step.outcome)).count()
+        };
+        write!(
+            f,
+            "{} documents: {} mended, {} can be mended, {} cannot",
+            self.documents,
+            count(|outcome| matches!(outcome, Outcome::Done | Outcome::NotNeeded)),
+            count(|outcome| matches!(outcome, Outcome::Planned)),
+            count(|outcome| matches!(outcome, Outcome::Impossible { .. })),
+        )
+    }
+}
+
+/// Something that was found, and what is done about it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RepairStep {
+    /// What was found.
+    pub finding: Finding,
+    /// What mends it; none if nobody but the application knows.
+    pub remedy: Option<Remedy>,
+    /// What has become of that.
+    pub outcome: Outcome,
+}
+
+/// What mends a [`Finding`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub enum Remedy {
+    /// The document is listed by the one that it refers to.
+    Enter,
+    /// A document that does not refer to this one leaves its list.
+    Leave,
+    /// What is listed more than once is listed once.
+    ListOnce,
+    /// The reference that leads nowhere becomes null.
+    Nullify,
+    /// The reference that leads nowhere leaves its array.
+    Pull,
+    /// The document goes as what it refers to has gone.
+    Delete,
+}
+
+/// What has become of a [`Remedy`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// It was only looked for.
+    Planned,
+    /// It was written.
+    Done,
+    /// All was right when it was looked at again.
+    NotNeeded,
+    /// The application has to mend it.
+    Impossible {
+        /// Why.
+        why: String,
+    },
+}
+
+impl fmt::Display for RepairStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let remedy = self.remedy.map(|remedy| match remedy {
+            Remedy::Enter => "the other side lists it",
+            Remedy::Leave => "it leaves the list",
+            Remedy::ListOnce => "it is listed once",
+            Remedy::Nullify => "the reference becomes null",
+            Remedy::Pull => "the reference leaves its array",
+            Remedy::Delete => "the document is deleted",
+        });
+        let remedy = remedy.unwrap_or_default();
+        write!(f, "{}\n  ", self.finding)?;
+        match &self.outcome {
+            Outcome::Planned => write!(f, "to be done: {remedy}"),
+            Outcome::Done => write!(f, "done: {remedy}"),
+            Outcome::NotNeeded => write!(f, "nothing to be done any more"),
+            Outcome::Impossible { why } => write!(f, "not mended: {why}"),
+        }
+    }
+}
+
+/// How a finding is mended.
+struct Cure {
+    remedy: Remedy,
+    how: How,
+}
+
+enum How {
+    Link(Rule, Mending),
+    ListOnce(&'static Model, &'static InverseLink, RawBson),
+}
+
+impl Cure {
+    /// Or why nobody can.
+    fn of(access: &Access, finding: &Finding) -> Result<Self, String> {
+        let raw =
+            |id: &bson::Bson| RawBson::try_from(id.clone()).map_err(|error| error.to_string());
+        let (to, other) = match &finding.fault {
+            Fault::Dangling { to, id }
+            | Fault::OneSided { to, id }
+            | Fault::ListedTwice { to, id } => (*to, raw(id)?),
+            Fault::Unreadable { .. } | Fault::OutOfBounds { .. } => {
+                return Err("change the document, or let the model accept it".to_owned());
+            }
+        };
+        let this = raw(&finding.id)?;
+        let model = model_on(access, finding.collection)?;
+        let field = finding.path.split('.').next().unwrap_or_default();
+        let mut inverses = model.inverses.iter();
+        if let Some(inverse) = inverses.find(|inverse| inverse.side.stored == field) {
+            if matches!(finding.fault, Fault::ListedTwice { .. }) {
+                let how = How::ListOnce(model, inverse, this);
+                return Ok(Self {
+                    remedy: Remedy::ListOnce,
+                    how,
+                });
+            }
+            let link = inverse.own().ok_or("the schema has no such link")?;
+            let how = How::Link(
+                rule(access, model_on(access, to)?, link)?,
+                Mending::Agree {
+                    owner: other,
+                    target: this,
+                },
+            );
+            return Ok(Self {
+                remedy: Remedy::Leave,
+                how,
+            });
+        }
+        let mut links = model.links.iter();
+        let link = links.find(|link| link.side.stored == field).ok_or(
+            "a plain reference has no rule for this: say `on_delete`, or change the document",
+        )?;
+        let rule = rule(access, model, link)?;
+        if matches!(finding.fault, Fault::OneSided { .. }) {
+            let how = How::Link(
+                rule,
+                Mending::Agree {
+                    owner: this,
+                    target: other,
+                },
+            );
+            return Ok(Self {
+                remedy: Remedy::Enter,
+                how,
+            });
+        }
+        let remedy = match link.on_delete {
+            OnDelete::Cascade => Remedy::Delete,
+            OnDelete::Nullify => Remedy::Nullify,
+            OnDelete::Pull => Remedy::Pull,
+            OnDelete::Restrict | OnDelete::Keep => {
+                return Err("what it leads to must not have been deleted: insert it again, or change or delete this document".to_owned());
+            }
+        };
+        let how = How::Link(
+            rule,
+            Mending::Part {
+                owner: this,
+                gone: other,
+            },
+        );
+        Ok(Self { remedy, how })
+    }
+
+    async fn apply(self, access: &Access) -> Result<Outcome> {
+        let done = match self.how {
+            How::Link(rule, mending) => mend(access, rule, mending).await,
+            How::ListOnce(model, inverse, id) => list_once(access, model, inverse, &id).await,
+        };
+        match done {
+            Ok(true) => Ok(Outcome::Done),
+            Ok(false) => Ok(Outcome::NotNeeded),
+            Err(error) if is_about_the_document(&error) => Ok(Outcome::Impossible {
+                why: error.to_string(),
+            }),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Whether an error is one of what is to be mended, and others can be.
+fn is_about_the_document(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Dangling
+            | ErrorKind::AlreadyLinked
+            | ErrorKind::Restricted
+            | ErrorKind::TooManyElements
+            | ErrorKind::Conflict
+            | ErrorKind::Decode
+    )
+}
+
+fn model_on(access: &Access, collection: &str) -> Result<&'static Model, String> {
+    let mut models = access.models().iter();
+    let model = models.find(|model| model.collection == collection);
+    model
+        .copied()
+        .ok_or_else(|| "the schema has no such collection".to_owned())
+}
+
+/// What the schema says of a reference from documents of a model.
+fn rule(access: &Access, from: &Model, link: &OwnLink) -> Result<Rule, String> {
+    let mut rules = rules(access, (link.side.model)());
+    let rule = rules.find(|rule| {
+        rule.model.collection == from.collection && rule.link.side.field == link.side.field
+    });
+    rule.ok_or_else(|| "the schema has no such reference".to_owned())
+}

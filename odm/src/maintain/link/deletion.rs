@@ -1,0 +1,216 @@
+//! What becomes of documents when one that they refer to is deleted.
+
+use std::collections::BTreeSet;
+
+use bson::{RawBson, RawDocumentBuf};
+
+use super::{
+    linked::{Id, Linked, array, one_of, read},
+    refusal::restricted,
+};
+use crate::{
+    Error, Result,
+    access::{Access, found_by},
+    backend::operation::{Change, Count, Delete, Find, Update},
+    error,
+    maintain::{Means, Removal, Write, narrow},
+    query::{append, document},
+    schema::{InverseLink, Model, OnDelete, OwnLink},
+};
+
+/// A reference to the documents of a model, with what becomes of it when one of these is deleted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rule {
+    /// The model of the documents that refer.
+    pub(crate) model: &'static Model,
+    pub(crate) link: &'static OwnLink,
+    /// Which of the model's links it is.
+    pub(super) position: usize,
+    /// Where the documents that it leads to list what refers to them, if they do.
+    pub(crate) inverse: Option<&'static InverseLink>,
+}
+
+/// What the schema says of references to a model.
+pub(crate) fn rules(access: &Access, model: &'static Model) -> impl Iterator<Item = Rule> + use<> {
+    access.models().iter().flat_map(|owner| {
+        let links = owner.links.iter().enumerate();
+        let links = links.filter(|(_, link)| link.side.collection == model.collection);
+        links.map(|(position, link)| Rule {
+            model: owner,
+            link,
+            position,
+            inverse: link.inverse(),
+        })
+    })
+}
+
+impl Rule {
+    pub(super) fn is_restricting(&self) -> bool {
+        self.link.on_delete == OnDelete::Restrict
+    }
+
+    /// Whether something is done to what refers to a deleted document.
+    pub(super) fn acts(&self) -> bool {
+        !matches!(self.link.on_delete, OnDelete::Restrict | OnDelete::Keep)
+    }
+
+    /// Whether it leads from documents of a model to others of the same.
+    fn is_of_one_model(&self) -> bool {
+        self.link.side.collection == self.model.collection
+    }
+
+    /// Those that refer to one of these documents by what it lists, and are none of them.
+    fn listed(&self, inverse: &InverseLink, documents: &[Linked]) -> BTreeSet<Id> {
+        let own = (self.link.side.model)();
+        let listed = documents
+            .iter()
+            .flat_map(|document| document.listed(own, inverse));
+        let mut listed: BTreeSet<_> = listed.map(Id::of).collect();
+        if self.is_of_one_model() {
+            for document in documents {
+                listed.remove(&Id::of(&document.id));
+            }
+        }
+        listed
+    }
+
+    /// The condition that a document refers to one of these, and is none of them; none if there is no such document.
+    fn referring(&self, documents: &[Linked]) -> Result<Option<RawDocumentBuf>> {
+        let mut filter = match self.inverse {
+            Some(inverse) => {
+                let owners = self.listed(inverse, documents).into_iter();
+                let owners = owners.map(|owner| owner.value());
+                let owners = owners.collect::<Result<Vec<_>>>()?;
+                if owners.is_empty() {
+                    return Ok(None);
+                }
+                document("_id", one_of(&owners)?)?
+            }
+            None if self.is_of_one_model() => {
+                let ids = documents.iter().map(|document| &document.id);
+                document("_id", document("$nin", array(ids))?)?
+            }
+            None => RawDocumentBuf::new(),
+        };
+        let ids = documents.iter().map(|document| &document.id);
+        append(&mut filter, self.link.side.stored, one_of(ids)?)?;
+        Ok(Some(filter))
+    }
+
+    /// The deletion of documents that refer to what is deleted. It is for good, as a mark would leave a reference that leads nowhere.
+    pub(super) fn cascade(&self, filter: RawDocumentBuf) -> Result<Removal> {
+        let delete = Delete {
+            collection: self.model.collection.into(),
+            filter,
+            multi: true,
+        };
+        Removal::new(self.model, delete, Means::ForGood)
+    }
+
+    /// The write that takes what is deleted out of the references to it.
+    pub(super) fn part<'g>(
+        &self,
+        filter: RawDocumentBuf,
+        gone: impl IntoIterator<Item = &'g RawBson>,
+    ) -> Result<Update> {
+        let path = self.link.side.stored;
+        let change = match self.link.side.is_many {
+            true => document("$pullAll", document(path, array(gone))?)?,
+            false => document("$set", document(path, RawBson::Null)?)?,
+        };
+        let write = Update {
+            collection: self.model.collection.into(),
+            filter,
+            change: Change::operators(change),
+            multi: true,
+            upsert: false,
+        };
+        write.filled(self.model)
+    }
+}
+
+/// Refuses to delete what documents refer to that are not deleted with it.
+pub(super) async fn refuse_restricted(
+    access: &Access,
+    model: &'static Model,
+    deleted: &[Linked],
+) -> Result<()> {
+    for rule in rules(access, model).filter(Rule::is_restricting) {
+        match rule.inverse {
+            Some(inverse) => refuse_listed(&rule, inverse, deleted)?,
+            None => refuse_found(access, &rule, deleted).await?,
+        }
+    }
+    Ok(())
+}
+
+fn refuse_listed(rule: &Rule, inverse: &InverseLink, deleted: &[Linked]) -> Result<()> {
+    let others = rule.listed(inverse, deleted);
+    for document in deleted {
+        let listed = rule.listed(inverse, std::slice::from_ref(document));
+        match listed.intersection(&others).count() {
+            0 => {}
+            owners => return Err(restricted(rule, &document.id, owners as u64)),
+        }
+    }
+    Ok(())
+}
+
+async fn refuse_found(access: &Access, rule: &Rule, deleted: &[Linked]) -> Result<()> {
+    let Some(filter) = rule.referring(deleted)? else {
+        return Ok(());
+    };
+    let find = Find {
+        limit: Some(1),
+        ..found_by(&rule.model.collection.into(), &filter)
+    };
+    let first = read(access, rule.model, find).await?;
+    let Some(first) = first.first() else {
+        return Ok(());
+    };
+    let held = first.held(rule.position);
+    let mut documents = deleted.iter();
+    let document = documents.find(|document| held.contains(&Id::of(&document.id)));
+    Err(match document {
+        Some(document) => found_restricted(access, rule, document).await?,
+        // It refers to it by a number of another width.
+        None => restricted(rule, &first.id, 1),
+    })
+}
+
+/// Tells how many refer to a document.
+async fn found_restricted(access: &Access, rule: &Rule, document: &Linked) -> Result<Error> {
+    let filter = rule.referring(std::slice::from_ref(document))?;
+    let count = Count {
+        collection: rule.model.collection.into(),
+        filter: filter.unwrap_or_default(),
+        limit: None,
+    };
+    let owners = access.count(rule.model, count).await?;
+    Ok(restricted(rule, &document.id, owners.max(1)))
+}
+
+/// Does in a transaction what follows from a deletion. What is to be deleted too is left to the caller.
+pub(super) async fn take_leave(
+    access: &Access,
+    model: &'static Model,
+    deleted: &[Linked],
+    cascades: &mut Vec<(&'static Model, Removal)>,
+) -> Result<()> {
+    for rule in rules(access, model).filter(Rule::acts) {
+        let Some(filter) = rule.referring(deleted)? else {
+            continue;
+        };
+        if rule.link.on_delete == OnDelete::Cascade {
+            cascades.push((rule.model, rule.cascade(filter)?));
+            continue;
+        }
+        let gone = deleted.iter().map(|document| &document.id);
+        let mut write = rule.part(filter, gone)?;
+        narrow(access, rule.model, &mut write.filter, false).await?;
+        access.told().writes();
+        let done = access.executor().update(write).await;
+        done.map_err(error::of(rule.model))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! What a document refers to, and what refers to it, as stored.
+
+use std::collections::BTreeSet;
+
+use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+
+use crate::{
+    Error, ErrorKind, Result,
+    access::Access,
+    backend::operation::Find,
+    decode, error,
+    query::{append, document},
+    schema::{InverseLink, LinkSide, Model, upgrade},
+};
+
+/// The sides of links of a document.
+#[derive(Debug)]
+pub(super) struct Linked {
+    pub(super) id: RawBson,
+    /// By link of its model.
+    pub(super) links: Vec<Vec<RawBson>>,
+    /// By inverse of its model.
+    inverses: Vec<Vec<RawBson>>,
+}
+
+impl Linked {
+    pub(super) fn of(model: &Model, raw: &RawDocument) -> Result<Self> {
+        let id = decode::id(raw).map(RawBson::from);
+        let id = id.ok_or_else(|| Error::new(ErrorKind::Decode, "a document has no `_id`"))?;
+        let at = |side: &LinkSide| ids_at(raw, side.stored);
+        let inverses = model.inverses.iter();
+        Ok(Self {
+            id,
+            links: model.links.iter().map(|link| at(&link.side)).collect(),
+            inverses: inverses.map(|inverse| at(&inverse.side)).collect(),
+        })
+    }
+
+    /// What a reference leads to.
+    pub(super) fn held(&self, link: usize) -> BTreeSet<Id> {
+        let targets = self.links.get(link).into_iter().flatten();
+        targets.map(Id::of).collect()
+    }
+
+    /// What an inverse of its model lists.
+    pub(super) fn listed(&self, model: &Model, inverse: &InverseLink) -> &[RawBson] {
+        let mut inverses = model.inverses.iter();
+        let position = inverses.position(|other| other.side.field == inverse.side.field);
+        let listed = position.and_then(|position| self.inverses.get(position));
+        listed.map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The ids in a field: one, several, or none.
+pub(crate) fn ids_at(raw: &RawDocument, field: &str) -> Vec<RawBson> {
+    match raw.get(field) {
+        Ok(Some(RawBsonRef::Array(ids))) => ids.into_iter().flatten().map(RawBson::from).collect(),
+        Ok(None | Some(RawBsonRef::Null)) | Err(_) => Vec::new(),
+        Ok(Some(id)) => vec![id.into()],
+    }
+}
+
+/// The documents that are found, as far as they are about links: in today's form, whatever version they are stored in.
+pub(super) async fn read_raw(
+    access: &Access,
+    model: &Model,
+    mut find: Find,
+) -> Result<Vec<RawDocumentBuf>> {
+    if model.upgrade.is_none() {
+        find.projection = Some(sides(model)?);
+    }
+    let mut found = access.find_all(model, find).await?;
+    for raw in &mut found {
+        if let Some(upgraded) = upgrade::upgraded(model, raw)? {
+            *raw = upgraded;
+        }
+    }
+    Ok(found)
+}
+
+/// The same, understood.
+pub(super) async fn read(access: &Access, model: &Model, find: Find) -> Result<Vec<Linked>> {
+    let found = read_raw(access, model, find).await?;
+    found.iter().map(|raw| Linked::of(model, raw)).collect()
+}
+
+/// What is read of a document: its sides of links, and what the framework keeps in it.
+fn sides(model: &Model) -> Result<RawDocumentBuf> {
+    let mut projection = RawDocumentBuf::new();
+    let links = model.links.iter().map(|link| link.side.stored);
+    let inverses = model.inverses.iter().map(|inverse| inverse.side.stored);
+    for field in ["_id", "_odm"].into_iter().chain(links).chain(inverses) {
+        append(&mut projection, field, 1)?;
+    }
+    Ok(projection)
+}
+
+/// An id that can be looked up and has an order, so that transactions write in the same one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Id(Vec<u8>);
+
+impl Id {
+    /// A number of any width is the same id.
+    pub(super) fn of(id: &RawBson) -> Self {
+        let id = match id.as_raw_bson_ref() {
+            RawBsonRef::Int32(number) => RawBsonRef::Int64(number.into()),
+            id => id,
+        };
+        let mut document = RawDocumentBuf::new();
+        document.append(bson::raw::cstr!("_id"), id);
+        Self(document.into_bytes())
+    }
+
+    pub(super) fn value(&self) -> Result<RawBson> {
+        let document = RawDocument::from_bytes(&self.0).map_err(error::encode)?;
+        let id = decode::id(document).map(RawBson::from);
+        id.ok_or_else(|| Error::new(ErrorKind::Encode, "an id without a value"))
+    }
+}
+
+pub(super) fn by_id(id: &RawBson) -> Result<RawDocumentBuf> {
+    document("_id", document("$eq", id.clone())?)
+}
+
+/// Whether an id is among these.
+pub(super) fn holds(ids: &[RawBson], id: &RawBson) -> bool {
+    let id = Id::of(id);
+    ids.iter().any(|other| Id::of(other) == id)
+}
+
+/// The condition that a value is one of these.
+pub(super) fn one_of<'i>(ids: impl IntoIterator<Item = &'i RawBson>) -> Result<RawDocumentBuf> {
+    document("$in", array(ids))
+}
+
+pub(super) fn array<'i>(ids: impl IntoIterator<Item = &'i RawBson>) -> RawArrayBuf {
+    let mut array = RawArrayBuf::new();
+    for id in ids {
+        array.push(id.as_raw_bson_ref());
+    }
+    array
+}

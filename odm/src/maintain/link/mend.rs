@@ -1,0 +1,119 @@
+//! Mending what a check finds: each step looks again before it writes, and is nothing if all is right meanwhile.
+
+use std::collections::BTreeSet;
+
+use bson::{RawBson, oid::ObjectId};
+
+use super::{
+    FENCE, by_id,
+    deletion::Rule,
+    enter, leave,
+    linked::{Id, Linked, array, holds, read},
+    promise, run, update,
+};
+use crate::{
+    Result,
+    access::{Access, found_by},
+    backend::operation::Find,
+    maintain::{Write, narrow},
+    query::{append, document},
+    schema::{InverseLink, Model, OnDelete},
+    unit,
+};
+
+/// What mends a fault.
+#[derive(Debug, Clone)]
+pub(crate) enum Mending {
+    /// The inverse of a link is as the reference says.
+    Agree { owner: RawBson, target: RawBson },
+    /// A reference that leads nowhere is as if what it leads to were deleted.
+    Part { owner: RawBson, gone: RawBson },
+}
+
+/// Mends what is wrong with a link, and tells whether something was.
+pub(crate) async fn mend(all: &Access, rule: Rule, mending: Mending) -> Result<bool> {
+    if let (Mending::Agree { owner, target }, false, Some(inverse)) =
+        (&mending, all.has_transactions(), rule.inverse)
+    {
+        return promise::agree(all, &rule, inverse, owner, target).await;
+    }
+    let work = |all: Access| {
+        let mending = mending.clone();
+        async move {
+            match mending {
+                Mending::Agree { owner, target } => agree(&all, &rule, &owner, &target).await,
+                Mending::Part { owner, gone } => part(&all, &rule, &owner, &gone).await,
+            }
+        }
+    };
+    all.together(unit::ATTEMPTS, work).await
+}
+
+async fn agree(all: &Access, rule: &Rule, owner: &RawBson, target: &RawBson) -> Result<bool> {
+    let other = (rule.link.side.model)();
+    let (Some(inverse), Some(there)) = (rule.inverse, one(all, other, target).await?) else {
+        return Ok(false);
+    };
+    let refers = one(all, rule.model, owner).await?;
+    let refers = refers.is_some_and(|owner| owner.held(rule.position).contains(&Id::of(target)));
+    let owners = std::slice::from_ref(owner);
+    match (refers, holds(there.listed(other, inverse), owner)) {
+        (true, false) => enter(all, rule.link, inverse, target, owners).await?,
+        (false, true) => leave(all, rule.link, inverse, target, owners).await?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+async fn part(all: &Access, rule: &Rule, owner: &RawBson, gone: &RawBson) -> Result<bool> {
+    if one(all, (rule.link.side.model)(), gone).await?.is_some() {
+        return Ok(false);
+    }
+    let mut filter = by_id(owner)?;
+    let refers = document("$eq", gone.clone())?;
+    append(&mut filter, rule.link.side.stored, refers)?;
+    if rule.link.on_delete == OnDelete::Cascade {
+        let mut removal = rule.cascade(filter)?;
+        if let Some(filter) = removal.filter() {
+            narrow(all, rule.model, filter, false).await?;
+        }
+        let done = run(all.clone(), rule.model, removal).await?;
+        return Ok(done.deleted > 0);
+    }
+    let mut write = rule.part(filter, [gone])?;
+    narrow(all, rule.model, &mut write.filter, false).await?;
+    let done = run(all.clone(), rule.model, write).await?;
+    Ok(done.matched > 0)
+}
+
+/// Lists once what an inverse lists more often, each where it stands first.
+pub(crate) async fn list_once(
+    all: &Access,
+    model: &'static Model,
+    inverse: &InverseLink,
+    id: &RawBson,
+) -> Result<bool> {
+    let path = inverse.side.stored;
+    let Some(found) = one(all, model, id).await? else {
+        return Ok(false);
+    };
+    let listed = found.listed(model, inverse);
+    let mut seen = BTreeSet::new();
+    let once: Vec<_> = listed.iter().filter(|id| seen.insert(Id::of(id))).collect();
+    if once.len() == listed.len() {
+        return Ok(false);
+    }
+    let mut filter = by_id(id)?;
+    append(&mut filter, path, document("$eq", array(listed))?)?;
+    let mut set = document(path, array(once))?;
+    append(&mut set, FENCE, ObjectId::new())?;
+    Ok(update(all, model, filter, document("$set", set)?).await? == 1)
+}
+
+async fn one(all: &Access, model: &Model, id: &RawBson) -> Result<Option<Linked>> {
+    let find = Find {
+        limit: Some(1),
+        ..found_by(&model.collection.into(), &by_id(id)?)
+    };
+    Ok(read(all, model, find).await?.pop())
+}

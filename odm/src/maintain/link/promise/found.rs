@@ -1,0 +1,184 @@
+//! A document with what writes to its links say in it.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use bson::{DateTime, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, oid::ObjectId};
+
+use super::super::linked::{Id, Linked, ids_at, read_raw};
+use crate::{
+    Result,
+    access::{Access, also, found_by},
+    backend::operation::Find,
+    error,
+    query::{append, document},
+    schema::Model,
+};
+
+/// What a write says of itself: its token, what the references were, what may be new, and whether it was carried out or given up.
+pub(super) const TOKEN: &str = "_odm.link.token";
+pub(super) const BEFORE: &str = "_odm.link.before";
+pub(super) const WANTED: &str = "_odm.link.wanted";
+pub(super) const APPLIED: &str = "_odm.link.applied";
+pub(super) const GIVEN_UP: &str = "_odm.link.given_up";
+/// When others may keep it.
+pub(in super::super) const DUE: &str = "_odm.due";
+/// The document is going.
+pub(super) const GOING: &str = "_odm.going";
+/// Whether it is going is not known yet: something may refer to it that must not lose it.
+pub(super) const CLOSING: &str = "_odm.closing";
+
+/// How long a promise is left to the one who made it.
+const LEASE: Duration = Duration::from_secs(5);
+
+/// A document with its bookkeeping.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) linked: Linked,
+    /// The references as they are stored.
+    fields: Vec<(&'static str, Option<RawBson>)>,
+    pub(super) promise: Option<Promise>,
+    pub(super) due: Option<DateTime>,
+    pub(super) going: Option<ObjectId>,
+    pub(super) is_closing: bool,
+    pub(super) fence: Option<RawBson>,
+}
+
+/// What a write says that is not finished.
+#[derive(Debug)]
+pub(super) struct Promise {
+    pub(super) token: ObjectId,
+    /// The references as they were; none if there was no document.
+    before: Option<RawDocumentBuf>,
+    /// What they may be from now on.
+    wanted: RawDocumentBuf,
+    is_applied: bool,
+    is_given_up: bool,
+}
+
+/// The document that a filter finds.
+pub(super) async fn find(
+    access: &Access,
+    model: &Model,
+    filter: &RawDocument,
+) -> Result<Option<Found>> {
+    let find = Find {
+        limit: Some(1),
+        ..found_by(&model.collection.into(), filter)
+    };
+    let found = read_raw(access, model, find).await?;
+    found.first().map(|raw| Found::of(model, raw)).transpose()
+}
+
+/// Until when others leave to its writer what a write promises now.
+pub(super) fn due() -> DateTime {
+    DateTime::from_system_time(std::time::SystemTime::now() + LEASE)
+}
+
+impl Found {
+    fn of(model: &Model, raw: &RawDocument) -> Result<Self> {
+        let own = raw.get_document("_odm").ok();
+        let value = |field: &str| own.and_then(|own| own.get(field).ok().flatten());
+        let promise = value("link").and_then(RawBsonRef::as_document);
+        let fields = model.links.iter().map(|link| {
+            let stored = link.side.stored;
+            let value = raw.get(stored).map_err(error::encode)?;
+            Ok((stored, value.map(RawBson::from)))
+        });
+        Ok(Self {
+            linked: Linked::of(model, raw)?,
+            fields: fields.collect::<Result<_>>()?,
+            promise: promise.and_then(Promise::of),
+            due: value("due").and_then(RawBsonRef::as_datetime),
+            going: value("going").and_then(RawBsonRef::as_object_id),
+            is_closing: value("closing").is_some(),
+            fence: value("fence").map(RawBson::from),
+        })
+    }
+
+    /// Whether somebody is writing to it.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.promise.is_some() || self.going.is_some()
+    }
+
+    /// What a reference leads to, or is about to.
+    pub(super) fn held(&self, model: &Model, position: usize) -> BTreeSet<Id> {
+        if self.going.is_some() && !self.is_closing {
+            return BTreeSet::new();
+        }
+        let mut held = self.linked.held(position);
+        if let Some(promise) = &self.promise
+            && !promise.is_applied
+            && !promise.is_given_up
+        {
+            held.append(&mut promise.wanted(model, position));
+        }
+        held
+    }
+
+    /// The condition that the references are as they were read, and that nobody is writing to them.
+    pub(super) fn as_read(&self, filter: &mut RawDocumentBuf) -> Result<()> {
+        at_rest(filter)?;
+        for (field, value) in &self.fields {
+            let as_read = match value {
+                Some(value) => document("$eq", value.clone())?,
+                None => document("$exists", false)?,
+            };
+            also(filter, field, as_read)?;
+        }
+        Ok(())
+    }
+
+    /// The references, as they are stored.
+    pub(super) fn references(&self) -> Result<RawDocumentBuf> {
+        let mut references = RawDocumentBuf::new();
+        for (field, value) in &self.fields {
+            if let Some(value) = value {
+                append(&mut references, field, value.clone())?;
+            }
+        }
+        Ok(references)
+    }
+}
+
+/// The condition that nobody is writing to a document.
+pub(super) fn at_rest(filter: &mut RawDocumentBuf) -> Result<()> {
+    also(filter, GOING, document("$exists", false)?)?;
+    also(filter, TOKEN, document("$exists", false)?)
+}
+
+impl Promise {
+    fn of(promise: &RawDocument) -> Option<Self> {
+        let value = |field: &str| promise.get(field).ok().flatten();
+        let references = |field: &str| value(field)?.as_document().map(RawDocument::to_owned);
+        Some(Self {
+            token: value("token")?.as_object_id()?,
+            before: references("before"),
+            wanted: references("wanted").unwrap_or_default(),
+            is_applied: value("applied").is_some(),
+            is_given_up: value("given_up").is_some(),
+        })
+    }
+
+    pub(super) fn is_of_insert(&self) -> bool {
+        self.before.is_none()
+    }
+
+    /// What a reference of the model led to.
+    pub(super) fn before(&self, model: &Model, position: usize) -> BTreeSet<Id> {
+        self.before
+            .as_ref()
+            .map(|before| held_in(before, model, position))
+            .unwrap_or_default()
+    }
+
+    /// What it may lead to from now on.
+    pub(super) fn wanted(&self, model: &Model, position: usize) -> BTreeSet<Id> {
+        held_in(&self.wanted, model, position)
+    }
+}
+
+fn held_in(references: &RawDocument, model: &Model, position: usize) -> BTreeSet<Id> {
+    let link = model.links.get(position);
+    let ids = link.map(|link| ids_at(references, link.side.stored));
+    ids.into_iter().flatten().map(|id| Id::of(&id)).collect()
+}

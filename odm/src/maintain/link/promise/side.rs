@@ -1,0 +1,192 @@
+//! The other sides of what a document refers to, or does not any more.
+
+use bson::{RawBson, RawDocumentBuf, oid::ObjectId};
+
+use super::{
+    super::{
+        FENCE,
+        deletion::Rule,
+        linked::{Id, array, by_id, holds},
+        refusal::{busy, dangling, full, taken},
+        update,
+    },
+    ATTEMPTS,
+    found::{Found, GOING, find},
+    wait_or_settle,
+};
+use crate::{
+    Result,
+    access::Access,
+    query::{append, document},
+    retry,
+    schema::{InverseLink, Model, OwnLink},
+};
+
+/// Enters a document on the other sides of what it refers to, or may from now on.
+pub(super) async fn enter(
+    access: &Access,
+    model: &'static Model,
+    found: &Found,
+    token: ObjectId,
+) -> Result<()> {
+    let Some(promise) = found
+        .promise
+        .as_ref()
+        .filter(|promise| promise.token == token)
+    else {
+        return Err(busy(model, &found.linked.id));
+    };
+    for (position, link) in model.links.iter().enumerate() {
+        let before = promise.before(model, position);
+        for target in found.held(model, position).difference(&before) {
+            match link.inverse() {
+                Some(inverse) => {
+                    side(
+                        access,
+                        model,
+                        &found.linked.id,
+                        link,
+                        inverse,
+                        target,
+                        position,
+                    )
+                    .await?;
+                }
+                None => look_at(access, link, &target.value()?).await?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a document is there that is referred to, and does not go.
+async fn look_at(access: &Access, link: &OwnLink, target: &RawBson) -> Result<()> {
+    let model = (link.side.model)();
+    for attempt in 1..=ATTEMPTS {
+        match find(access, model, &by_id(target)?).await? {
+            Some(found) if found.going.is_none() => return Ok(()),
+            Some(found) if found.is_closing => {
+                wait_or_settle(access, model, &found, attempt).await?;
+            }
+            _ => return Err(dangling(link, target)),
+        }
+    }
+    Err(busy(model, target))
+}
+
+/// Leaves the other sides of what a document does not refer to any more.
+pub(super) async fn leave(access: &Access, model: &'static Model, found: &Found) -> Result<()> {
+    for (position, link) in model.links.iter().enumerate() {
+        let Some(inverse) = link.inverse() else {
+            continue;
+        };
+        let mut all = found.linked.held(position);
+        if let Some(promise) = &found.promise {
+            all.append(&mut promise.before(model, position));
+            all.append(&mut promise.wanted(model, position));
+        }
+        for target in all.difference(&found.held(model, position)) {
+            side(
+                access,
+                model,
+                &found.linked.id,
+                link,
+                inverse,
+                target,
+                position,
+            )
+            .await?;
+        }
+    }
+    Ok(())
+}
+
+/// Brings the inverse in one document up to date with one that refers to it, or does not.
+async fn side(
+    access: &Access,
+    model: &'static Model,
+    owner_id: &RawBson,
+    link: &OwnLink,
+    inverse: &'static InverseLink,
+    target: &Id,
+    position: usize,
+) -> Result<()> {
+    let other = (link.side.model)();
+    let (path, target_id) = (inverse.side.stored, target.value()?);
+    for attempt in 1..=ATTEMPTS {
+        // The fence first, then the truth.
+        let there = find(access, other, &by_id(&target_id)?).await?;
+        let owner = find(access, model, &by_id(owner_id)?).await?;
+        let is_wanted = owner.is_some_and(|owner| owner.held(model, position).contains(target));
+        if let Some(there) = &there
+            && is_wanted
+            && there.is_closing
+        {
+            wait_or_settle(access, other, there, attempt).await?;
+            continue;
+        }
+        let Some(there) = there.filter(|there| there.going.is_none() || !is_wanted) else {
+            return match is_wanted {
+                true => Err(dangling(link, &target_id)),
+                false => Ok(()),
+            };
+        };
+        let listed = there.linked.listed(other, inverse);
+        let is_listed = holds(listed, owner_id);
+        let mut filter = by_id(&target_id)?;
+        let fence = match &there.fence {
+            Some(fence) => document("$eq", fence.clone())?,
+            None => document("$exists", false)?,
+        };
+        append(&mut filter, FENCE, fence)?;
+        let mut set = document(FENCE, ObjectId::new())?;
+        let mut change = RawDocumentBuf::new();
+        match (is_wanted, is_listed, inverse.side.is_many) {
+            (true, false, true) => {
+                if inverse.max.is_some_and(|max| listed.len() >= max) {
+                    return Err(full(link, inverse, &target_id));
+                }
+                append(&mut filter, GOING, document("$exists", false)?)?;
+                append(&mut change, "$push", document(path, owner_id.clone())?)?;
+            }
+            (true, false, false) => {
+                if !listed.is_empty() {
+                    return Err(taken(link, inverse, &target_id));
+                }
+                append(&mut filter, GOING, document("$exists", false)?)?;
+                append(&mut set, path, owner_id.clone())?;
+            }
+            (false, true, true) => {
+                append(&mut change, "$pullAll", document(path, array([owner_id]))?)?;
+            }
+            (false, true, false) => append(&mut set, path, RawBson::Null)?,
+            // Nothing changes but the fence: a slower one must not write what it has seen before.
+            (true, true, _) | (false, false, _) => {}
+        }
+        append(&mut change, "$set", set)?;
+        if update(access, other, filter, change).await? == 1 {
+            return Ok(());
+        }
+        retry::pause(attempt).await;
+    }
+    Err(busy(other, &target_id))
+}
+
+/// Brings an inverse up to date with a document that refers to it, or does not, and is not being written to.
+pub(in super::super) async fn agree(
+    all: &Access,
+    rule: &Rule,
+    inverse: &'static InverseLink,
+    owner: &RawBson,
+    target: &RawBson,
+) -> Result<bool> {
+    let found = find(all, rule.model, &by_id(owner)?).await?;
+    let found = found.as_ref();
+    if let Some(found) = found.filter(|found| found.is_in_use()) {
+        wait_or_settle(all, rule.model, found, 1).await?;
+    }
+    let (link, target) = (rule.link, Id::of(target));
+    let position = rule.position;
+    side(all, rule.model, owner, link, inverse, &target, position).await?;
+    Ok(true)
+}

@@ -1,0 +1,73 @@
+//! Why a reference, or a deletion, cannot be.
+
+use bson::{Bson, RawBson};
+
+use super::deletion::Rule;
+use crate::{
+    Error, ErrorKind, error,
+    schema::{InverseLink, Model, OwnLink},
+};
+
+/// What a reference is to lead to is not there.
+pub(super) fn dangling(link: &OwnLink, target: &RawBson) -> Error {
+    let model = (link.side.model)();
+    let message = format!(
+        "`{}` leads to a {} that is not there, and nothing was written: insert it first",
+        link.side.field, model.name
+    );
+    at(Error::new(ErrorKind::Dangling, message), model, target)
+}
+
+/// An inverse has no room.
+pub(super) fn full(link: &OwnLink, inverse: &InverseLink, target: &RawBson) -> Error {
+    let max = inverse.max.unwrap_or(1);
+    let message = format!(
+        "the document that is referred to lists at most {max} documents that do so, and nothing was written"
+    );
+    let error = Error::new(ErrorKind::TooManyElements, message).with_path(inverse.side.stored);
+    at(error, (link.side.model)(), target)
+}
+
+/// An inverse for one has one.
+pub(super) fn taken(link: &OwnLink, inverse: &InverseLink, target: &RawBson) -> Error {
+    let message = format!(
+        "another document refers to this one by `{}` already, and only one may; nothing was written: change that one first",
+        link.side.field
+    );
+    let error = Error::new(ErrorKind::AlreadyLinked, message).with_path(inverse.side.stored);
+    at(error, (link.side.model)(), target)
+}
+
+/// Others refer to what is to be deleted.
+pub(super) fn restricted(rule: &Rule, document: &RawBson, owners: u64) -> Error {
+    let documents = if owners == 1 { "document" } else { "documents" };
+    let message = format!(
+        "{owners} {documents} of {} refer to it by `{}`, and nothing was deleted: delete or change them first, or say another `on_delete`",
+        rule.model.collection, rule.link.side.field
+    );
+    let error = Error::new(ErrorKind::Restricted, message);
+    at(error, (rule.link.side.model)(), document)
+}
+
+/// Nobody comes to an end.
+pub(super) fn busy(model: &Model, id: &RawBson) -> Error {
+    let message = "others are writing to the document and to what it refers to all the time, and nobody knows what became of this write: \
+                   look, and try again";
+    at(Error::new(ErrorKind::Conflict, message), model, id)
+}
+
+/// Whether a reference could not be entered.
+pub(super) fn is_refusal(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Dangling | ErrorKind::TooManyElements | ErrorKind::AlreadyLinked
+    )
+}
+
+fn at(error: Error, model: &Model, id: &RawBson) -> Error {
+    let error = error::of(model)(error);
+    match Bson::try_from(id.clone()) {
+        Ok(id) => error.with_id(id),
+        Err(_) => error,
+    }
+}

@@ -1,0 +1,479 @@
+//! References with rules: they lead to documents that are there.
+
+use odm::{
+    ErrorKind, Filter,
+    action::BulkResult,
+    backend::operation::{Direction, Index},
+    prelude::*,
+};
+
+use super::crash::{Crashes, Write};
+use crate::Fixture;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "users")]
+struct User {
+    #[serde(rename = "_id")]
+    id: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "posts")]
+struct Post {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(exists)]
+    author: Ref<User>,
+}
+
+/// It goes with its post, and with what it answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "comments", version)]
+struct Comment {
+    #[serde(rename = "_id")]
+    id: i64,
+    text: String,
+    #[serde(rename = "on")]
+    #[reference(on_delete = cascade)]
+    post: Ref<Post>,
+    #[reference(on_delete = cascade)]
+    answers: Option<Ref<Comment>>,
+    version: i64,
+}
+
+/// Nothing follows from its deletion.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "shelves", timestamps)]
+struct Shelf {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(on_delete = nullify)]
+    first: Option<Ref<Post>>,
+    #[reference(on_delete = pull, max = 10)]
+    posts: Vec<Ref<Post>>,
+    #[reference(exists, on_delete = keep)]
+    was: Option<Ref<Post>>,
+    updated_at: DateTime,
+    created_at: DateTime,
+}
+
+#[derive(Schema)]
+#[schema(models(User, Post, Comment, Shelf))]
+struct Blog;
+type Db = odm::Database<Blog>;
+
+async fn blog(db: &Db) {
+    for id in ["alice", "bob"] {
+        db.insert(User { id: id.into() }).await.unwrap();
+    }
+    db.insert_many([post(1, "alice"), post(2, "alice"), post(3, "bob")])
+        .await
+        .unwrap();
+    db.insert_many([
+        comment(1, 1, None),
+        comment(2, 1, Some(1)),
+        comment(3, 2, Some(2)),
+        comment(4, 2, None),
+    ])
+    .await
+    .unwrap();
+    db.insert_many([shelf(1, &[1, 2]), shelf(2, &[2, 1, 3]), shelf(3, &[])])
+        .await
+        .unwrap();
+}
+
+fn post(id: i64, author: &str) -> Post {
+    Post {
+        id,
+        author: Ref::new(author),
+    }
+}
+
+fn comment(id: i64, post: i64, answers: Option<i64>) -> NewComment {
+    NewComment {
+        id,
+        text: String::new(),
+        post: Ref::new(post),
+        answers: answers.map(Ref::new),
+    }
+}
+
+fn shelf(id: i64, posts: &[i64]) -> NewShelf {
+    let posts: Vec<_> = posts.iter().map(|post| Ref::new(*post)).collect();
+    NewShelf {
+        id,
+        first: posts.first().cloned(),
+        was: posts.first().cloned(),
+        posts,
+    }
+}
+
+async fn comments(db: &Db) -> Vec<i64> {
+    let all = db.find::<Comment>().sort(|c| c.id().asc()).all();
+    all.await
+        .unwrap()
+        .into_iter()
+        .map(|comment| comment.id)
+        .collect()
+}
+
+async fn assert_clean(db: &Db) {
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
+}
+
+pub async fn what_leads_nowhere_is_refused(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    blog(&db).await;
+    let refused = |error: odm::Error, id: i64| {
+        assert_eq!(
+            (error.kind(), error.id()),
+            (ErrorKind::Dangling, Some(&id.into())),
+            "{error}"
+        );
+    };
+    refused(db.insert(comment(9, 9, None)).await.unwrap_err(), 9);
+    refused(db.insert(comment(9, 1, Some(8))).await.unwrap_err(), 8);
+    let many = [comment(9, 1, None), comment(10, 9, None)];
+    let error = db.insert_many(many).await.unwrap_err();
+    let kept = if fixture.backend().capabilities().transactions {
+        0
+    } else {
+        1
+    };
+    assert_eq!(error.inserted(), Some(kept));
+    refused(error, 9);
+    db.delete_many::<Comment>(|c| c.id().gt(4)).await.unwrap();
+
+    let nowhere = || Ref::new(9);
+    let update = db.update::<Comment>(1).set(|c| c.post(), nowhere());
+    refused(update.set(|c| c.text(), "lost").await.unwrap_err(), 9);
+    let update = db.update::<Shelf>(3).push(|s| s.posts(), nowhere());
+    refused(update.await.unwrap_err(), 9);
+    let moved = db.modify::<Comment>(1, |comment| comment.post = nowhere());
+    refused(moved.await.unwrap_err(), 9);
+    let all = db.update_many::<Comment>(|_| Filter::all());
+    refused(
+        all.set(|c| c.post(), nowhere())
+            .await
+            .map(drop)
+            .unwrap_err(),
+        9,
+    );
+    // An upsert does not take it for a document that is there, or is not.
+    let upsert = db.update::<Comment>(7).set(|c| c.text(), "new");
+    refused(
+        upsert
+            .or_insert(comment(7, 9, None))
+            .await
+            .map(drop)
+            .unwrap_err(),
+        9,
+    );
+    let bulk = db
+        .bulk()
+        .add(db.insert(comment(5, 1, None)))
+        .add(db.insert(comment(6, 9, None)))
+        .add(db.update::<Comment>(4).set(|c| c.post(), Ref::new(3)))
+        .unordered()
+        .await
+        .unwrap();
+    let BulkResult::Failed(error) = &bulk.results[1] else {
+        panic!("{:?}", bulk.results);
+    };
+    refused(error.clone(), 9);
+    assert_eq!((bulk.inserted, bulk.matched), (1, 1));
+
+    assert_eq!(comments(&db).await, [1, 2, 3, 4, 5]);
+    let one = db.get::<Comment>(1).await.unwrap();
+    assert_eq!((one.text.as_str(), one.post), ("", Ref::new(1)));
+    // What leads somewhere is written as ever.
+    let upsert = db.update::<Comment>(7).set(|c| c.text(), "new");
+    let new = upsert.or_insert(comment(7, 3, None)).await.unwrap();
+    assert!(new.is_inserted());
+    db.update::<Shelf>(3)
+        .push(|s| s.posts(), Ref::new(2))
+        .await
+        .unwrap();
+    assert_clean(&db).await;
+}
+
+pub async fn a_deletion_does_what_the_references_say(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    blog(&db).await;
+    let error = db.delete::<User>("alice").await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.id()),
+        (ErrorKind::Restricted, Some(&"alice".into()))
+    );
+    assert!(
+        error
+            .to_string()
+            .contains("2 documents of posts refer to it by `author`"),
+        "{error}"
+    );
+    let before = db.get::<Shelf>(2).await.unwrap();
+    assert_eq!(db.delete::<Post>(1).await.unwrap().deleted, 1);
+    // The comment 3 answered one that went with its post.
+    assert_eq!(comments(&db).await, [4]);
+    let one = db.get::<Shelf>(1).await.unwrap();
+    assert_eq!(
+        (one.first, one.posts, one.was),
+        (None, vec![Ref::new(2)], Some(Ref::new(1)))
+    );
+    let two = db.get::<Shelf>(2).await.unwrap();
+    assert_eq!(two.posts, [Ref::new(2), Ref::new(3)]);
+    assert!(two.updated_at >= before.updated_at);
+    // What is kept is no fault.
+    assert_clean(&db).await;
+
+    let gone = db.delete_many::<Post>(|p| p.author().eq(Ref::new("alice")));
+    assert_eq!(gone.await.unwrap().deleted, 1);
+    assert_eq!(comments(&db).await, Vec::<i64>::new());
+    db.delete::<User>("alice").await.unwrap();
+    let bob = db.delete::<User>("bob").returning().await.unwrap_err();
+    assert_eq!(bob.kind(), ErrorKind::Restricted);
+    let bulk = db
+        .bulk()
+        .add(db.delete::<User>("bob"))
+        .add(db.delete::<Post>(3))
+        .add(db.delete::<User>("bob"))
+        .unordered()
+        .await
+        .unwrap();
+    assert!(matches!(bulk.results[0], BulkResult::Failed(_)));
+    assert_eq!(bulk.deleted, 2);
+    assert_clean(&db).await;
+}
+
+/// More than are parted at once.
+pub async fn a_large_cascade_ends(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    db.insert(User { id: "alice".into() }).await.unwrap();
+    db.insert(post(1, "alice")).await.unwrap();
+    let batch = if fixture.backend().capabilities().transactions {
+        1_500
+    } else {
+        150
+    };
+    db.insert_many((0..batch).map(|id| comment(id, 1, (id > 0 && id % 10 == 0).then_some(id - 1))))
+        .await
+        .unwrap();
+    db.delete::<Post>(1).await.unwrap();
+    assert_eq!(comments(&db).await, Vec::<i64>::new());
+    db.delete::<User>("alice").await.unwrap();
+}
+
+pub async fn the_index_is_declared(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    let indexes = fixture
+        .backend()
+        .list_indexes("comments".into())
+        .await
+        .unwrap();
+    for field in ["on", "answers"] {
+        let keys = vec![(field.to_owned(), Direction::Ascending)];
+        let is_it = |index: &Index| index.keys == keys;
+        assert!(indexes.iter().any(is_it), "{field}: {indexes:?}");
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+struct Tenant(String);
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "notes", scope = tenant, soft_delete)]
+struct Note {
+    #[serde(rename = "_id")]
+    id: i64,
+    tenant: Tenant,
+    #[reference(on_delete = cascade)]
+    topic: Ref<Topic>,
+    #[reference(inverse = notes, on_delete = nullify)]
+    folder: Option<Ref<Folder>>,
+    deleted_at: Option<DateTime>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "topics")]
+struct Topic {
+    #[serde(rename = "_id")]
+    id: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "folders", soft_delete)]
+struct Folder {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(inverse_of = folder, max = 10)]
+    notes: Vec<Ref<Note>>,
+    deleted_at: Option<DateTime>,
+}
+
+#[derive(Schema)]
+#[schema(models(Note, Topic, Folder))]
+struct Notes;
+
+pub async fn of_other_scopes_and_behind_marks(fixture: Fixture) {
+    let db = odm::Database::<Notes>::with_backend(fixture.backend());
+    let tenant = |name: &str| db.scope(&Tenant(name.to_owned()));
+    let (acme, globex) = (tenant("acme"), tenant("globex"));
+    db.insert(Topic { id: 1 }).await.unwrap();
+    for id in [1, 2] {
+        db.insert(NewFolder { id }).await.unwrap();
+    }
+    let note = |id, folder: i64| NewNote {
+        id,
+        topic: Ref::new(1),
+        folder: Some(Ref::new(folder)),
+    };
+    acme.insert(note(1, 1)).await.unwrap();
+    acme.insert(note(2, 1)).await.unwrap();
+    globex.insert(note(3, 1)).await.unwrap();
+    acme.delete::<Note>(2).await.unwrap();
+    let listed = async |id: i64| {
+        let folder = db.get::<Folder>(id).with_deleted().await.unwrap();
+        folder
+            .notes
+            .iter()
+            .map(|note| *note.id())
+            .collect::<Vec<_>>()
+    };
+    // A mark is no removal: the note may come back, and is listed.
+    assert_eq!(listed(1).await, [1, 2, 3]);
+
+    // What is deleted by a mark is left, and not entered.
+    db.delete::<Folder>(1).await.unwrap();
+    let error = acme.insert(note(4, 1)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Dangling);
+    let moved = globex
+        .update::<Note>(3)
+        .set(|n| n.folder(), Some(Ref::new(2)));
+    moved.await.unwrap();
+    assert_eq!((listed(1).await, listed(2).await), (vec![1, 2], vec![3]));
+
+    // Gone for good: of all tenants, and those that are marked too.
+    db.delete::<Folder>(2).permanently().await.unwrap();
+    let three = globex.get::<Note>(3).await.unwrap();
+    assert_eq!(three.folder, None);
+    db.delete::<Topic>(1).await.unwrap();
+    let left = db.all_scopes().find::<Note>().with_deleted();
+    assert_eq!(left.count().await.unwrap(), 0);
+    assert_eq!(listed(1).await, Vec::<i64>::new());
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
+}
+
+/// Comments and posts are written, their posts and authors deleted: whoever comes second sees the first.
+pub async fn many_at_once_leave_nothing_dangling(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let workers = (0..6_i64).map(|worker| {
+        let db = db.clone();
+        tokio::spawn(async move {
+            let mut random = worker.unsigned_abs() + 1;
+            for n in 0..25 {
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                let number = (random >> 33).cast_signed();
+                let (id, author) = (number % 3, ["alice", "bob"][(number / 3 % 2) as usize]);
+                let done = match number / 6 % 7 {
+                    0 => db.insert(User { id: author.into() }).await.map(drop),
+                    1 => db.insert(post(id, author)).await.map(drop),
+                    2 => db.delete::<Post>(id).await.map(drop),
+                    3 => db.delete::<User>(author).await.map(drop),
+                    4 => {
+                        let set = db.update::<Post>(id);
+                        set.set(|p| p.author(), Ref::new(author)).await.map(drop)
+                    }
+                    5 => {
+                        let (id, posts) = (worker * 1_000 + n, [id, (id + 1) % 3]);
+                        db.insert(shelf(id, &posts)).await.map(drop)
+                    }
+                    _ => {
+                        let own = worker * 1_000 + n;
+                        let answers = (number % 2 == 0).then_some(own - 2);
+                        db.insert(comment(own, id, answers)).await.map(drop)
+                    }
+                };
+                match done {
+                    Ok(()) => {}
+                    Err(error) => assert!(
+                        matches!(
+                            error.kind(),
+                            ErrorKind::NotFound
+                                | ErrorKind::DuplicateKey
+                                | ErrorKind::Dangling
+                                | ErrorKind::Restricted
+                                | ErrorKind::Conflict
+                        ),
+                        "{error}"
+                    ),
+                }
+            }
+        })
+    });
+    for worker in workers.collect::<Vec<_>>() {
+        worker.await.unwrap();
+    }
+    assert_clean(&db).await;
+    // Nothing is left to do.
+    assert_eq!(db.settle().await.unwrap(), 0);
+}
+
+/// One of every kind of write.
+const WRITES: &[Write<Blog>] = &[
+    ("insert", |db| {
+        Box::pin(async move { db.insert(comment(9, 3, Some(1))).await.map(drop) })
+    }),
+    ("insert what leads nowhere", |db| {
+        Box::pin(async move { db.insert(comment(9, 9, None)).await.map(drop) })
+    }),
+    ("set", |db| {
+        Box::pin(async move {
+            let set = db.update::<Comment>(1).set(|c| c.post(), Ref::new(3));
+            set.await.map(drop)
+        })
+    }),
+    ("push what is not there", |db| {
+        Box::pin(async move {
+            let push = db.update::<Shelf>(1).push(|s| s.posts(), Ref::new(9));
+            push.await.map(drop)
+        })
+    }),
+    ("delete with a cascade", |db| {
+        Box::pin(async move { db.delete::<Post>(1).await.map(drop) })
+    }),
+    ("delete what must not be", |db| {
+        Box::pin(async move { db.delete::<User>("alice").await.map(drop) })
+    }),
+    ("delete after all", |db| {
+        Box::pin(async move {
+            db.delete_many::<Post>(|p| p.author().eq(Ref::new("bob")))
+                .await?;
+            db.delete::<User>("bob").await.map(drop)
+        })
+    }),
+];
+
+pub async fn wherever_a_write_dies_nothing_dangles(fixture: Fixture) {
+    let crashes = Crashes {
+        writes: WRITES,
+        begin: |db| Box::pin(blog(db)),
+        agrees: |db, when| {
+            Box::pin(async move {
+                let all = db.find::<Comment>().all().await.unwrap();
+                for comment in &all {
+                    db.get::<Post>(&comment.post).await.unwrap();
+                }
+                assert_eq!(db.settle().await.unwrap(), 0, "{when}");
+                // Everything can be written again.
+                db.delete_many::<Post>(|_| Filter::all()).await.unwrap();
+                assert_eq!(comments(db).await, Vec::<i64>::new(), "{when}");
+            })
+        },
+    };
+    crashes.run(&fixture).await;
+}
