@@ -140,7 +140,9 @@ impl Access {
         F: Future<Output = Result<R>> + Send,
     {
         if self.unit.is_none() && self.has_transactions() {
-            unit::run(self, attempts, work).await
+            let model = self.operation.model();
+            let line = model.map(|model| model.collection);
+            unit::run(self, attempts, line, work).await
         } else {
             work(self.clone()).await
         }

@@ -15,7 +15,7 @@ mod update;
 mod upsert;
 
 pub use bulk::{Bulk, BulkEntry, BulkReport, BulkResult, IntoBulk};
-pub use delete::{Delete, Deleted};
+pub use delete::{Consequences, Delete, Deleted};
 pub use find::{
     Calculation, Find, FindPage, GroupBy, Grouped, IntoPageToken, Page, PageToken, Pipeline, Rows,
 };

@@ -1,4 +1,4 @@
-//! Whether what is stored is as the schema says: [`Database::check`](crate::Database::check).
+//! Whether what is stored is as the schema says: [`Session::check`](crate::Session::check).
 
 mod finding;
 mod link;
@@ -33,7 +33,7 @@ use crate::{
 /// How many ids are looked up by one query at most.
 const MAX_KEYS: usize = 10_000;
 
-/// Looks at every document of the models; made by [`Database::check`](crate::Database::check).
+/// Looks at every document of the models; made by [`Session::check`](crate::Session::check).
 ///
 /// It finds documents that do not fit their model, arrays beyond their `max`, references to documents that are not there (but for those
 /// with `on_delete = keep`), and links of which one side does not know.

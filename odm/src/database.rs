@@ -6,7 +6,7 @@ use crate::{
     Result,
     access::Access,
     backend::{self, Backend},
-    check::{Check, Repair},
+    check::Repair,
     document::Document,
     maintain,
     schema::{Contains, Schema, SyncIndexes},
@@ -78,36 +78,7 @@ impl<S: Schema> Database<S> {
         SyncIndexes::new::<S>(self.backend.clone())
     }
 
-    /// Looks whether all that is stored is as the schema says.
-    ///
-    /// ```
-    /// # use odm::prelude::*;
-    /// # #[derive(Serialize, Deserialize, Document)]
-    /// # #[document(collection = "parts")]
-    /// # struct Part { #[serde(rename = "_id")] id: i64, #[reference] like: Option<Ref<Part>> }
-    /// # #[derive(Schema)] #[schema(models(Part))] struct Shop;
-    /// # #[cfg(feature = "engine")]
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> odm::Result<()> {
-    /// # let db = odm::Database::<Shop>::open("memory:").await?;
-    /// db.insert(Part { id: 1, like: Some(Ref::new(2)) }).await?;
-    ///
-    /// let report = db.check().await?;
-    /// assert!(!report.is_clean());
-    /// assert_eq!(
-    ///     report.to_string(),
-    ///     "parts 1, `like`: refers to 2 of parts, which is not there\n1 documents, 1 references: 1 finding"
-    /// );
-    /// # Ok(())
-    /// # }
-    /// # #[cfg(not(feature = "engine"))]
-    /// # fn main() {}
-    /// ```
-    pub fn check(&self) -> Check<S> {
-        Check::new(self.session.access())
-    }
-
-    /// Mends what [`check`](Self::check) finds and the schema knows how to: a dry run unless it is told to
+    /// Mends what [`check`](Session::check) finds and the schema knows how to: a dry run unless it is told to
     /// [`apply`](crate::check::Repair::apply) it.
     ///
     /// ```

@@ -14,7 +14,10 @@ use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
 use tracing::Instrument;
 
 pub(crate) use bulk::{Narrowed, Planned, SentWith, run_bulk};
-pub(crate) use link::{Effect, Mending, PROMISE, Rule, ids_at, list_once, mend, rules, settle};
+pub use link::Consequences;
+pub(crate) use link::{
+    Effect, Mending, PROMISE, Rule, consequences, ids_at, list_once, mend, rules, settle,
+};
 pub(crate) use number::Numbers;
 pub(crate) use removal::{Means, Removal, of_one};
 

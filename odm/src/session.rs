@@ -9,6 +9,7 @@ use crate::{
         AllMatching, Bulk, Delete, Edit, Find, FindById, FirstMatching, Get, GetMany, InsertMany,
         InsertOne, Load, Loads, Modify, Save, Update,
     },
+    check::Check,
     document::{Document, Insertable},
     edited::Edited,
     query::{Filter, IntoKey, IntoRouted},
@@ -404,6 +405,37 @@ impl<S: Schema, C: Reach> Session<S, C> {
     /// ```
     pub fn bulk(&self) -> Bulk {
         Bulk::new(self.access.operation("bulk", None))
+    }
+}
+
+impl<S: Schema> Session<S> {
+    /// Looks whether all that is stored is as the schema says: in a transaction, whether it was so at one moment.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "parts")]
+    /// # struct Part { #[serde(rename = "_id")] id: i64, #[reference] like: Option<Ref<Part>> }
+    /// # #[derive(Schema)] #[schema(models(Part))] struct Shop;
+    /// # #[cfg(feature = "engine")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> odm::Result<()> {
+    /// # let db = odm::Database::<Shop>::open("memory:").await?;
+    /// db.insert(Part { id: 1, like: Some(Ref::new(2)) }).await?;
+    ///
+    /// let report = db.check().await?;
+    /// assert!(!report.is_clean());
+    /// assert_eq!(
+    ///     report.to_string(),
+    ///     "parts 1, `like`: refers to 2 of parts, which is not there\n1 documents, 1 references: 1 finding"
+    /// );
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "engine"))]
+    /// # fn main() {}
+    /// ```
+    pub fn check(&self) -> Check<S> {
+        Check::new(&self.access)
     }
 }
 

@@ -40,6 +40,11 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
+    /// What it is about; none for what is about several models.
+    pub(crate) fn model(&self) -> Option<&'static Model> {
+        self.model
+    }
+
     pub(crate) fn new(name: &'static str, model: Option<&'static Model>) -> Self {
         Self {
             name,

@@ -32,7 +32,7 @@ where
     F: Future<Output = Result<T>> + Send,
     T: Send,
 {
-    unit::run(database.access(), unit::ATTEMPTS, |access| {
+    unit::run(database.access(), unit::ATTEMPTS, None, |access| {
         let session = Session::new(access);
         work(Transaction { session })
     })

@@ -32,17 +32,27 @@ pub(crate) type Behind = Box<dyn FnOnce(Access) -> BoxFuture<'static, Result<()>
 /// How often a transaction is tried at most.
 pub(crate) const ATTEMPTS: u32 = 10;
 
-/// Runs `work` in a transaction of the database and commits it. After a conflict it runs again, `attempts` times at most.
-pub(crate) async fn run<R, W, F>(database: &Access, attempts: u32, mut work: W) -> Result<R>
+/// Runs `work` in a transaction of the database and commits it. After a conflict it runs again, `attempts` times at most: behind the
+/// others of this process that wait in the same line, if it waits in one.
+pub(crate) async fn run<R, W, F>(
+    database: &Access,
+    attempts: u32,
+    line: Option<&str>,
+    mut work: W,
+) -> Result<R>
 where
     W: FnMut(Access) -> F + Send,
     F: Future<Output = Result<R>> + Send,
 {
     let mut attempt = 1;
+    let mut turn = None;
     loop {
         match once(database, &mut work).await {
             Err(error) if error.is_conflict() && attempt < attempts => {
-                retry::pause(attempt).await;
+                match line {
+                    Some(line) if turn.is_none() => turn = retry::turn(line).await,
+                    _ => retry::pause(attempt).await,
+                }
                 attempt += 1;
             }
             done => return done,

@@ -13,6 +13,8 @@ mod fixture;
 pub mod guide;
 pub mod models;
 pub mod mongod;
+#[expect(missing_docs, reason = "the models are as good as any")]
+pub mod office;
 
 pub use fixture::Fixture;
 

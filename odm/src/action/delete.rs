@@ -9,7 +9,6 @@ use super::{
     returning::{ReturningDelete, find_and_delete, find_and_delete_in},
     target::{ById, Counted, FirstMatching, InOrder, Target, ToOne, Which, id_of, to_raw},
 };
-pub use crate::backend::operation::Deleted;
 use crate::{
     Error, Result,
     access::Access,
@@ -17,11 +16,12 @@ use crate::{
     document::{Document, Ref},
     error,
     hook::{self, Committed, RunHooks, Written},
-    maintain::{Means, Plan, Removal},
+    maintain::{Means, Plan, Removal, consequences},
     query::{Filter, IntoFilter, IntoSort, Key, document},
     soft_delete::{Sight, SoftDelete},
     unit,
 };
+pub use crate::{backend::operation::Deleted, maintain::Consequences};
 
 /// Deletes documents; made by [`Session::delete`](crate::Session::delete),
 /// [`Session::delete_first`](crate::Session::delete_first) and [`Session::delete_many`](crate::Session::delete_many).
@@ -132,6 +132,51 @@ impl<T: Document, K: Which> Delete<T, K> {
             means: Means::ForGood,
             ..self
         }
+    }
+
+    /// What it would do, with all that goes with it by `on_delete`, and nothing of it is done; hooks are not asked.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "folders")]
+    /// # struct Folder {
+    /// #     #[serde(rename = "_id")] id: String,
+    /// #     #[reference(on_delete = cascade)] parent: Option<Ref<Folder>>,
+    /// # }
+    /// # #[derive(Schema)] #[schema(models(Folder))] struct Files;
+    /// # #[cfg(feature = "engine")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> odm::Result<()> {
+    /// # let db = odm::Database::<Files>::open("memory:").await?;
+    /// # db.insert(Folder { id: "/".into(), parent: None }).await?;
+    /// # db.insert(Folder { id: "/a".into(), parent: Some(Ref::new("/")) }).await?;
+    /// let consequences = db.delete::<Folder>("/").dry_run().await?;
+    /// assert_eq!(consequences.to_string(), "2 of folders would be deleted\n");
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "engine"))]
+    /// # fn main() {}
+    /// ```
+    pub async fn dry_run(self) -> Result<Consequences>
+    where
+        K: Counted,
+    {
+        let filter = self.operation()?.filter;
+        if T::MODEL.soft_delete.is_some() && self.means == Means::OfModel {
+            let count = operation::Count {
+                collection: T::COLLECTION.into(),
+                filter,
+                limit: None,
+            };
+            let marked = self.access.count(&T::MODEL, count).await?;
+            let deleted = (marked > 0).then_some((T::COLLECTION, marked));
+            return Ok(Consequences {
+                deleted: deleted.into_iter().collect(),
+                ..Consequences::default()
+            });
+        }
+        consequences(&self.access, &T::MODEL, filter).await
     }
 
     /// Gives the document as it was, read in the same atomic step.

@@ -117,35 +117,21 @@ impl Finding {
         }
     }
 
-    pub(super) fn one_sided(
+    /// What is wrong with an entry in a side of a link.
+    pub(super) fn of_side(
         model: &Model,
         raw: &RawDocument,
         side: &LinkSide,
         id: RawBson,
+        fault: fn(&'static str, Bson) -> Fault,
     ) -> Self {
         let id = Bson::try_from(id).unwrap_or(Bson::Null);
-        let to = side.collection;
-        Self::of_side(model, raw, side, Fault::OneSided { to, id })
-    }
-
-    pub(super) fn listed_twice(
-        model: &Model,
-        raw: &RawDocument,
-        side: &LinkSide,
-        id: RawBson,
-    ) -> Self {
-        let id = Bson::try_from(id).unwrap_or(Bson::Null);
-        let to = side.collection;
-        Self::of_side(model, raw, side, Fault::ListedTwice { to, id })
-    }
-
-    fn of_side(model: &Model, raw: &RawDocument, side: &LinkSide, fault: Fault) -> Self {
         Self {
             model: model.name,
             collection: model.collection,
             id: id_of(raw),
             path: side.stored.to_owned(),
-            fault,
+            fault: fault(side.collection, id),
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use bson::{RawBson, RawDocument, RawDocumentBuf};
 
-use super::{Finding, Key, by_ids, key};
+use super::{Fault, Finding, Key, by_ids, key};
 use crate::{
     Result,
     access::Access,
@@ -42,7 +42,9 @@ pub(super) async fn look_at(
             let mut seen = HashSet::new();
             for id in listed {
                 if !seen.insert(key(id.as_raw_bson_ref())) {
-                    let finding = Finding::listed_twice(model, raw, &inverse.side, id);
+                    let finding = Finding::of_side(model, raw, &inverse.side, id, |to, id| {
+                        Fault::ListedTwice { to, id }
+                    });
                     found.push((position, finding));
                 }
             }
@@ -72,7 +74,9 @@ pub(super) async fn look_at(
     }
     for claim in self::broken(access, again).await? {
         let raw = &batch[claim.document];
-        let finding = Finding::one_sided(model, raw, &claim.side, claim.to);
+        let finding = Finding::of_side(model, raw, &claim.side, claim.to, |to, id| {
+            Fault::OneSided { to, id }
+        });
         found.push((claim.document, finding));
     }
     Ok(found)

@@ -128,7 +128,6 @@ impl Repairs {
 
 /// What a [`Repair`] has found and done; as text, and by serde as JSON.
 #[derive(Debug, Clone, Serialize)]
-#[must_use = "what could not be mended is for the application"]
 pub struct RepairReport {
     /// How many documents were looked at.
     pub documents: u64,

@@ -10,23 +10,29 @@
 //! What was entered before is left though nobody sees it any more: it may be of another scope, or deleted by a mark. Entered is only
 //! what the writer sees.
 
+mod consequences;
 mod deletion;
 mod linked;
 mod mend;
 mod promise;
 mod refusal;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf, oid::ObjectId};
 
+pub use consequences::Consequences;
+pub(crate) use consequences::consequences;
 pub(crate) use deletion::{Rule, rules};
 pub(crate) use linked::ids_at;
 pub(crate) use mend::{Mending, list_once, mend};
 
 use super::{Removal, Write, narrow};
 use crate::{
-    Result,
+    Error, ErrorKind, Result,
     access::{Access, also, found_by},
     backend::operation::{Change, Find, Update},
     error,
@@ -54,7 +60,10 @@ pub(super) fn is_linking(access: &Access, model: &'static Model, effect: &Effect
         Effect::Inserts(_) => {
             !model.links.is_empty() || !model.inverses.is_empty() && !access.has_transactions()
         }
-        Effect::Removes => !model.links.is_empty() || rules(access, model).next().is_some(),
+        Effect::Removes => {
+            let mut rules = rules(access, model);
+            !model.links.is_empty() || rules.any(|rule| rule.acts() || rule.is_restricting())
+        }
         Effect::Changes(change) => may_change(change, model.links),
     }
 }
@@ -89,116 +98,206 @@ pub(super) async fn run<W: Write>(
         return promise::run(&access, model, write).await;
     }
     let is_insert = matches!(write.effect(), Effect::Inserts(_));
-    let work = |access: Access| with_both_sides(access, model, write.clone());
-    let done = access.together(unit::ATTEMPTS, work).await;
-    done.map_err(|error| match is_insert {
+    match whole(&access, model, &write).await {
+        Ok(Some(done)) => Ok(done),
+        Ok(None) => in_parts(&access, model, &write).await,
         // They go together.
-        true => error.with_inserted(0),
-        false => error,
-    })
+        Err(error) if is_insert => Err(error.with_inserted(0)),
+        Err(error) => Err(error),
+    }
 }
 
-async fn with_both_sides<W: Write>(
-    access: Access,
+/// Carries out a write in one transaction; none if that is too large, and nothing is done.
+async fn whole<W: Write>(
+    access: &Access,
     model: &'static Model,
-    mut write: W,
-) -> Result<W::Done> {
-    let all = access.to_everything();
-    let before = look(&access, &all, model, &mut write).await?;
-    let done = async {
-        let mut cascades = Vec::new();
-        let done = carry_out(&access, &all, model, write, &before, &mut cascades).await?;
-        // One after the other, so that no depth is too deep. What is gone already is not found again: a circle ends.
-        while let Some((model, mut removal)) = cascades.pop() {
-            if let Some(filter) = removal.filter() {
-                narrow(&all, model, filter, false).await?;
+    write: &W,
+) -> Result<Option<W::Done>> {
+    // What the caller commits is whole, whatever its size.
+    let is_limited = access.unit().is_none() && matches!(write.effect(), Effect::Removes);
+    let is_too_large = AtomicBool::new(false);
+    let work = |access: Access| {
+        let whole = Whole {
+            all: access.to_everything(),
+            access,
+            room: is_limited.then_some(LARGE),
+            is_too_large: &is_too_large,
+            cascades: Vec::new(),
+        };
+        whole.run(model, write.clone())
+    };
+    match access.together(unit::ATTEMPTS, work).await {
+        Err(_) if is_too_large.load(Ordering::Relaxed) => Ok(None),
+        done => done.map(Some),
+    }
+}
+
+/// Carries out a deletion that is too large for one transaction: some documents at a time, each of them if these take too many with
+/// them, and one that does so itself as where there are no transactions.
+async fn in_parts<W: Write>(access: &Access, model: &'static Model, write: &W) -> Result<W::Done> {
+    let mut done = W::done(0);
+    let mut all = write.clone();
+    let filter = all.filter().cloned().unwrap_or_default();
+    let pinned = |ids: &[&RawBson]| -> Result<W> {
+        let mut part = write.clone();
+        if let Some(filter) = part.filter() {
+            also(filter, "_id", one_of(ids.iter().copied())?)?;
+        }
+        Ok(part)
+    };
+    loop {
+        let find = Find {
+            limit: Some(if write.is_of_one() { 1 } else { BATCH as u64 }),
+            sort: write.order().map(RawDocument::to_owned),
+            ..found_by(&model.collection.into(), &filter)
+        };
+        let found = read(access, model, find).await?;
+        let together: Vec<_> = ids(&found).collect();
+        if let [_, _, ..] = together.as_slice()
+            && let Some(own) = whole(access, model, &pinned(&together)?).await?
+        {
+            W::add(&mut done, own);
+            continue;
+        }
+        for id in together {
+            let part = pinned(&[id])?;
+            let own = match whole(access, model, &part).await? {
+                Some(own) => own,
+                None => promise::run(access, model, part).await?,
+            };
+            W::add(&mut done, own);
+        }
+        if found.is_empty() || write.is_of_one() {
+            return Ok(done);
+        }
+    }
+}
+
+/// How many documents a deletion takes with it in one transaction: none of a server is without bounds.
+const LARGE: usize = 10_000;
+
+/// A write in a transaction, with all that follows from it.
+struct Whole<'r> {
+    access: Access,
+    /// Sees whom it may concern.
+    all: Access,
+    /// How many documents there may be; any number if none is said.
+    room: Option<usize>,
+    is_too_large: &'r AtomicBool,
+    /// What is to be deleted too.
+    cascades: Vec<(&'static Model, Removal)>,
+}
+
+impl Whole<'_> {
+    async fn run<W: Write>(mut self, model: &'static Model, mut write: W) -> Result<W::Done> {
+        let access = self.access.clone();
+        let before = self.look(&access, model, &mut write).await?;
+        let done = async {
+            let done = self.carry_out(&access, model, write, &before).await?;
+            let all = self.all.clone();
+            // One after the other, so that no depth is too deep. What is gone already is not found again: a circle ends.
+            while let Some((model, mut removal)) = self.cascades.pop() {
+                if let Some(filter) = removal.filter() {
+                    narrow(&all, model, filter, false).await?;
+                }
+                let before = self.look(&all, model, &mut removal).await?;
+                if !before.is_empty() {
+                    self.carry_out(&all, model, removal, &before).await?;
+                }
             }
-            let before = look(&all, &all, model, &mut removal).await?;
-            if before.is_empty() {
+            Ok(done)
+        };
+        // The caller cannot keep one side without the other.
+        done.await.map_err(|error| access.fail(error))
+    }
+
+    /// The documents that a write is about, as they are; it is about no others from now on.
+    async fn look<W: Write>(
+        &mut self,
+        access: &Access,
+        model: &'static Model,
+        write: &mut W,
+    ) -> Result<Vec<Linked>> {
+        let sort = write.order().map(RawDocument::to_owned);
+        let is_of_one = write.is_of_one();
+        let Some(filter) = write.filter() else {
+            return Ok(Vec::new());
+        };
+        // It is as good as gone.
+        also(filter, GOING, document("$exists", false)?)?;
+        let limit = self.room.map(|room| room as u64 + 1);
+        let find = Find {
+            sort,
+            limit: if is_of_one { Some(1) } else { limit },
+            ..found_by(&model.collection.into(), filter)
+        };
+        let found = read(access, model, find).await?;
+        if let Some(room) = &mut self.room {
+            *room = room.checked_sub(found.len()).ok_or_else(|| {
+                self.is_too_large.store(true, Ordering::Relaxed);
+                Error::new(ErrorKind::Unsupported, "too much for one transaction")
+            })?;
+        }
+        also(filter, "_id", one_of(ids(&found))?)?;
+        if matches!(write.effect(), Effect::Removes) {
+            refuse_restricted(&self.all, model, &found).await?;
+        }
+        Ok(found)
+    }
+
+    /// Carries out a write that sees what `access` does, and what follows from it for whom it may concern.
+    async fn carry_out<W: Write>(
+        &mut self,
+        access: &Access,
+        model: &'static Model,
+        write: W,
+        before: &[Linked],
+    ) -> Result<W::Done> {
+        let all = &self.all;
+        let mut after = Vec::new();
+        let (mut is_change, mut is_removal) = (false, false);
+        match write.effect() {
+            Effect::Inserts(documents) => {
+                let all = documents.iter().map(|raw| Linked::of(model, raw));
+                after = all.collect::<Result<_>>()?;
+            }
+            Effect::Changes(_) => is_change = true,
+            Effect::Removes => is_removal = true,
+        }
+        let done = write.run(&**access.executor()).await?;
+        if is_removal && !before.is_empty() {
+            take_leave(all, model, before, &mut self.cascades).await?;
+        }
+        if is_change && !before.is_empty() {
+            let those = document("_id", one_of(ids(before))?)?;
+            after = read(all, model, found_by(&model.collection.into(), &those)).await?;
+        }
+        for (position, link) in model.links.iter().enumerate() {
+            let entered = only_in(&after, before, position);
+            let Some(inverse) = link.inverse() else {
+                hold(access, link, entered.into_keys().collect()).await?;
                 continue;
+            };
+            for (target, owners) in only_in(before, &after, position) {
+                leave(all, link, inverse, &target.value()?, &owners).await?;
             }
-            carry_out(&all, &all, model, removal, &before, &mut cascades).await?;
+            for (target, owners) in entered {
+                enter(access, link, inverse, &target.value()?, &owners).await?;
+            }
         }
         Ok(done)
-    };
-    // The caller cannot keep one side without the other.
-    done.await.map_err(|error| access.fail(error))
-}
-
-/// The documents that a write is about, as they are; it is about no others from now on.
-async fn look<W: Write>(
-    access: &Access,
-    all: &Access,
-    model: &'static Model,
-    write: &mut W,
-) -> Result<Vec<Linked>> {
-    let sort = write.order().map(RawDocument::to_owned);
-    let limit = write.is_of_one().then_some(1);
-    let Some(filter) = write.filter() else {
-        return Ok(Vec::new());
-    };
-    let find = Find {
-        sort,
-        limit,
-        ..found_by(&model.collection.into(), filter)
-    };
-    let found = read(access, model, find).await?;
-    also(filter, "_id", one_of(ids(&found))?)?;
-    if matches!(write.effect(), Effect::Removes) {
-        refuse_restricted(all, model, &found).await?;
     }
-    Ok(found)
 }
 
 fn ids(documents: &[Linked]) -> impl Iterator<Item = &RawBson> {
     documents.iter().map(|document| &document.id)
 }
 
-/// Carries out a write that sees what `access` does, and what follows from it for whom it may concern.
-async fn carry_out<W: Write>(
-    access: &Access,
-    all: &Access,
-    model: &'static Model,
-    write: W,
-    before: &[Linked],
-    cascades: &mut Vec<(&'static Model, Removal)>,
-) -> Result<W::Done> {
-    let mut after = Vec::new();
-    let (mut is_change, mut is_removal) = (false, false);
-    match write.effect() {
-        Effect::Inserts(documents) => {
-            let all = documents.iter().map(|raw| Linked::of(model, raw));
-            after = all.collect::<Result<_>>()?;
-        }
-        Effect::Changes(_) => is_change = true,
-        Effect::Removes => is_removal = true,
-    }
-    let done = write.run(&**access.executor()).await?;
-    if is_removal && !before.is_empty() {
-        take_leave(all, model, before, cascades).await?;
-    }
-    if is_change && !before.is_empty() {
-        let those = document("_id", one_of(ids(before))?)?;
-        after = read(all, model, found_by(&model.collection.into(), &those)).await?;
-    }
-    for (position, link) in model.links.iter().enumerate() {
-        let entered = only_in(&after, before, position);
-        let Some(inverse) = link.inverse() else {
-            hold(access, link, entered.into_keys().collect()).await?;
-            continue;
-        };
-        for (target, owners) in only_in(before, &after, position) {
-            leave(all, link, inverse, &target.value()?, &owners).await?;
-        }
-        for (target, owners) in entered {
-            enter(access, link, inverse, &target.value()?, &owners).await?;
-        }
-    }
-    Ok(done)
-}
-
 /// What each write of an inverse, and each new reference to a document in a transaction, changes in it.
 const FENCE: &str = "_odm.fence";
+
+/// The document is going: a deletion that is not one transaction has marked it.
+const GOING: &str = "_odm.going";
 
 /// What a document has under `_odm` while something is to be done to it or to what it refers to.
 pub(crate) const PROMISE: [&str; 2] = ["link", "going"];
@@ -259,7 +358,8 @@ async fn hold(access: &Access, link: &OwnLink, targets: Vec<Id>) -> Result<()> {
     let model = (link.side.model)();
     for some in targets.chunks(BATCH) {
         let ids = some.iter().map(Id::value).collect::<Result<Vec<_>>>()?;
-        let those = document("_id", one_of(&ids)?)?;
+        let mut those = document("_id", one_of(&ids)?)?;
+        append(&mut those, GOING, document("$exists", false)?)?;
         let change = document("$set", document(FENCE, ObjectId::new())?)?;
         if update(access, model, those.clone(), change).await? == ids.len() as u64 {
             continue;
@@ -310,6 +410,7 @@ async fn enter(
     let model = (link.side.model)();
     let path = inverse.side.stored;
     let mut filter = by_id(target)?;
+    append(&mut filter, GOING, document("$exists", false)?)?;
     let mut fence = document(FENCE, ObjectId::new())?;
     let change = if inverse.side.is_many {
         if let Some(last) = inverse.max.and_then(|max| max.checked_sub(entered.len())) {
@@ -333,9 +434,11 @@ async fn enter(
     if update(access, model, filter, change).await? == 1 {
         return Ok(());
     }
+    let mut there = by_id(target)?;
+    append(&mut there, GOING, document("$exists", false)?)?;
     let find = Find {
         limit: Some(1),
-        ..found_by(&model.collection.into(), &by_id(target)?)
+        ..found_by(&model.collection.into(), &there)
     };
     Err(match read(access, model, find).await?.is_empty() {
         true => dangling(link, target),

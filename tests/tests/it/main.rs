@@ -4,6 +4,7 @@ mod cluster;
 #[cfg(feature = "engine")]
 mod engine;
 mod failures;
+mod kill;
 mod mongodb;
 mod out_of_sight;
 mod project;

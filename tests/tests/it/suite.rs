@@ -269,6 +269,9 @@ macro_rules! for_every_test {
                     what_the_framework_fills_is_filled_in_every_variant,
                     writes_of_a_variant_leave_the_others_alone,
                 ]
+                link_storm: [
+                    at_rest_and_at_every_moment_all_sides_agree,
+                ]
                 links: [
                     a_cascade_takes_the_whole_tree,
                     a_deletion_does_what_the_references_say,
@@ -375,6 +378,7 @@ macro_rules! for_every_test {
                 ]
                 references: [
                     a_deletion_does_what_the_references_say,
+                    a_dry_run_says_what_would_go,
                     a_large_cascade_ends,
                     many_at_once_leave_nothing_dangling,
                     of_other_scopes_and_behind_marks,
@@ -397,6 +401,14 @@ macro_rules! for_every_test {
                     the_children_of_many_parents,
                     the_children_of_one_parent,
                     the_number_of_queries_is_fixed,
+                ]
+                repair: [
+                    it_may_run_while_the_application_writes,
+                    it_mends_the_faults_that_were_planted_and_only_those,
+                    nothing_is_written_unless_it_is_told_to,
+                ]
+                round_trips: [
+                    the_table_is_true,
                 ]
                 schema: [
                     declared_indexes_are_created,

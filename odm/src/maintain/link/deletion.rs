@@ -75,7 +75,7 @@ impl Rule {
     }
 
     /// The condition that a document refers to one of these, and is none of them; none if there is no such document.
-    fn referring(&self, documents: &[Linked]) -> Result<Option<RawDocumentBuf>> {
+    pub(super) fn referring(&self, documents: &[Linked]) -> Result<Option<RawDocumentBuf>> {
         let mut filter = match self.inverse {
             Some(inverse) => {
                 let owners = self.listed(inverse, documents).into_iter();

@@ -23,6 +23,7 @@ pub(super) use found::DUE;
 pub(super) use side::agree;
 
 use super::{
+    BATCH, GOING,
     linked::{Linked, array, by_id, read},
     refusal::{busy, is_refusal},
     update,
@@ -40,7 +41,7 @@ use crate::{
     retry,
     schema::Model,
 };
-use found::{APPLIED, BEFORE, Found, GIVEN_UP, GOING, TOKEN, WANTED, at_rest, due, find};
+use found::{APPLIED, BEFORE, Found, GIVEN_UP, TOKEN, WANTED, at_rest, due, find};
 use removal::{close, go_or_stay, remove};
 use side::{enter, leave};
 
@@ -59,22 +60,33 @@ pub(super) async fn run<W: Write>(
         return Ok(W::done(inserted));
     }
     let sort = write.order().map(RawDocument::to_owned);
-    let limit = write.is_of_one().then_some(1);
     let filter = write.filter().cloned().unwrap_or_default();
-    let find = Find {
-        sort,
-        limit,
-        ..found_by(&model.collection.into(), &filter)
+    let is_removal = matches!(write.effect(), Effect::Removes);
+    let limit = match (write.is_of_one(), is_removal) {
+        (true, _) => Some(1),
+        // What is left is found again.
+        (false, true) => Some(BATCH as u64),
+        (false, false) => None,
     };
     let mut done = W::done(0);
-    for found in read(access, model, find).await? {
-        let own = match write.effect() {
-            Effect::Removes => remove(access, model, &write, &found.id).await?,
-            _ => change(access, model, &write, &found.id).await?,
+    loop {
+        let find = Find {
+            sort: sort.clone(),
+            limit,
+            ..found_by(&model.collection.into(), &filter)
         };
-        W::add(&mut done, own);
+        let found = read(access, model, find).await?;
+        for document in &found {
+            let own = match is_removal {
+                true => remove(access, model, &write, &document.id).await?,
+                false => change(access, model, &write, &document.id).await?,
+            };
+            W::add(&mut done, own);
+        }
+        if found.is_empty() || !is_removal || write.is_of_one() {
+            return Ok(done);
+        }
     }
-    Ok(done)
 }
 
 /// Inserts documents in order, each with its promise. One whose references lead nowhere is taken back, and ends it.

@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, time::Duration};
 
 use bson::{DateTime, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, oid::ObjectId};
 
-use super::super::linked::{Id, Linked, ids_at, read_raw};
+use super::super::{
+    GOING,
+    linked::{Id, Linked, ids_at, read_raw},
+};
 use crate::{
     Result,
     access::{Access, also, found_by},
@@ -22,8 +25,6 @@ pub(super) const APPLIED: &str = "_odm.link.applied";
 pub(super) const GIVEN_UP: &str = "_odm.link.given_up";
 /// When others may keep it.
 pub(in super::super) const DUE: &str = "_odm.due";
-/// The document is going.
-pub(super) const GOING: &str = "_odm.going";
 /// Whether it is going is not known yet: something may refer to it that must not lose it.
 pub(super) const CLOSING: &str = "_odm.closing";
 

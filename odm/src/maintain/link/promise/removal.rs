@@ -4,14 +4,14 @@ use bson::{RawArrayBuf, RawBson, RawDocumentBuf, oid::ObjectId};
 
 use super::{
     super::{
-        BATCH,
+        BATCH, GOING,
         deletion::{Rule, refuse_restricted, rules},
         linked::{Id, array, by_id, read},
         refusal::{busy, restricted},
         update,
     },
     ATTEMPTS, about,
-    found::{CLOSING, DUE, GOING, WANTED, at_rest, due, find},
+    found::{CLOSING, DUE, WANTED, at_rest, due, find},
     run,
     side::leave,
     wait_or_settle,

@@ -4,14 +4,14 @@ use bson::{RawBson, RawDocumentBuf, oid::ObjectId};
 
 use super::{
     super::{
-        FENCE,
+        FENCE, GOING,
         deletion::Rule,
         linked::{Id, array, by_id, holds},
         refusal::{busy, dangling, full, taken},
         update,
     },
     ATTEMPTS,
-    found::{Found, GOING, find},
+    found::{Found, find},
     wait_or_settle,
 };
 use crate::{

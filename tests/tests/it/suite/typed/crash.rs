@@ -93,7 +93,7 @@ async fn empty<S: Schema>(fixture: &Fixture) -> odm::Database<S> {
 }
 
 /// Nobody waits for what a dead process may still be doing.
-async fn overdue<S: Schema>(fixture: &Fixture) {
+pub(super) async fn overdue<S: Schema>(fixture: &Fixture) {
     for model in S::MODELS {
         let write = Update {
             collection: model.collection.into(),

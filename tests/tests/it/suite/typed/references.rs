@@ -1,13 +1,18 @@
 //! References with rules: they lead to documents that are there.
 
+use std::{sync::Arc, time::Duration};
+
 use odm::{
     ErrorKind, Filter,
     action::BulkResult,
-    backend::operation::{Direction, Index},
+    backend::{
+        Fault, Faults,
+        operation::{Direction, Index, Operation},
+    },
     prelude::*,
 };
 
-use super::crash::{Crashes, Write};
+use super::crash::{Crashes, Write, overdue};
 use crate::Fixture;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
@@ -57,8 +62,18 @@ struct Shelf {
     created_at: DateTime,
 }
 
+/// Of which there are many.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "likes")]
+struct Like {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(on_delete = cascade)]
+    post: Ref<Post>,
+}
+
 #[derive(Schema)]
-#[schema(models(User, Post, Comment, Shelf))]
+#[schema(models(User, Post, Comment, Shelf, Like))]
 struct Blog;
 type Db = odm::Database<Blog>;
 
@@ -246,22 +261,88 @@ pub async fn a_deletion_does_what_the_references_say(fixture: Fixture) {
     assert_clean(&db).await;
 }
 
-/// More than are parted at once.
+pub async fn a_dry_run_says_what_would_go(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    blog(&db).await;
+    let dry = db.delete::<Post>(1).dry_run().await.unwrap();
+    assert_eq!(
+        dry.to_string(),
+        "3 of comments would be deleted\n1 of posts would be deleted\n2 of shelves would lose a reference\n"
+    );
+    let dry = db.delete::<User>("alice").dry_run().await.unwrap();
+    assert_eq!(
+        dry.refused.map(|error| error.kind()),
+        Some(ErrorKind::Restricted)
+    );
+    let dry = db.delete::<Post>(1).when(|p| p.id().eq(2)).dry_run().await;
+    assert_eq!(dry.unwrap().to_string(), "nothing would be deleted\n");
+    // Nothing was done, and then what was said.
+    assert_eq!(comments(&db).await, [1, 2, 3, 4]);
+    let all = db.delete_many::<Post>(|_| Filter::all());
+    let dry = all.dry_run().await.unwrap();
+    let count = |collection| dry.deleted[collection];
+    assert_eq!((count("posts"), count("comments")), (3, 4));
+    db.delete_many::<Post>(|_| Filter::all()).await.unwrap();
+    assert_eq!(comments(&db).await, Vec::<i64>::new());
+}
+
+/// More than are parted at once, and more than one transaction takes.
 pub async fn a_large_cascade_ends(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
     db.insert(User { id: "alice".into() }).await.unwrap();
-    db.insert(post(1, "alice")).await.unwrap();
-    let batch = if fixture.backend().capabilities().transactions {
-        1_500
-    } else {
-        150
-    };
-    db.insert_many((0..batch).map(|id| comment(id, 1, (id > 0 && id % 10 == 0).then_some(id - 1))))
+    db.insert_many([post(1, "alice"), post(2, "alice")])
         .await
         .unwrap();
-    db.delete::<Post>(1).await.unwrap();
+    let is_large = fixture.backend().capabilities().transactions;
+    let (few, many) = if is_large {
+        (1_200, 10_200)
+    } else {
+        (100, 200)
+    };
+    let answered = |id| (id > 0 && id % 10 == 0).then_some(id - 1);
+    db.insert_many((0..few).map(|id| comment(id, 1, answered(id))))
+        .await
+        .unwrap();
+    let like = |id| Like {
+        id,
+        post: Ref::new(2),
+    };
+    db.insert_many((0..many).map(like)).await.unwrap();
+    assert_eq!(db.delete::<Post>(1).await.unwrap().deleted, 1);
     assert_eq!(comments(&db).await, Vec::<i64>::new());
+
+    // The process dies before the likes are gone. Nobody likes the post from then on, and whoever comes next finishes it.
+    let faults = Arc::new(Faults::new(fixture.backend()));
+    let is_of_likes = |operation: &Operation| matches!(operation, Operation::Delete(delete) if delete.collection == "likes");
+    faults.inject(1, is_of_likes, Fault::HangBefore);
+    let dying = Db::with_backend(faults.clone());
+    let done = tokio::spawn(async move { dying.delete::<Post>(2).await.map(drop) });
+    while faults.pending() > 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    done.abort();
+    if is_large {
+        let error = db.insert(like(-1)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Dangling);
+        let post = db.update::<Post>(2).set(|p| p.author(), Ref::new("alice"));
+        assert_eq!(post.await.unwrap_err().kind(), ErrorKind::NotFound);
+    }
+    overdue::<Blog>(&fixture).await;
+    assert_eq!(db.settle().await.unwrap(), 1);
+    assert_eq!(db.find::<Post>().count().await.unwrap(), 0);
+    assert_eq!(db.find::<Like>().count().await.unwrap(), 0);
     db.delete::<User>("alice").await.unwrap();
+
+    // Many documents of a model go by the batch.
+    db.insert(User { id: "bob".into() }).await.unwrap();
+    db.insert(post(3, "bob")).await.unwrap();
+    db.insert_many((0..many).map(|id| comment(id, 3, None)))
+        .await
+        .unwrap();
+    let gone = db.delete_many::<Comment>(|c| c.id().gte(1));
+    assert_eq!(gone.await.unwrap().deleted, many.unsigned_abs() - 1);
+    assert_eq!(comments(&db).await, [0]);
 }
 
 pub async fn the_index_is_declared(fixture: Fixture) {

@@ -1,0 +1,163 @@
+//! An office whose documents are linked in every way, and random writes to it.
+
+use odm::{Error, ErrorKind, prelude::*};
+use rand::Rng;
+
+/// Three inverses, and nothing that the application writes.
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "persons")]
+pub struct Person {
+    #[serde(rename = "_id")]
+    pub id: i64,
+    #[reference(inverse_of = owner, max = 200)]
+    pub projects: Vec<Ref<Project>>,
+    #[reference(inverse_of = helpers, max = 20)]
+    pub helps: Vec<Ref<Task>>,
+    #[reference(inverse_of = of)]
+    pub badge: Option<Ref<Badge>>,
+}
+
+/// It is not deleted while somebody has tasks, and keeps its owner from being deleted.
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "projects")]
+pub struct Project {
+    #[serde(rename = "_id")]
+    pub id: i64,
+    #[reference(inverse = projects, on_delete = restrict)]
+    pub owner: Ref<Person>,
+    #[reference(inverse_of = project, max = 200)]
+    pub tasks: Vec<Ref<Task>>,
+}
+
+/// A graph of tasks, of projects, with helpers at places.
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "tasks", version)]
+pub struct Task {
+    #[serde(rename = "_id")]
+    pub id: i64,
+    #[reference(inverse = tasks, on_delete = cascade)]
+    pub project: Ref<Project>,
+    #[reference(inverse = helps, on_delete = pull, max = 8)]
+    pub helpers: Vec<Ref<Person>>,
+    #[reference(inverse = blocks, on_delete = pull, max = 8)]
+    pub waits_for: Vec<Ref<Task>>,
+    #[reference(inverse_of = waits_for, max = 200)]
+    pub blocks: Vec<Ref<Task>>,
+    #[reference(on_delete = nullify)]
+    pub place: Option<Ref<Place>>,
+    pub version: i64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "badges")]
+pub struct Badge {
+    #[serde(rename = "_id")]
+    pub id: i64,
+    #[reference(inverse = badge, on_delete = nullify)]
+    pub of: Option<Ref<Person>>,
+    #[reference(exists)]
+    pub place: Ref<Place>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "places")]
+pub struct Place {
+    #[serde(rename = "_id")]
+    pub id: i64,
+}
+
+#[derive(Schema)]
+#[schema(models(Person, Project, Task, Badge, Place))]
+pub struct Office;
+/// Its database.
+pub type Db = odm::Database<Office>;
+
+/// One operation at random, about documents whose ids are smaller than this.
+///
+/// # Errors
+///
+/// Most of all those that [`is_expected`] of somebody who knows nothing.
+pub async fn act(db: &Db, random: &mut (impl Rng + Send), ids: i64) -> odm::Result<()> {
+    let mut id = || random.random_range(0..ids);
+    let (a, b, c, d) = (id(), id(), id(), id());
+    match random.random_range(0..20) {
+        0 => db.insert(NewPerson { id: a }).await.map(drop),
+        1 => {
+            let owner = Ref::new(b);
+            db.insert(NewProject { id: a, owner }).await.map(drop)
+        }
+        2..=4 => {
+            let task = NewTask {
+                id: a,
+                project: Ref::new(b),
+                helpers: vec![Ref::new(c), Ref::new(d), Ref::new(c)],
+                waits_for: vec![Ref::new(c)],
+                place: (d % 2 == 0).then(|| Ref::new(d)),
+            };
+            db.insert(task).await.map(drop)
+        }
+        5 => {
+            let badge = Badge {
+                id: a,
+                of: (c % 3 > 0).then(|| Ref::new(b)),
+                place: Ref::new(d),
+            };
+            db.insert(badge).await.map(drop)
+        }
+        6 => db.insert(Place { id: a }).await.map(drop),
+        7 => {
+            let update = db.update::<Project>(a).set(|p| p.owner(), Ref::new(b));
+            update.await.map(drop)
+        }
+        8..=9 => {
+            let update = db.update::<Task>(a).set(|t| t.project(), Ref::new(b));
+            let update = update.set(|t| t.place(), Some(Ref::new(c)));
+            update.await.map(drop)
+        }
+        10 => {
+            let update = db.update::<Task>(a).push(|t| t.helpers(), Ref::new(b));
+            update.await.map(drop)
+        }
+        11 => {
+            let update = db.update::<Task>(a).pull(|t| t.helpers(), Ref::new(b));
+            update.await.map(drop)
+        }
+        12 => {
+            let change = |task: &mut Task| {
+                task.waits_for.reverse();
+                task.waits_for.truncate(2);
+                task.waits_for.push(Ref::new(b));
+            };
+            db.modify::<Task>(a, change).await.map(drop)
+        }
+        13 => {
+            let all = db.update_many::<Task>(|t| t.id().gt(ids - 4));
+            let all = all.add_to_set(|t| t.waits_for(), Ref::new(b));
+            all.await.map(drop)
+        }
+        14 => {
+            let update = db.update::<Badge>(a).set(|t| t.of(), Some(Ref::new(b)));
+            update.await.map(drop)
+        }
+        15 => db.delete::<Person>(a).await.map(drop),
+        16 => db.delete::<Project>(a).await.map(drop),
+        17 => db.delete::<Task>(a).await.map(drop),
+        18 => db.delete::<Badge>(a).await.map(drop),
+        _ => db.delete::<Place>(a).await.map(drop),
+    }
+}
+
+/// Whether it is an error of what was asked for, and not of the database.
+#[must_use]
+pub fn is_expected(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::NotFound
+            | ErrorKind::DuplicateKey
+            | ErrorKind::Dangling
+            | ErrorKind::AlreadyLinked
+            | ErrorKind::Restricted
+            | ErrorKind::TooManyElements
+            | ErrorKind::Conflict
+    )
+}

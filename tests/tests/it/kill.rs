@@ -1,0 +1,151 @@
+//! `kill -9`, of a program that writes to linked documents and of the server: afterwards all sides agree.
+//!
+//! A few times in a short run, a hundred times each with `ODM_KILLS=100`.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use odm::{
+    backend::operation::{Change, Update},
+    bson::rawdoc,
+    prelude::*,
+};
+use odm_tests::{
+    mongod::{self, Kind, Server},
+    office::{Db, Office, act},
+};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+fn kills(short: u64) -> u64 {
+    let kills = std::env::var("ODM_KILLS").ok();
+    kills.and_then(|kills| kills.parse().ok()).unwrap_or(short)
+}
+
+/// Another process that writes.
+struct Writer(Child);
+
+impl Writer {
+    fn start(url: &str, seed: u64) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_writer"))
+            .args([url, &seed.to_string()])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the writer starts");
+        let mut line = String::new();
+        let out = child.stdout.take().expect("its output");
+        BufReader::new(out).read_line(&mut line).expect("a line");
+        assert_eq!(line, "ready\n");
+        Self(child)
+    }
+}
+
+/// `SIGKILL`: nothing of it is asked.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.0.kill().expect("it is there to be killed");
+        self.0.wait().expect("it ends");
+    }
+}
+
+/// Finishes what was begun, however short a time ago, and looks.
+async fn assert_all_sides_agree(db: &Db, when: &str) {
+    for model in Office::MODELS {
+        let overdue = Update {
+            collection: model.collection.into(),
+            filter: rawdoc! { "_odm.due": { "$exists": true } },
+            change: Change::operators(rawdoc! { "$set": { "_odm.due": DateTime::from_millis(0) } }),
+            multi: true,
+            upsert: false,
+        };
+        db.backend().update(overdue).await.unwrap();
+    }
+    db.settle().await.unwrap();
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{when}: {report}");
+}
+
+async fn the_program_is_killed(url: &str, kills: u64) {
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    for kill in 0..kills {
+        let writer = Writer::start(url, kill);
+        tokio::time::sleep(Duration::from_millis(random.random_range(20..250))).await;
+        drop(writer);
+        let db = Db::open(url).await.unwrap();
+        assert_all_sides_agree(&db, &format!("kill {kill}")).await;
+    }
+    let report = Db::open(url).await.unwrap().check().await.unwrap();
+    println!(
+        "{kills} kills: {} documents, {} references",
+        report.documents, report.references
+    );
+    assert!(report.documents > 0);
+}
+
+#[cfg(feature = "engine")]
+#[tokio::test]
+async fn a_program_with_an_engine() {
+    let directory = tempfile::tempdir().unwrap();
+    let url = format!("odm:{}", directory.path().join("office.odm").display());
+    the_program_is_killed(&url, kills(6)).await;
+}
+
+#[tokio::test]
+async fn a_program_with_a_standalone_server() {
+    let url = mongod::standalone().await.fresh_url();
+    the_program_is_killed(&url, kills(6)).await;
+}
+
+#[tokio::test]
+async fn a_program_with_a_replica_set() {
+    let url = mongod::replica_set().await.fresh_url();
+    the_program_is_killed(&url, kills(6)).await;
+}
+
+async fn the_server_is_killed(kind: Kind, kills: u64) {
+    let mut server = Server::start(kind).await.expect("a server");
+    if server.is_foreign() {
+        // It is not ours to be killed.
+        return;
+    }
+    let url = server.fresh_url();
+    let mut random = ChaCha8Rng::seed_from_u64(2);
+    for kill in 0..kills {
+        let db = Db::open(&url).await.unwrap();
+        let writers = (0..4).map(|writer| {
+            let db = db.clone();
+            tokio::spawn(async move {
+                let mut random = ChaCha8Rng::seed_from_u64(kill * 4 + writer);
+                while !matches!(
+                    act(&db, &mut random, 20).await,
+                    Err(error) if error.kind() == odm::ErrorKind::Connection
+                ) {}
+            })
+        });
+        let writers: Vec<_> = writers.collect();
+        tokio::time::sleep(Duration::from_millis(random.random_range(50..400))).await;
+        server.kill().expect("it is killed");
+        for writer in &writers {
+            writer.abort();
+        }
+        for writer in writers {
+            let _ = writer.await;
+        }
+        server.restart().await.expect("it starts again");
+        let db = Db::open(&url).await.unwrap();
+        assert_all_sides_agree(&db, &format!("kill {kill}")).await;
+    }
+}
+
+#[tokio::test]
+async fn a_standalone_server() {
+    the_server_is_killed(Kind::Standalone, kills(2)).await;
+}
+
+#[tokio::test]
+async fn a_replica_set() {
+    the_server_is_killed(Kind::ReplicaSet, kills(2)).await;
+}

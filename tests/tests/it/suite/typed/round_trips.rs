@@ -1,0 +1,296 @@
+//! How often each operation goes to the database, as `docs/guide/round-trips.md` says.
+
+use std::sync::Arc;
+
+use odm::{
+    backend::{Recorder, operation::Operation},
+    prelude::*,
+};
+
+use super::crash::Done;
+use crate::Fixture;
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "parts")]
+struct Part {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference]
+    maker: Ref<Maker>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "makers")]
+struct Maker {
+    #[serde(rename = "_id")]
+    id: i64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "products")]
+struct Product {
+    #[serde(rename = "_id")]
+    id: i64,
+    name: String,
+    #[reference(max = 20)]
+    parts: Vec<Ref<Part>>,
+    #[reference]
+    maker: Ref<Maker>,
+}
+
+/// Refers to its product and is deleted with it.
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "reviews", index(product, -id))]
+struct Review {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(on_delete = cascade)]
+    product: Ref<Product>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "persons")]
+struct Person {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(inverse_of = owner, max = 200)]
+    tasks: Vec<Ref<Task>>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "tasks")]
+struct Task {
+    #[serde(rename = "_id")]
+    id: i64,
+    text: String,
+    #[reference(inverse = tasks, on_delete = restrict)]
+    owner: Ref<Person>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "places")]
+struct Place {
+    #[serde(rename = "_id")]
+    id: i64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "visits")]
+struct Visit {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(on_delete = nullify)]
+    at: Option<Ref<Place>>,
+}
+
+#[derive(Schema)]
+#[schema(models(Part, Maker, Product, Review, Person, Task, Place, Visit))]
+struct Shop;
+type Db = odm::Database<Shop>;
+
+async fn fill(db: &Db) {
+    db.sync_indexes().await.unwrap();
+    let maker = Ref::new(1);
+    db.insert(Maker { id: 1 }).await.unwrap();
+    let part = |id| Part {
+        id,
+        maker: maker.clone(),
+    };
+    db.insert_many((0..50).map(part)).await.unwrap();
+    let product = |id| Product {
+        id,
+        name: format!("product {id}"),
+        parts: (0..10).map(|n| Ref::new((id + n) % 50)).collect(),
+        maker: maker.clone(),
+    };
+    db.insert_many((0..100).map(product)).await.unwrap();
+    db.insert_many((0..10).map(|id| review(id, 7)))
+        .await
+        .unwrap();
+    for id in 0..3 {
+        db.insert(NewPerson { id }).await.unwrap();
+    }
+    db.insert(task(1, 0)).await.unwrap();
+    db.insert_many((0..10).map(|id| Place { id }))
+        .await
+        .unwrap();
+    db.insert_many((0..10).map(|id| visit(id, 3)))
+        .await
+        .unwrap();
+}
+
+fn review(id: i64, product: i64) -> Review {
+    Review {
+        id,
+        product: Ref::new(product),
+    }
+}
+
+fn task(id: i64, owner: i64) -> NewTask {
+    NewTask {
+        id,
+        text: String::new(),
+        owner: Ref::new(owner),
+    }
+}
+
+fn visit(id: i64, at: i64) -> Visit {
+    Visit {
+        id,
+        at: Some(Ref::new(at)),
+    }
+}
+
+/// An operation of the table.
+type Row = (&'static str, fn(&Db) -> Done<'_, odm::Result<()>>);
+
+/// One after the other, each on what those before it have left.
+const ROWS: &[Row] = &[
+    ("insert", |db| {
+        Box::pin(async move { db.insert(Maker { id: 2 }).await.map(drop) })
+    }),
+    ("insert of 1,000", |db| {
+        let makers = (1_000..2_000).map(|id| Maker { id });
+        Box::pin(async move { db.insert_many(makers).await.map(drop) })
+    }),
+    ("update", |db| {
+        Box::pin(async move {
+            let update = db.update::<Product>(1).set(|p| p.name(), "other");
+            update.await.map(drop)
+        })
+    }),
+    ("delete", |db| {
+        Box::pin(async move { db.delete::<Maker>(2).await.map(drop) })
+    }),
+    ("insert with a reference that `exists`", |db| {
+        Box::pin(async move { db.insert(visit(100, 1)).await.map(drop) })
+    }),
+    (
+        "insert of 100 with references that `exist`, to 10 documents",
+        |db| {
+            let visits = (200..300).map(|id| visit(id, id % 10));
+            Box::pin(async move { db.insert_many(visits).await.map(drop) })
+        },
+    ),
+    ("update of such a reference", |db| {
+        Box::pin(async move {
+            let update = db.update::<Visit>(200).set(|v| v.at(), Some(Ref::new(4)));
+            update.await.map(drop)
+        })
+    }),
+    ("insert with a link", |db| {
+        Box::pin(async move { db.insert(task(2, 0)).await.map(drop) })
+    }),
+    ("insert of 100 with a link to the same document", |db| {
+        let tasks = (100..200).map(|id| task(id, 0));
+        Box::pin(async move { db.insert_many(tasks).await.map(drop) })
+    }),
+    ("update that moves a link", |db| {
+        Box::pin(async move {
+            let update = db.update::<Task>(1).set(|t| t.owner(), Ref::new(1));
+            update.await.map(drop)
+        })
+    }),
+    ("update of another field of a model with links", |db| {
+        Box::pin(async move {
+            let update = db.update::<Task>(1).set(|t| t.text(), "other");
+            update.await.map(drop)
+        })
+    }),
+    ("delete of a document with a link", |db| {
+        Box::pin(async move { db.delete::<Task>(1).await.map(drop) })
+    }),
+    ("delete of what nothing refers to, with `restrict`", |db| {
+        Box::pin(async move { db.delete::<Person>(2).await.map(drop) })
+    }),
+    ("delete of what 10 refer to, with `nullify`", |db| {
+        Box::pin(async move { db.delete::<Place>(3).await.map(drop) })
+    }),
+    ("delete of what 10 refer to, with `cascade`", |db| {
+        Box::pin(async move { db.delete::<Product>(7).await.map(drop) })
+    }),
+    ("join of 100 products with their 10 parts each", |db| {
+        Box::pin(async move {
+            let found = db.find::<Product>().with(|p| p.parts());
+            found.all().await.map(drop)
+        })
+    }),
+    ("join of three levels", |db| {
+        Box::pin(async move {
+            let found = db.find::<Product>().with(|p| p.parts().with(|p| p.maker()));
+            found.all().await.map(drop)
+        })
+    }),
+    ("join of two relations of one document", |db| {
+        Box::pin(async move {
+            let found = db.find::<Product>().with(|p| p.parts()).with(|p| p.maker());
+            found.all().await.map(drop)
+        })
+    }),
+    ("the latest 5 children of each of 100 documents", |db| {
+        Box::pin(async move {
+            let children = Review::by(|r| r.product()).sort(|r| r.id().desc()).limit(5);
+            let found = db.find::<Product>().with_children(children);
+            found.all().await.map(drop)
+        })
+    }),
+    ("ids of three models at once", |db| {
+        Box::pin(async move {
+            let asked = (
+                Ref::<Maker>::new(1),
+                Ref::<Part>::new(1),
+                Ref::<Place>::new(1),
+            );
+            db.load(asked).await.map(drop)
+        })
+    }),
+];
+
+/// What is sent. A transaction begins with its first operation.
+fn trips(recorder: &Recorder) -> usize {
+    let operations = recorder.operations();
+    let sent = operations
+        .iter()
+        .filter(|operation| !matches!(operation, Operation::Begin));
+    let trips = sent.count();
+    recorder.clear();
+    trips
+}
+
+pub async fn the_table_is_true(fixture: Fixture) {
+    let column = if fixture.backend().capabilities().transactions {
+        2
+    } else {
+        3
+    };
+    let recorder = Recorder::new(fixture.backend());
+    let db = Db::with_backend(Arc::new(recorder.clone()));
+    fill(&db).await;
+    let mut counted = Vec::new();
+    for (name, run) in ROWS {
+        recorder.clear();
+        run(&db)
+            .await
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        counted.push(((*name).to_owned(), trips(&recorder)));
+    }
+    let mut edited = db.edit::<Product>(1).await.unwrap();
+    edited.name = "third".to_owned();
+    recorder.clear();
+    db.save(&mut edited).await.unwrap();
+    counted.push(("save".to_owned(), trips(&recorder)));
+
+    let table = include_str!("../../../../../docs/guide/round-trips.md");
+    let rows = table.lines().filter(|line| line.starts_with("| "));
+    let rows = rows.skip(1).map(|row| {
+        let cells: Vec<_> = row.split('|').map(str::trim).collect();
+        (
+            cells[1].to_owned(),
+            cells[column].parse().expect("a number"),
+        )
+    });
+    let mut said: Vec<(String, usize)> = rows.collect();
+    said.sort();
+    counted.sort();
+    assert_eq!(counted, said);
+}
