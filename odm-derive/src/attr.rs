@@ -15,7 +15,7 @@ pub(crate) use index::{
     Direction, IndexAttr, Key, OPTIONS_BEHIND_A_SEMICOLON, Options, parse_compound, parse_field,
 };
 pub(crate) use layout::Layout;
-pub(crate) use link::{Link, OnDelete};
+pub(crate) use link::{Link, OnDelete, no_links};
 pub(crate) use rule::Rule;
 pub(crate) use serde::{SerdeContainer, SerdeField, SerdeVariant};
 pub(crate) use shard_key::{ShardField, parse_shard_key};

@@ -48,12 +48,19 @@ pub(crate) struct Field<'a> {
 
 impl<'a> Model<'a> {
     /// Understands a struct with named fields; `what` is the derive that asks.
-    pub(crate) fn parse(ctxt: &mut Ctxt, input: &'a DeriveInput, what: &str) -> Option<Self> {
+    ///
+    /// `part` says what it is if it is no document: nothing keeps links from there.
+    pub(crate) fn parse(
+        ctxt: &mut Ctxt,
+        input: &'a DeriveInput,
+        what: &str,
+        part: Option<&str>,
+    ) -> Option<Self> {
         let serde = SerdeContainer::parse(ctxt, &input.attrs);
         let mut skipped = Vec::new();
         let mut fields = Vec::new();
         for field in named_fields(ctxt, input, what)? {
-            match Field::parse(ctxt, field, &serde) {
+            match Field::parse(ctxt, field, &serde, part) {
                 Some(field) => fields.push(field),
                 None => skipped.extend(&field.ident),
             }
@@ -114,10 +121,12 @@ pub(crate) fn fields_ident(input: &DeriveInput) -> Ident {
 }
 
 impl<'a> Field<'a> {
+    /// Understands a field with a name; `part` says what it is in if that is no document.
     pub(crate) fn parse(
         ctxt: &mut Ctxt,
         field: &'a syn::Field,
         container: &SerdeContainer,
+        part: Option<&str>,
     ) -> Option<Self> {
         let ident = field.ident.as_ref()?;
         let serde = SerdeField::parse(ctxt, &field.attrs);
@@ -144,7 +153,13 @@ impl<'a> Field<'a> {
             );
         }
         let layout = Layout::parse(ctxt, &field.attrs, &field.ty);
-        let link = Link::parse(ctxt, &field.attrs, &field.ty, &layout);
+        let link = match part {
+            None => Link::parse(ctxt, &field.attrs, &field.ty, &layout),
+            Some(part) => {
+                Link::refuse(ctxt, &field.attrs, part);
+                None
+            }
+        };
         let indexes = named(&field.attrs, "index")
             .filter_map(|attr| ctxt.ok(parse_field(attr)))
             .collect();

@@ -22,8 +22,8 @@ pub use crate::{
         Number, OfKind, Ref, Stored, VariantOf, Whole, kind, numbered, stored_tag, variant_indexes,
     },
     field::{
-        Beside, Field, FromPath, OfVariant, OneValue, Ordered, Path, Place, Queryable, Tag,
-        Variants, role, shape,
+        Beside, Field, FromPath, OfVariant, Ordered, Path, Place, Queryable, SaidAt, Tag, Variants,
+        role, said, shape,
     },
     hook::{Erased, HasHooks, Hooks, RunHooks, RunsHooksOf},
     projection::{Projected, Projection, ProjectionOf, Reads},

@@ -24,7 +24,7 @@ use crate::{
     field::{Field, FromPath, Path, Variants},
     hook::RunHooks,
     query::{Brackets, IntoKey, Key},
-    relation::{Children, Reference},
+    relation::{Children, FoundByIt, Reference},
     rule,
     schema::{Closed, ContainsTarget, Model},
     scope::Scope,
@@ -250,7 +250,7 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
     fn by<P>(field: impl FnOnce(Self::Fields) -> P) -> Children<Self, P::Target>
     where
         Self: Sized,
-        P: Reference<Scope = Self>,
+        P: Reference<Scope = Self, Inside: FoundByIt>,
     {
         Children::new(field(Self::fields()).path())
     }

@@ -23,7 +23,9 @@ pub use scalar::{Bits, Date, Numeric, Ordered, Text};
 #[doc(hidden)]
 pub(crate) use variant::Referring;
 pub(crate) use variant::said_outside;
-pub use variant::{Beside, OfVariant, OneValue, Within};
+pub use variant::{Beside, OfVariant, Within};
+#[doc(hidden)]
+pub use variant::{SaidAt, said};
 pub use variant::{SaidOutside, Tag, Variants};
 
 use crate::{

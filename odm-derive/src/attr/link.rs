@@ -56,7 +56,38 @@ impl Link {
         ty: &Type,
         layout: &Layout,
     ) -> Option<Self> {
-        let mut said = Said::default();
+        Said::parse(ctxt, attrs)?.checked(ctxt, ty, layout)
+    }
+
+    /// Refuses what the attributes of a field say where nothing keeps links yet.
+    pub(crate) fn refuse(ctxt: &mut Ctxt, attrs: &[Attribute], place: &str) {
+        let Some(said) = Said::parse(ctxt, attrs) else {
+            return;
+        };
+        let on_delete = said.on_delete.map(|(word, _)| word);
+        let at = said.inverse.or(said.inverse_of).or(said.exists);
+        if let Some(at) = at.or(on_delete) {
+            ctxt.error(at, no_links(place));
+        }
+    }
+}
+
+/// Why a place has neither links nor rules.
+pub(crate) fn no_links(place: &str) -> String {
+    format!("{place} has no links and no rules for references yet: declare this one on a field of a document")
+}
+
+#[derive(Default)]
+struct Said {
+    exists: Option<Ident>,
+    inverse: Option<Ident>,
+    inverse_of: Option<Ident>,
+    on_delete: Option<(Ident, OnDelete)>,
+}
+
+impl Said {
+    fn parse(ctxt: &mut Ctxt, attrs: &[Attribute]) -> Option<Self> {
+        let mut said = Self::default();
         for attr in named(attrs, "reference").filter(|attr| attr.meta.require_list().is_ok()) {
             // What else is in there has been looked at as the layout.
             let mut of_link = Ok(());
@@ -69,19 +100,9 @@ impl Link {
             });
             ctxt.ok(of_link)?;
         }
-        said.checked(ctxt, ty, layout)
+        Some(said)
     }
-}
 
-#[derive(Default)]
-struct Said {
-    exists: Option<Ident>,
-    inverse: Option<Ident>,
-    inverse_of: Option<Ident>,
-    on_delete: Option<(Ident, OnDelete)>,
-}
-
-impl Said {
     fn setting(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
         let name = meta.path.get_ident().map(ToString::to_string);
         match name.as_deref() {

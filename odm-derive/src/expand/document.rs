@@ -37,7 +37,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         return enum_document::expand(ctxt, input, data);
     }
     let container = Container::parse(ctxt, input, "document", SETTINGS);
-    let mut model = Model::parse(ctxt, input, "Document")?;
+    let mut model = Model::parse(ctxt, input, "Document", None)?;
     model.fill(ctxt, &container.filled);
     if let Some(template) = &container.id {
         model.fill_id(ctxt, template);

@@ -55,8 +55,7 @@ fn structure(
     validate: Option<&syn::Path>,
     private: &TokenStream,
 ) -> Option<TokenStream> {
-    let model = Model::parse(ctxt, input, "Embedded")?;
-    model.refuse_links(ctxt, "an embedded struct");
+    let model = Model::parse(ctxt, input, "Embedded", Some("an embedded struct"))?;
     for field in &model.fields {
         if !field.indexes.is_empty() {
             ctxt.error(

@@ -60,11 +60,9 @@ impl<'a> Enum<'a> {
         let (vis, is, method) = (&self.input.vis, &variant.is, &variant.method);
         let tag = self.tag(variant, private);
         // That it holds none of some texts can be said of one value only.
-        let shape = if variant.other {
-            quote!(OneValue)
-        } else {
-            quote!(Queryable)
-        };
+        let of_one = variant
+            .other
+            .then(|| quote!(#private::said::Condition: #private::SaidAt<__S>,));
         let name = variant.ident.unraw();
         let doc = format!("The value is `{name}`.");
         let ask = quote! {
@@ -72,7 +70,8 @@ impl<'a> Enum<'a> {
             #[must_use]
             #vis fn #is(&self) -> #private::Filter<__M>
             where
-                __S: #private::Queryable + #private::#shape,
+                __S: #private::Queryable,
+                #of_one
             {
                 #tag.filter(&#private::Place::path(&self.whole))
             }
@@ -91,12 +90,12 @@ impl<'a> Enum<'a> {
             #ask
 
             #docs
-            #vis fn #method<__X: #private::OfVariant<__M>>(
+            #vis fn #method<__X: #private::OfVariant<__M, __S>>(
                 &self,
                 say: impl ::core::ops::FnOnce(#(#fields),*) -> __X,
-            ) -> <__X as #private::OfVariant<__M>>::Out
+            ) -> <__X as #private::OfVariant<__M, __S>>::Out
             where
-                __S: #private::OneValue,
+                <__X as #private::OfVariant<__M, __S>>::Says: #private::SaidAt<__S>,
             {
                 #tag.within(&#private::Place::path(&self.whole), |path| #path, #say)
             }

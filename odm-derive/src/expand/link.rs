@@ -6,7 +6,7 @@ use syn::{Ident, ext::IdentExt, spanned::Spanned};
 
 use super::{fields::layout_function, quiet};
 use crate::{
-    attr::{Link, OnDelete},
+    attr::{Link, OnDelete, no_links},
     ctxt::Ctxt,
     model::{Field, Model},
 };
@@ -126,10 +126,7 @@ impl<'a> Model<'a> {
     pub(crate) fn refuse_links(&self, ctxt: &mut Ctxt, place: &str) {
         for (_, link) in self.links() {
             let (Link::Owner { at, .. } | Link::Inverse { of: at }) = link;
-            ctxt.error(
-                at,
-                format!("{place} has no links yet: declare this one on a field of a document"),
-            );
+            ctxt.error(at, no_links(place));
         }
     }
 }

@@ -155,7 +155,8 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
     /// Brings along what a reference leads to: one query more, whatever the number of documents.
     ///
     /// The item becomes a tuple with a [`Link`](crate::relation::Link), an option of one or
-    /// [`Links`](crate::relation::Links). Up to 10,000 different ids go into one query.
+    /// [`Links`](crate::relation::Links). Up to 10,000 different ids go into one query. A reference inside of an enum's variant is
+    /// named in the variant's closure, `|a| a.owner().user(|user| user)`: see [`relation`](crate::relation).
     pub fn with<K: IntoJoin<Scope = T, Out: InScope<C> + OfSchema<S>>>(
         self,
         relation: impl FnOnce(T::Fields) -> K,

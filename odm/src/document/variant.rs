@@ -100,11 +100,12 @@ pub trait HasVariant<V> {
 }
 
 /// What a closure about one variant of a document may return: a condition on its model, which then holds only for
-/// documents of the variant, or a place to update, which is written only in these.
+/// documents of the variant, a place to update, which is written only in these, or a reference to join, which is there only
+/// in these.
 #[diagnostic::on_unimplemented(
-    message = "expected a condition on `{V}` or a field to update, got `{Self}`",
+    message = "expected a condition on `{V}` or a field to update or to join, got `{Self}`",
     label = "cannot be said of one variant among others",
-    note = "in a filter, say a condition on the variant's fields: `s.circle(|c| c.radius().gt(2.0))`; in an update, name one of its fields: `s.circle(|c| c.radius())`; orders, joins and calculations are of one model: ask for the variant alone, `db.find::<{V}>()`, or make the field one that all variants share, `#[document(shared(…))]`"
+    note = "in a filter, say a condition on the variant's fields: `s.circle(|c| c.radius().gt(2.0))`; in an update and in a join, name one of its fields: `s.circle(|c| c.radius())`; orders and calculations are of one model: ask for the variant alone, `db.find::<{V}>()`, or make the field one that all variants share, `#[document(shared(…))]`"
 )]
 pub trait OfKind<E, V> {
     /// The same, of documents of the enum.
@@ -143,9 +144,10 @@ impl<E, V, P: Place<Scope = V>> OfKind<E, V> for P {
     }
 }
 
-/// A place in one variant of the documents `E`, for an update, which then applies only to documents of the variant.
+/// A place in one variant of the documents `E`, for an update, which then applies only to documents of the variant, or for a
+/// join, which gives nothing for the others.
 ///
-/// It has no operators of its own: a condition is said inside of the closure.
+/// It has no conditions of its own: they are said inside of the closure.
 #[derive(Debug)]
 pub struct InKind<E, P>(P, PhantomData<fn() -> E>);
 

@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
+use super::Tag;
 use crate::{Error, ErrorKind, Result, query::Node};
 
 /// A dotted path of stored names, with what is known of the place that it leads to.
@@ -135,6 +136,22 @@ impl Path {
     /// The condition on which the place is there, if it is inside of an enum's variant.
     pub(crate) fn condition(&self) -> Option<&Node> {
         self.only_where.as_deref()
+    }
+
+    /// The enums that the place is inside of, by their paths, and of which variants they must be; the outermost first.
+    pub(crate) fn variants(&self) -> Vec<(&Self, Tag)> {
+        fn find<'n>(node: &'n Node, found: &mut Vec<(&'n Path, Tag)>) {
+            match node {
+                Node::Variant(path, tag) => found.push((path, *tag)),
+                Node::And(nodes) => nodes.iter().for_each(|node| find(node, found)),
+                _ => {}
+            }
+        }
+        let mut found = Vec::new();
+        if let Some(condition) = self.condition() {
+            find(condition, &mut found);
+        }
+        found
     }
 
     /// An error for a place inside of a variant: what is there in other documents is not known.

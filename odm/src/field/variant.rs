@@ -1,9 +1,9 @@
 //! Enums: which variant a value is of, and the fields of one variant.
 
-use std::{collections::HashMap, ops::Deref};
+use std::{collections::HashMap, marker::PhantomData, ops::Deref};
 
-use super::{FromPath, Path, Place};
-use bson::RawBson;
+use super::{FromPath, Path, Place, shape};
+use bson::{RawBson, RawBsonRef};
 
 use crate::{
     document::Document,
@@ -38,8 +38,30 @@ impl Tag {
         Filter::from_node(self.condition(path))
     }
 
+    /// Whether a stored value is of the variant.
+    pub(crate) fn is_of(self, value: RawBsonRef<'_>) -> bool {
+        let field = |name| value.as_document().and_then(|of| of.get(name).ok()?);
+        let text = |name| field(name).and_then(|tag: RawBsonRef<'_>| tag.as_str());
+        match self {
+            Self::Text(text) => value.as_str() == Some(text),
+            Self::Key(name) => field(name).is_some(),
+            Self::Field(name, of) => text(name) == Some(of),
+            Self::Other(name, known) => {
+                field(name).is_some() && text(name).is_none_or(|tag| !known.contains(&tag))
+            }
+        }
+    }
+
+    /// The field of the value that says it, if that is not the one that leads into the variant.
+    pub(crate) fn field(self) -> Option<&'static str> {
+        match self {
+            Self::Text(_) | Self::Key(_) => None,
+            Self::Field(name, _) | Self::Other(name, _) => Some(name),
+        }
+    }
+
     /// What is said of the variant: of its fields, whose tree `inside` makes.
-    pub fn within<M, F, X: OfVariant<M>>(
+    pub fn within<M, S, F, X: OfVariant<M, S>>(
         self,
         path: &Path,
         inside: impl FnOnce(Path) -> F,
@@ -51,32 +73,51 @@ impl Tag {
     }
 }
 
-/// What a closure about a variant may return: a condition, which then holds only for values of the variant, or a place to
-/// update, which is written only in documents whose value is of the variant.
+/// What a closure about a variant may return: a condition, which then holds only for values of the variant, a place to
+/// update, which is written only in documents whose value is of the variant, or a reference to join, which is there only
+/// in those.
+///
+/// `S` is the shape of the place that holds the enum.
 #[diagnostic::on_unimplemented(
-    message = "expected a condition on `{M}` or a field to update, got `{Self}`",
+    message = "expected a condition on `{M}` or a field to update or to join, got `{Self}`",
     label = "cannot be said of one variant",
-    note = "in a filter, say a condition on the variant's fields: `p.payment().card(|c| c.number().eq(\"1\"))`; in an update, name one of its fields: `p.payment().card(|c| c.number())`; there is no order by the field of a variant, as others do not have it; and what is stored beside the tag is not set alone, but with the enum as a whole"
+    note = "in a filter, say a condition on the variant's fields: `p.payment().card(|c| c.number().eq(\"1\"))`; in an update and in a join, name one of its fields: `p.payment().card(|c| c.number())`; there is no order by the field of a variant, as others do not have it; and what is stored beside the tag is not set alone, but with the enum as a whole"
 )]
-pub trait OfVariant<M> {
+pub trait OfVariant<M, S = shape::One> {
     /// The same, of the variant alone.
     type Out;
+    /// What it is: one of [`said`].
+    #[doc(hidden)]
+    type Says;
     /// Says it of values that meet the condition alone.
     #[doc(hidden)]
     fn of_variant(self, condition: Filter<M>) -> Self::Out;
 }
 
+/// What is said of a variant.
+#[doc(hidden)]
+pub mod said {
+    /// A condition, which one and the same value must meet.
+    #[derive(Debug)]
+    pub struct Condition;
+    /// A place, which any value may have.
+    #[derive(Debug)]
+    pub struct Somewhere;
+}
+
 #[diagnostic::do_not_recommend]
-impl<M> OfVariant<M> for Filter<M> {
+impl<M, S> OfVariant<M, S> for Filter<M> {
     type Out = Self;
+    type Says = said::Condition;
     fn of_variant(self, condition: Self) -> Self {
         condition & self
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<M> OfVariant<M> for Option<Filter<M>> {
+impl<M, S> OfVariant<M, S> for Option<Filter<M>> {
     type Out = Filter<M>;
+    type Says = said::Condition;
     fn of_variant(self, condition: Filter<M>) -> Filter<M> {
         match self {
             Some(filter) => condition & filter,
@@ -86,23 +127,24 @@ impl<M> OfVariant<M> for Option<Filter<M>> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<P: Place> OfVariant<P::Scope> for P {
-    type Out = Within<P>;
+impl<P: Place, S> OfVariant<P::Scope, S> for P {
+    type Out = Within<P, S>;
+    type Says = said::Somewhere;
     /// The path has the condition already.
-    fn of_variant(self, _: Filter<P::Scope>) -> Within<P> {
-        Within(self)
+    fn of_variant(self, _: Filter<P::Scope>) -> Within<P, S> {
+        Within(self, PhantomData)
     }
 }
 
 /// A place inside of a variant, for an update, which then is conditional: it applies to documents whose value is of the
-/// variant.
+/// variant; or for a join, which gives nothing for the others.
 ///
-/// It has no operators of its own: a condition is said inside of the closure.
+/// It has no conditions of its own: they are said inside of the closure. `S` is the shape of the place that holds the enum.
 #[derive(Debug)]
-pub struct Within<P>(P);
+pub struct Within<P, S = shape::One>(P, PhantomData<fn() -> S>);
 
 #[diagnostic::do_not_recommend]
-impl<P: Place> Place for Within<P> {
+impl<P: Place, S> Place for Within<P, S> {
     type Scope = P::Scope;
     type Value = P::Value;
     type Role = P::Role;
@@ -128,8 +170,8 @@ macro_rules! said_outside {
             $place<$($param),+>: $scope, eq ne gt gte lt lte is_in not_in contains starts_with
         }
     };
-    ($place:ident<P>: $scope:ty, $($operator:ident)*) => {
-        impl<P: Place> $place<P> {
+    ($place:ident<P, S>: $scope:ty, $($operator:ident)*) => {
+        impl<P: Place, S> $place<P, S> {
             $($crate::field::said_outside!(fn $operator: $scope);)*
         }
     };
@@ -149,7 +191,7 @@ macro_rules! said_outside {
     };
 }
 pub(crate) use said_outside;
-said_outside!(Within<P>: P::Scope);
+said_outside!(Within<P, S>: P::Scope);
 
 /// The fields of a struct that are stored beside the tag of an enum: an internally tagged newtype variant.
 ///
@@ -170,15 +212,21 @@ impl<F> Deref for Beside<F> {
     }
 }
 
-/// The shapes that lead to one value, of which it can be said that it is of a variant and meets a condition.
+/// What can be said of a variant where the enum's place has the shape `S`: one of [`said`].
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "which element is of the variant? It is one and the same that must meet the condition",
     label = "leads into an array",
     note = "in a filter, ask for one element: `p.payments().any(|payment| payment.card(|c| …))`; in an update, name it: `p.payments().at(i).card(|c| c.number())`"
 )]
-pub trait OneValue {}
+pub trait SaidAt<S> {}
 #[diagnostic::do_not_recommend]
-impl OneValue for super::shape::One {}
+impl SaidAt<shape::One> for said::Condition {}
+#[diagnostic::do_not_recommend]
+impl SaidAt<shape::One> for said::Somewhere {}
+// A join looks at every element; an update asks for another shape.
+#[diagnostic::do_not_recommend]
+impl SaidAt<shape::Many> for said::Somewhere {}
 
 /// What a document holds of enums: where one is, and how it says of which variant it is.
 ///

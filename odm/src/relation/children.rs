@@ -30,8 +30,9 @@ pub struct Children<C: Document, P, J = (), R = C> {
 impl<C: Document, P> Children<C, P> {
     pub(crate) fn new(path: Path) -> Self {
         Self {
+            // A reference inside of a variant is one only where the value is of it.
+            filter: path.condition().cloned().unwrap_or(Node::All),
             path,
-            filter: Node::All,
             sort: Vec::new(),
             limit: None,
             joins: (),
@@ -123,7 +124,7 @@ impl<C: Document, P, J, R> Children<C, P, J, R> {
             })
         })();
         let joins = self.joins;
-        Join::new(Ok("_id".to_owned()), move |access, parents| {
+        Join::new(Ok(vec!["_id".to_owned()]), move |access, parents| {
             let (ask, joins) = (ask.clone(), joins.clone());
             Box::pin(async move {
                 load::children::<R, J>(access, Arc::clone(&parents), ask?, joins).await

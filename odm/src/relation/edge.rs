@@ -9,6 +9,7 @@ use super::{
     join::{Append, IntoJoin, Join, Joins, Reference},
     link::Item,
     load,
+    way::Way,
 };
 use crate::{
     Result,
@@ -72,7 +73,7 @@ pub struct JoinOf<P: Reference, J = (), R = <P as Reference>::Target> {
 /// What is asked of the documents that references lead to.
 #[derive(Clone)]
 pub(super) struct Edge {
-    pub(super) path: String,
+    pub(super) way: Way,
     pub(super) filter: RawDocumentBuf,
     pub(super) sort: Option<RawDocumentBuf>,
     /// How many for each parent.
@@ -174,9 +175,21 @@ impl<P: Reference, J, R> JoinOf<P, J, R> {
         }
     }
 
+    /// The same, along a place that says more of where the references are, at the same path.
+    pub(super) fn along<Q: Reference<Target = P::Target>>(self) -> JoinOf<Q, J, R> {
+        JoinOf {
+            path: self.path,
+            filter: self.filter,
+            sort: self.sort,
+            limit: self.limit,
+            joins: self.joins,
+            of: PhantomData,
+        }
+    }
+
     fn edge(&self) -> Result<Edge> {
         Ok(Edge {
-            path: self.path.dotted()?.to_owned(),
+            way: Way::to(&self.path)?,
             filter: Filter::<P::Target>::from_node(self.filter.clone()).to_raw()?,
             sort: sort_to_raw(&self.sort)?,
             limit: self.limit,
@@ -194,10 +207,11 @@ where
     type Scope = P::Scope;
     type Out = P::Out<J::Item>;
     fn into_join(self) -> Join<P::Scope, Self::Out> {
-        let path = self.path.dotted().map(str::to_owned);
         let edge = self.edge();
+        let needs = edge.as_ref().map(|edge| edge.way.needs());
+        let needs = needs.map_err(Clone::clone);
         let joins = self.joins;
-        Join::new(path, move |access, parents| {
+        Join::new(needs, move |access, parents| {
             let (edge, joins) = (edge.clone(), joins.clone());
             Box::pin(async move { load::targets::<P, R, J>(access, parents, edge?, joins).await })
         })
@@ -213,9 +227,9 @@ where
 pub trait RefersToMany: Reference {}
 
 macro_rules! edges {
-    ($($place:ident: $bound:path),*) => {$(
+    ([$($param:tt)*] $place:ty) => {
         // Inherent, so that a field which is no reference gets the message of `Reference`, and nothing is to be imported.
-        impl<M: 'static, T: $bound, R: 'static, S: 'static> $place<M, T, R, S> {
+        impl<$($param)*> $place {
             /// Joins what the reference leads to with a relation of its own: see [`JoinOf`].
             pub fn with<K: IntoJoin<Scope = <Self as Reference>::Target>>(
                 self,
@@ -276,6 +290,9 @@ macro_rules! edges {
                 JoinOf::new(self).select()
             }
         }
-    )*};
+    };
 }
-edges!(Field: Sized, Array: Stored, Maybe: Stored);
+pub(super) use edges;
+edges!([M: 'static, T, R: 'static, S: 'static] Field<M, T, R, S>);
+edges!([M: 'static, T: Stored, R: 'static, S: 'static] Array<M, T, R, S>);
+edges!([M: 'static, T: Stored, R: 'static, S: 'static] Maybe<M, T, R, S>);

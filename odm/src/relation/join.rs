@@ -22,49 +22,62 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no reference: there is nothing to join",
     label = "not a `Ref`, an `Option<Ref>` or an array of `Ref`",
-    note = "relations are the fields with `#[reference]`; documents that refer to this one come by `with_children`; a reference inside of a variant cannot be joined: load what it refers to by `get_many`"
+    note = "relations are the fields with `#[reference]`; documents that refer to this one come by `with_children`; of an enum, it is that of one variant: `a.owner().user(|user| user)`"
 )]
 pub trait Reference: Place {
     /// The model that it refers to.
     type Target: Document;
     /// What a join along it gives: [`Link`], `Option<Link>` or [`Links`].
     type Out<X: Item<Of = Self::Target>>: Gather<X>;
+    /// The shapes of the enums that it is inside of.
+    #[doc(hidden)]
+    type Inside;
+    /// Whether a document that has the place has a reference there.
+    #[doc(hidden)]
+    const IS_REQUIRED: bool = false;
 }
 
 #[diagnostic::do_not_recommend]
 impl<M: 'static, T: Document, R> Reference for Field<M, Ref<T>, R, shape::One> {
     type Target = T;
     type Out<X: Item<Of = T>> = Link<X>;
+    type Inside = shape::One;
+    const IS_REQUIRED: bool = true;
 }
 
 #[diagnostic::do_not_recommend]
 impl<M: 'static, T: Document, R> Reference for Field<M, Ref<T>, R, shape::Many> {
     type Target = T;
     type Out<X: Item<Of = T>> = Links<X>;
+    type Inside = shape::One;
 }
 
 #[diagnostic::do_not_recommend]
 impl<M: 'static, T: Document, R: 'static> Reference for Array<M, Ref<T>, R, shape::One> {
     type Target = T;
     type Out<X: Item<Of = T>> = Links<X>;
+    type Inside = shape::One;
 }
 
 #[diagnostic::do_not_recommend]
 impl<M: 'static, T: Document, R: 'static> Reference for Array<M, Ref<T>, R, shape::Many> {
     type Target = T;
     type Out<X: Item<Of = T>> = Links<X>;
+    type Inside = shape::One;
 }
 
 #[diagnostic::do_not_recommend]
 impl<M: 'static, T: Document, R: 'static> Reference for Maybe<M, Ref<T>, R, shape::One> {
     type Target = T;
     type Out<X: Item<Of = T>> = Option<Link<X>>;
+    type Inside = shape::One;
 }
 
 #[diagnostic::do_not_recommend]
 impl<M: 'static, T: Document, R: 'static> Reference for Maybe<M, Ref<T>, R, shape::Many> {
     type Target = T;
     type Out<X: Item<Of = T>> = Links<X>;
+    type Inside = shape::One;
 }
 
 #[diagnostic::do_not_recommend]
@@ -76,22 +89,42 @@ impl<M: 'static, T: Document, R: 'static> RefersToMany for Array<M, Ref<T>, R, s
 #[diagnostic::do_not_recommend]
 impl<M: 'static, T: Document, R: 'static> RefersToMany for Maybe<M, Ref<T>, R, shape::Many> {}
 
+/// What the places of references are in, where a condition tells which documents refer to a given one.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "what refers to a document from inside of an array of enums is not found for many at once",
+    label = "a reference in an element of an array, which must be of its variant",
+    note = "ask for one by `filter(|a| a.watchers().any(|w| w.user(|user| user.eq(&jane))))`"
+)]
+pub trait FoundByIt {}
+#[diagnostic::do_not_recommend]
+impl FoundByIt for shape::One {}
+// In an array of enums, the element with the key and that of the variant could be two.
+#[diagnostic::do_not_recommend]
+impl<P: FoundByIt> FoundByIt for (P, shape::One) {}
+
 /// How the links of one document become what its join gives.
 pub trait Gather<X: Item>: Send + Sync + Sized + 'static {
     /// Whether it can do without those that lead nowhere.
     const IS_MANY: bool = false;
+    /// What the join gives where the reference is inside of a variant, of which a document may be or not.
+    type OrNone: Gather<X>;
 
     /// All links of a document, in order; none where there must be one means that the document has no such field.
     fn gather(links: Vec<Link<X>>) -> Option<Self>;
 }
 
 impl<X: Item> Gather<X> for Link<X> {
+    type OrNone = Option<Self>;
+
     fn gather(links: Vec<Self>) -> Option<Self> {
         links.into_iter().next()
     }
 }
 
 impl<X: Item> Gather<X> for Option<Link<X>> {
+    type OrNone = Self;
+
     fn gather(links: Vec<Link<X>>) -> Option<Self> {
         Some(links.into_iter().next())
     }
@@ -99,6 +132,7 @@ impl<X: Item> Gather<X> for Option<Link<X>> {
 
 impl<X: Item> Gather<X> for Links<X> {
     const IS_MANY: bool = true;
+    type OrNone = Self;
 
     fn gather(links: Vec<Link<X>>) -> Option<Self> {
         Some(links.into_iter().collect())
@@ -113,14 +147,14 @@ type Load<Out> =
 
 /// One relation to load with documents of the model `M`, giving an `Out` for each.
 pub struct Join<M, Out> {
-    /// The stored field that must be in the documents.
-    needs: Result<String>,
+    /// The stored fields that must be in the documents.
+    needs: Result<Vec<String>>,
     load: Arc<Load<Out>>,
     of: PhantomData<fn() -> M>,
 }
 
 impl<M, Out> Join<M, Out> {
-    pub(super) fn new<F>(needs: Result<String>, load: F) -> Self
+    pub(super) fn new<F>(needs: Result<Vec<String>>, load: F) -> Self
     where
         F: Fn(Access, Parents) -> BoxFuture<'static, Result<Vec<Result<Out>>>>
             + Send
@@ -149,7 +183,7 @@ impl<M, Out> Clone for Join<M, Out> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no reference: there is nothing to join",
     label = "not a `Ref`, an `Option<Ref>` or an array of `Ref`",
-    note = "relations are the fields with `#[reference]`; documents that refer to this one come by `with_children`; a reference inside of a variant cannot be joined: load what it refers to by `get_many`"
+    note = "relations are the fields with `#[reference]`; documents that refer to this one come by `with_children`; of an enum, it is that of one variant: `a.owner().user(|user| user)`"
 )]
 pub trait IntoJoin {
     /// The model that the join starts from.
@@ -243,7 +277,7 @@ macro_rules! joins {
 
             fn needs(&self) -> Result<Vec<String>> {
                 let ($($name,)+) = self;
-                Ok(vec![$($name.needs.clone()?),+])
+                Ok([$($name.needs.clone()?),+].concat())
             }
 
             fn load(

@@ -39,9 +39,9 @@ where
     R: Projection<Of = P::Target>,
     J: Joins<R, Item: Item<Of = P::Target>>,
 {
-    let mut references: Vec<Vec<RawBson>> = parents
+    let mut references: Vec<Option<Vec<RawBson>>> = parents
         .iter()
-        .map(|parent| references(parent, &edge.path))
+        .map(|parent| edge.way.references(parent))
         .collect();
     let leaves_out = !edge.filter.is_empty() || edge.limit.is_some();
     let leaves_out = leaves_out && <P::Out<J::Item> as Gather<J::Item>>::IS_MANY;
@@ -50,11 +50,19 @@ where
         sort: edge.sort,
     };
     let is_sorted = asked.sort.is_some();
-    let targets = Targets::load::<R, J>(access, references.iter().flatten(), asked, joins).await?;
+    let targets =
+        Targets::load::<R, J>(access, references.iter().flatten().flatten(), asked, joins).await?;
     Ok(references
         .iter_mut()
         .zip(parents.iter())
         .map(|(references, parent)| {
+            let no_reference = || no_reference(parent, edge.way.dotted());
+            let Some(references) = references else {
+                return P::Out::gather(Vec::new()).ok_or_else(no_reference);
+            };
+            if P::IS_REQUIRED && references.is_empty() {
+                return Err(no_reference());
+            }
             if leaves_out {
                 references.retain(|reference| targets.rank(reference).is_some());
             }
@@ -63,8 +71,7 @@ where
             }
             references.truncate(edge.limit.unwrap_or(usize::MAX));
             let links = references.iter().map(|reference| targets.link(reference));
-            P::Out::gather(links.collect::<Result<_>>()?)
-                .ok_or_else(|| no_reference(parent, &edge.path))
+            P::Out::gather(links.collect::<Result<_>>()?).ok_or_else(no_reference)
         })
         .collect())
 }
@@ -272,38 +279,6 @@ fn no_reference(parent: &RawDocument, path: &str) -> Error {
     }
 }
 
-/// The values at a path, in order, through arrays; null and missing count as no reference.
-fn references(document: &RawDocument, path: &str) -> Vec<RawBson> {
-    let mut found = Vec::new();
-    let parts: Vec<&str> = path.split('.').collect();
-    walk(RawBsonRef::Document(document), &parts, &mut found);
-    found
-}
-
-fn walk(value: RawBsonRef<'_>, path: &[&str], found: &mut Vec<RawBson>) {
-    match (value, path) {
-        (RawBsonRef::Array(array), [first, rest @ ..]) if first.parse::<usize>().is_ok() => {
-            let index = first.parse().unwrap_or(usize::MAX);
-            if let Ok(Some(element)) = array.get(index) {
-                walk(element, rest, found);
-            }
-        }
-        (RawBsonRef::Array(array), _) => {
-            for element in array.into_iter().flatten() {
-                walk(element, path, found);
-            }
-        }
-        (RawBsonRef::Null | RawBsonRef::Undefined, _) => {}
-        (RawBsonRef::Document(document), [first, rest @ ..]) => {
-            if let Ok(Some(value)) = document.get(first) {
-                walk(value, rest, found);
-            }
-        }
-        (value, []) => found.push(RawBson::from(value)),
-        (_, [_, ..]) => {}
-    }
-}
-
 /// An id for comparing: integers of either width are one number, as they are to the server.
 #[derive(PartialEq, Eq, Hash)]
 enum Key {
@@ -336,31 +311,7 @@ impl Key {
 
 #[cfg(test)]
 mod tests {
-    use bson::rawdoc;
-
     use super::*;
-
-    fn at(document: &RawDocument, path: &str) -> Vec<Bson> {
-        references(document, path)
-            .into_iter()
-            .map(|value| value.try_into().unwrap())
-            .collect()
-    }
-
-    #[test]
-    fn references_are_found_in_order_through_arrays() {
-        let document = rawdoc! {
-            "a": 1, "none": null,
-            "many": [3, 1, 2, 1],
-            "lines": [{"id": 7}, {}, {"id": null}, {"id": 8}, {"id": [9, 10]}],
-        };
-        assert_eq!(at(&document, "a"), [Bson::Int32(1)]);
-        assert!(at(&document, "none").is_empty());
-        assert!(at(&document, "absent.below").is_empty());
-        assert_eq!(at(&document, "many"), [3, 1, 2, 1].map(Bson::Int32));
-        assert_eq!(at(&document, "lines.id"), [7, 8, 9, 10].map(Bson::Int32));
-        assert_eq!(at(&document, "lines.3.id"), [Bson::Int32(8)]);
-    }
 
     #[test]
     fn integers_of_either_width_are_one_id() {

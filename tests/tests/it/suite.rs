@@ -376,6 +376,18 @@ macro_rules! for_every_test {
                     values_are_renamed,
                     what_is_one_place_can_be_ordered_by,
                 ]
+                polymorphic: [
+                    a_reference_in_a_variant,
+                    an_enum_of_documents,
+                    an_enum_of_references,
+                    children_by_a_reference_in_a_variant,
+                    in_a_transaction,
+                    one_query_for_each_edge_and_level,
+                    only_what_is_needed_is_read,
+                    streams_and_pages,
+                    variants_in_an_array,
+                    what_does_not_fit_is_told,
+                ]
                 references: [
                     a_deletion_does_what_the_references_say,
                     a_dry_run_says_what_would_go,

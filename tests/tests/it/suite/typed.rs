@@ -23,6 +23,7 @@ pub mod native;
 pub mod outcome;
 pub mod page;
 pub mod places;
+pub mod polymorphic;
 pub mod projection;
 pub mod references;
 pub mod relation;

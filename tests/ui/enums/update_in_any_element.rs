@@ -4,7 +4,7 @@ mod enums;
 use enums::*;
 
 fn wrong(db: &Db) {
-    let _ = db.find::<Order>().with(|o| o.payment().account(|a| a.of()));
+    let _ = db.update::<Order>(1).set(|o| o.payments().card(|c| c.number()), "1");
 }
 
 fn main() {}

@@ -1,0 +1,10 @@
+#[path = "../enums.rs"]
+mod enums;
+
+use enums::*;
+
+fn wrong(db: &Db) {
+    let _ = db.find::<Order>().with(|o| o.payment());
+}
+
+fn main() {}
