@@ -31,4 +31,7 @@ pub(crate) trait Contender {
 
     /// Reads the products of a category with all their parts, in the order of the references.
     async fn join(&mut self, category: i64) -> Result<Vec<(Product, Vec<Part>)>>;
+
+    /// Gives a task to a person, so that it is listed there and nowhere else, durably.
+    async fn give(&mut self, task: i64, person: i64) -> Result<()>;
 }

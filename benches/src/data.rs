@@ -36,15 +36,39 @@ pub(crate) struct Product {
     pub(crate) parts: Vec<Ref<Part>>,
 }
 
-/// Both.
+/// Who has tasks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "persons")]
+pub(crate) struct Person {
+    #[serde(rename = "_id")]
+    pub(crate) id: i64,
+    #[reference(inverse_of = owner, max = 100)]
+    pub(crate) tasks: Vec<Ref<Task>>,
+}
+
+/// Listed by its owner.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "tasks")]
+pub(crate) struct Task {
+    #[serde(rename = "_id")]
+    pub(crate) id: i64,
+    #[reference(inverse = tasks)]
+    #[index]
+    pub(crate) owner: Ref<Person>,
+}
+
+/// All of them.
 #[derive(Debug, Schema)]
-#[schema(models(Part, Product))]
+#[schema(models(Part, Product, Person, Task))]
 pub(crate) struct Shop;
 
 /// How many products a category has.
-pub(crate) const IN_CATEGORY: i64 = 50;
+pub(crate) const IN_CATEGORY: i64 = 100;
 /// How many parts there are.
 const PARTS: i64 = 1_000;
+
+/// How many people there are, with one task each.
+pub(crate) const PERSONS: i64 = 20;
 
 pub(crate) fn parts() -> Vec<Part> {
     (0..PARTS)
@@ -68,7 +92,7 @@ pub(crate) fn product(id: i64) -> Product {
             city: "Bonn".to_owned(),
             country: "de".to_owned(),
         },
-        parts: (1..=5)
+        parts: (1..=10)
             .map(|n| Ref::new((id * 31 + n * 97) % PARTS))
             .collect(),
     }

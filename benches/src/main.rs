@@ -1,12 +1,14 @@
 //! What the mapper costs, beside what one would use instead.
 //!
-//! Two pairs: `odm` on its engine beside SQLite with JSONB, and `odm` on MongoDB beside MongoDB's driver by hand. Both of a pair
+//! Two pairs: `odm` on its engine beside SQLite with JSONB, and `odm` on MongoDB beside MongoDB's driver by hand; with `--mongoose` a third
+//! one beside Mongoose's `populate`. Both of a pair
 //! do the same work on the same data, in turns, so that a busy machine is busy for both; the ratio is the median over
 //! the rounds of one time divided by the other.
 
 mod contender;
 mod data;
 mod measure;
+mod mongoose;
 
 use clap::Parser;
 use contender::{driver::Driver, odm::Odm, sqlite::Sqlite};
@@ -24,6 +26,9 @@ struct Arguments {
     /// Few products and rounds: whether it runs, not how fast.
     #[arg(long)]
     quick: bool,
+    /// Join beside Mongoose too: needs Node.js and npm, which installs it.
+    #[arg(long)]
+    mongoose: bool,
     /// Leave MongoDB out.
     #[arg(long)]
     no_mongodb: bool,
@@ -46,15 +51,19 @@ async fn main() -> contender::Result<()> {
 
     let files = tempfile::tempdir()?;
     let url = format!("odm:{}", files.path().join("bench.odm").display());
-    let engine = Odm::open("odm, engine on disk", &url).await?;
-    let sqlite = Sqlite::open(&files.path().join("bench.sqlite"))?;
-    measure::pair(engine, sqlite, sizes).await?;
+    let mut engine = Odm::open("odm, engine on disk", &url).await?;
+    let mut sqlite = Sqlite::open(&files.path().join("bench.sqlite"))?;
+    measure::pair(&mut engine, &mut sqlite, sizes).await?;
 
     if !arguments.no_mongodb {
         let server = mongod::replica_set().await;
-        let odm = Odm::open("odm, MongoDB", &server.fresh_url()).await?;
-        let driver = Driver::open(&server.fresh_url()).await?;
-        measure::pair(odm, driver, sizes).await?;
+        let url = server.fresh_url();
+        let mut odm = Odm::open("odm, MongoDB", &url).await?;
+        let mut driver = Driver::open(&server.fresh_url()).await?;
+        measure::pair(&mut odm, &mut driver, sizes).await?;
+        if arguments.mongoose {
+            mongoose::compare(&mut odm, &url, sizes).await?;
+        }
     }
     Ok(())
 }

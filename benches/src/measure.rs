@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::{
     contender::{Contender, Result},
-    data::{self, IN_CATEGORY},
+    data::{self, IN_CATEGORY, PERSONS},
 };
 
 /// How much is measured.
@@ -15,37 +15,39 @@ pub(crate) struct Sizes {
 }
 
 /// What is measured, with how many operations each round has.
-const TASKS: [(&str, i64); 5] = [
+const TASKS: [(&str, i64); 6] = [
     ("insert one, durable", 20),
     ("insert 1,000 in one call", 1),
     ("get by id", 500),
-    ("find 50 by an index", 20),
-    ("join 50 with 250 parts", 10),
+    ("find 100 by an index", 20),
+    (JOIN, 10),
+    ("move a link, both sides", 20),
 ];
 
+/// The name of the join.
+pub(crate) const JOIN: &str = "join 100 with 1,000 parts";
+
 /// Loads both, measures each task in turns, and prints medians and ratios.
-pub(crate) async fn pair(mut a: impl Contender, mut b: impl Contender, sizes: Sizes) -> Result<()> {
-    load(&mut a, sizes).await?;
-    load(&mut b, sizes).await?;
-    agree(&mut a, &mut b, sizes).await?;
-    println!(
-        "\n{:<26} {:>22} {:>22} {:>8}",
-        "",
-        a.name(),
-        b.name(),
-        "ratio"
-    );
+pub(crate) async fn pair(
+    a: &mut impl Contender,
+    b: &mut impl Contender,
+    sizes: Sizes,
+) -> Result<()> {
+    load(a, sizes).await?;
+    load(b, sizes).await?;
+    agree(a, b, sizes).await?;
+    head(a.name(), b.name());
     for (task, (name, operations)) in TASKS.into_iter().enumerate() {
         let (mut times_a, mut times_b, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         // The first round warms up and is left out.
         for round in 0..=sizes.rounds {
             // Who goes first changes with every round.
             let (time_a, time_b) = if round % 2 == 0 {
-                let time_a = run(&mut a, task, operations, round, sizes).await?;
-                (time_a, run(&mut b, task, operations, round, sizes).await?)
+                let time_a = run(a, task, operations, round, sizes).await?;
+                (time_a, run(b, task, operations, round, sizes).await?)
             } else {
-                let time_b = run(&mut b, task, operations, round, sizes).await?;
-                (run(&mut a, task, operations, round, sizes).await?, time_b)
+                let time_b = run(b, task, operations, round, sizes).await?;
+                (run(a, task, operations, round, sizes).await?, time_b)
             };
             if round > 0 {
                 ratios.push(time_a.as_secs_f64() / time_b.as_secs_f64());
@@ -53,14 +55,20 @@ pub(crate) async fn pair(mut a: impl Contender, mut b: impl Contender, sizes: Si
                 times_b.push(time_b.as_secs_f64());
             }
         }
-        println!(
-            "{name:<26} {:>22} {:>22} {:>8.2}",
-            show(median(&mut times_a)),
-            show(median(&mut times_b)),
-            median(&mut ratios)
-        );
+        line(name, &mut times_a, &mut times_b, &mut ratios);
     }
     Ok(())
+}
+
+/// Begins a table.
+pub(crate) fn head(a: &str, b: &str) {
+    println!("\n{:<26} {a:>22} {b:>22} {:>8}", "", "ratio");
+}
+
+/// A line of it: medians, and that of the ratios.
+pub(crate) fn line(name: &str, a: &mut [f64], b: &mut [f64], ratios: &mut [f64]) {
+    let (a, b) = (show(median(a)), show(median(b)));
+    println!("{name:<26} {a:>22} {b:>22} {:>8.2}", median(ratios));
 }
 
 async fn load(contender: &mut impl Contender, sizes: Sizes) -> Result<()> {
@@ -80,7 +88,7 @@ async fn agree(a: &mut impl Contender, b: &mut impl Contender, sizes: Sizes) -> 
     let (mut of_a, mut of_b) = (a.join(category).await?, b.join(category).await?);
     of_a.sort_by_key(|(product, _)| product.id);
     of_b.sort_by_key(|(product, _)| product.id);
-    if of_a != of_b || of_a.len() != usize::try_from(IN_CATEGORY)? || of_a[0].1.len() != 5 {
+    if of_a != of_b || of_a.len() != usize::try_from(IN_CATEGORY)? || of_a[0].1.len() != 10 {
         return Err("the contenders do not agree".into());
     }
     Ok(())
@@ -109,7 +117,8 @@ async fn run(
             }
             2 => drop(contender.get(some(n)).await?),
             3 => drop(contender.find(some(n) / IN_CATEGORY).await?),
-            _ => drop(contender.join(some(n) / IN_CATEGORY).await?),
+            4 => drop(contender.join(some(n) / IN_CATEGORY).await?),
+            _ => contender.give(n % PERSONS, (n + round) % PERSONS).await?,
         }
     }
     Ok(start.elapsed() / u32::try_from(operations)?)

@@ -14,7 +14,7 @@ use std::{
 use bson::{Bson, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 pub use finding::{CheckReport, Fault, Finding};
-pub use repair::{Outcome, Remedy, Repair, RepairReport, RepairStep, Repairs};
+pub use repair::{Remedy, Repair, RepairOutcome, RepairReport, RepairStep, Repairs};
 pub use token::{CheckToken, IntoCheckToken};
 
 use crate::{

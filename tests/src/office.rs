@@ -80,13 +80,13 @@ pub type Db = odm::Database<Office>;
 pub async fn act(db: &Db, random: &mut (impl Rng + Send), ids: i64) -> odm::Result<()> {
     let mut id = || random.random_range(0..ids);
     let (a, b, c, d) = (id(), id(), id(), id());
-    match random.random_range(0..20) {
-        0 => db.insert(NewPerson { id: a }).await.map(drop),
-        1 => {
+    match random.random_range(0..34) {
+        0..=1 => db.insert(NewPerson { id: a }).await.map(drop),
+        2..=3 => {
             let owner = Ref::new(b);
             db.insert(NewProject { id: a, owner }).await.map(drop)
         }
-        2..=4 => {
+        4..=7 => {
             let task = NewTask {
                 id: a,
                 project: Ref::new(b),
@@ -96,7 +96,7 @@ pub async fn act(db: &Db, random: &mut (impl Rng + Send), ids: i64) -> odm::Resu
             };
             db.insert(task).await.map(drop)
         }
-        5 => {
+        8..=9 => {
             let badge = Badge {
                 id: a,
                 of: (c % 3 > 0).then(|| Ref::new(b)),
@@ -104,25 +104,25 @@ pub async fn act(db: &Db, random: &mut (impl Rng + Send), ids: i64) -> odm::Resu
             };
             db.insert(badge).await.map(drop)
         }
-        6 => db.insert(Place { id: a }).await.map(drop),
-        7 => {
+        10..=11 => db.insert(Place { id: a }).await.map(drop),
+        12..=13 => {
             let update = db.update::<Project>(a).set(|p| p.owner(), Ref::new(b));
             update.await.map(drop)
         }
-        8..=9 => {
+        14..=17 => {
             let update = db.update::<Task>(a).set(|t| t.project(), Ref::new(b));
             let update = update.set(|t| t.place(), Some(Ref::new(c)));
             update.await.map(drop)
         }
-        10 => {
+        18..=19 => {
             let update = db.update::<Task>(a).push(|t| t.helpers(), Ref::new(b));
             update.await.map(drop)
         }
-        11 => {
+        20 => {
             let update = db.update::<Task>(a).pull(|t| t.helpers(), Ref::new(b));
             update.await.map(drop)
         }
-        12 => {
+        21..=22 => {
             let change = |task: &mut Task| {
                 task.waits_for.reverse();
                 task.waits_for.truncate(2);
@@ -130,21 +130,60 @@ pub async fn act(db: &Db, random: &mut (impl Rng + Send), ids: i64) -> odm::Resu
             };
             db.modify::<Task>(a, change).await.map(drop)
         }
-        13 => {
+        23 => {
             let all = db.update_many::<Task>(|t| t.id().gt(ids - 4));
             let all = all.add_to_set(|t| t.waits_for(), Ref::new(b));
             all.await.map(drop)
         }
-        14 => {
+        24..=26 => {
             let update = db.update::<Badge>(a).set(|t| t.of(), Some(Ref::new(b)));
             update.await.map(drop)
         }
-        15 => db.delete::<Person>(a).await.map(drop),
-        16 => db.delete::<Project>(a).await.map(drop),
-        17 => db.delete::<Task>(a).await.map(drop),
-        18 => db.delete::<Badge>(a).await.map(drop),
-        _ => db.delete::<Place>(a).await.map(drop),
+        27 => db.delete::<Person>(a).await.map(drop),
+        28 => db.delete::<Project>(a).await.map(drop),
+        29 => db.delete::<Task>(a).await.map(drop),
+        30 => db.delete::<Badge>(a).await.map(drop),
+        31 => db.delete::<Place>(a).await.map(drop),
+        _ => {
+            let moved = db.update::<Task>(a).set(|t| t.project(), Ref::new(b));
+            let bulk = db.bulk().add(moved).add(db.delete::<Badge>(c));
+            let bulk = bulk.add(db.insert(NewPerson { id: d }));
+            bulk.unordered().await.map(drop)
+        }
     }
+}
+
+/// Fills a database with one document for each id, each linked with others.
+///
+/// # Errors
+///
+/// Those of the database.
+pub async fn fill(db: &Db, ids: i64) -> odm::Result<()> {
+    db.insert_many((0..ids).map(|id| NewPerson { id })).await?;
+    db.insert_many((0..ids).map(|id| Place { id })).await?;
+    let owned = |id| NewProject {
+        id,
+        owner: Ref::new(id / 2),
+    };
+    db.insert_many((0..ids).map(owned)).await?;
+    let task = |id: i64| NewTask {
+        id,
+        project: Ref::new(id / 3),
+        helpers: vec![Ref::new(id), Ref::new((id + 1) % ids)],
+        waits_for: (id > 0).then(|| Ref::new(id / 2)).into_iter().collect(),
+        place: Some(Ref::new(id)),
+    };
+    for id in 0..ids {
+        // It may wait for one that was inserted before.
+        db.insert(task(id)).await?;
+    }
+    let badge = |id| Badge {
+        id,
+        of: Some(Ref::new(id)),
+        place: Ref::new(id / 4),
+    };
+    db.insert_many((0..ids).map(badge)).await?;
+    Ok(())
 }
 
 /// Whether it is an error of what was asked for, and not of the database.

@@ -5,14 +5,17 @@ use std::collections::HashMap;
 use futures_util::TryStreamExt;
 use mongodb::{
     Client, Collection, IndexModel,
-    bson::doc,
+    bson::{Document, doc},
     options::{Acknowledgment, WriteConcern},
 };
 
 use super::{Contender, Result};
-use crate::data::{Part, Product};
+use crate::data::{PERSONS, Part, Product};
 
 pub(crate) struct Driver {
+    client: Client,
+    persons: Collection<Document>,
+    tasks: Collection<Document>,
     parts: Collection<Part>,
     products: Collection<Product>,
 }
@@ -35,6 +38,9 @@ impl Driver {
         let index = IndexModel::builder().keys(doc! { "category": 1 }).build();
         products.create_index(index).await?;
         Ok(Self {
+            client,
+            persons: database.collection_with_options("persons", options.clone()),
+            tasks: database.collection_with_options("tasks", options.clone()),
             parts: database.collection_with_options("parts", options),
             products,
         })
@@ -48,6 +54,10 @@ impl Contender for Driver {
 
     async fn load(&mut self, parts: Vec<Part>) -> Result<()> {
         self.parts.insert_many(parts).await?;
+        let persons = (0..PERSONS).map(|id| doc! { "_id": id, "tasks": [id] });
+        self.persons.insert_many(persons).await?;
+        let tasks = (0..PERSONS).map(|id| doc! { "_id": id, "owner": id });
+        self.tasks.insert_many(tasks).await?;
         Ok(())
     }
 
@@ -95,5 +105,23 @@ impl Contender for Driver {
             .map(|product| (of(&product), product))
             .map(|(p, product)| (product, p))
             .collect())
+    }
+
+    async fn give(&mut self, task: i64, person: i64) -> Result<()> {
+        let mut session = self.client.start_session().await?;
+        session.start_transaction().await?;
+        let set = doc! { "$set": { "owner": person } };
+        let before = self.tasks.find_one_and_update(doc! { "_id": task }, set);
+        let before = before.session(&mut session).await?.ok_or("no task")?;
+        let owner = before.get_i64("owner")?;
+        let pull = doc! { "$pull": { "tasks": task } };
+        let left = self.persons.update_one(doc! { "_id": owner }, pull);
+        left.session(&mut session).await?;
+        let add = doc! { "$addToSet": { "tasks": task } };
+        let entered = self.persons.update_one(doc! { "_id": person }, add);
+        if entered.session(&mut session).await?.matched_count != 1 {
+            return Err("no person".into());
+        }
+        Ok(session.commit_transaction().await?)
     }
 }

@@ -1,9 +1,9 @@
 //! odm, on any backend.
 
-use odm::Database;
+use odm::{Database, Ref};
 
 use super::{Contender, Result};
-use crate::data::{Part, Product, Shop};
+use crate::data::{NewPerson, PERSONS, Part, Product, Shop, Task};
 
 pub(crate) struct Odm {
     name: &'static str,
@@ -25,6 +25,13 @@ impl Contender for Odm {
 
     async fn load(&mut self, parts: Vec<Part>) -> Result<()> {
         self.db.insert_many(parts).await?;
+        let persons = (0..PERSONS).map(|id| NewPerson { id });
+        self.db.insert_many(persons).await?;
+        let tasks = (0..PERSONS).map(|id| Task {
+            id,
+            owner: Ref::new(id),
+        });
+        self.db.insert_many(tasks).await?;
         Ok(())
     }
 
@@ -61,5 +68,11 @@ impl Contender for Odm {
             .into_iter()
             .map(|(product, parts)| (product, owned(parts)))
             .collect())
+    }
+
+    async fn give(&mut self, task: i64, person: i64) -> Result<()> {
+        let update = self.db.update::<Task>(task);
+        update.set(|t| t.owner(), Ref::new(person)).await?;
+        Ok(())
     }
 }

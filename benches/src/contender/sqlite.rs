@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::{Connection, params};
 
 use super::{Contender, Result};
-use crate::data::{Part, Product};
+use crate::data::{PERSONS, Part, Product};
 
 pub(crate) struct Sqlite(Connection);
 
@@ -17,6 +17,8 @@ impl Sqlite {
              PRAGMA synchronous = FULL;
              CREATE TABLE parts (id INTEGER PRIMARY KEY, doc BLOB NOT NULL) STRICT;
              CREATE TABLE products (id INTEGER PRIMARY KEY, doc BLOB NOT NULL) STRICT;
+             CREATE TABLE tasks (id INTEGER PRIMARY KEY, owner INTEGER NOT NULL) STRICT;
+             CREATE INDEX owner ON tasks (owner);
              CREATE INDEX category ON products (doc ->> '$.category');",
         )?;
         Ok(Self(connection))
@@ -49,7 +51,11 @@ impl Contender for Sqlite {
         let rows = parts
             .iter()
             .map(|part| Ok((part.id, serde_json::to_string(part)?)));
-        self.write("parts", rows)
+        self.write("parts", rows)?;
+        for id in 0..PERSONS {
+            self.0.execute("INSERT INTO tasks VALUES (?1, ?1)", [id])?;
+        }
+        Ok(())
     }
 
     async fn insert_many(&mut self, products: Vec<Product>) -> Result<()> {
@@ -98,5 +104,11 @@ impl Contender for Sqlite {
             }
         }
         Ok(joined)
+    }
+    /// The index is the other side.
+    async fn give(&mut self, task: i64, person: i64) -> Result<()> {
+        let sql = "UPDATE tasks SET owner = ?2 WHERE id = ?1";
+        self.0.execute(sql, [task, person])?;
+        Ok(())
     }
 }

@@ -142,7 +142,7 @@ impl Arguments {
                 let known: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
                 return Err(meta.error(format!(
                     "unknown setting `{name}`: this version knows {} here",
-                    known.join(" and ")
+                    known.join(", ")
                 )));
             }
         }

@@ -74,7 +74,9 @@ impl Link {
 
 /// Why a place has neither links nor rules.
 pub(crate) fn no_links(place: &str) -> String {
-    format!("{place} has no links and no rules for references yet: declare this one on a field of a document")
+    format!(
+        "{place} has no links and no rules for references yet: declare this one on a field of a document"
+    )
 }
 
 #[derive(Default)]

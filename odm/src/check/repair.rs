@@ -108,8 +108,8 @@ impl Repairs {
         };
         let cure = Cure::of(&self.access, &finding);
         let (remedy, outcome) = match cure {
-            Err(why) => (None, Ok(Outcome::Impossible { why })),
-            Ok(cure) if !self.applies => (Some(cure.remedy), Ok(Outcome::Planned)),
+            Err(why) => (None, Ok(RepairOutcome::Impossible { why })),
+            Ok(cure) if !self.applies => (Some(cure.remedy), Ok(RepairOutcome::Planned)),
             Ok(cure) => (Some(cure.remedy), cure.apply(&self.access).await),
         };
         Some(outcome.map(|outcome| RepairStep {
@@ -140,7 +140,7 @@ impl RepairReport {
     #[must_use]
     pub fn is_clean(&self) -> bool {
         let mut steps = self.steps.iter();
-        steps.all(|step| matches!(step.outcome, Outcome::Done | Outcome::NotNeeded))
+        steps.all(|step| matches!(step.outcome, RepairOutcome::Done | RepairOutcome::NotNeeded))
     }
 }
 
@@ -149,7 +149,7 @@ impl fmt::Display for RepairReport {
         for step in &self.steps {
             writeln!(f, "{step}")?;
         }
-        let count = |is_it: fn(&Outcome) -> bool| {
+        let count = |is_it: fn(&RepairOutcome) -> bool| {
             let steps = self.steps.iter();
             steps.filter(|step| is_it(&step.outcome)).count()
         };
@@ -157,9 +157,9 @@ impl fmt::Display for RepairReport {
             f,
             "{} documents: {} mended, {} can be mended, {} cannot",
             self.documents,
-            count(|outcome| matches!(outcome, Outcome::Done | Outcome::NotNeeded)),
-            count(|outcome| matches!(outcome, Outcome::Planned)),
-            count(|outcome| matches!(outcome, Outcome::Impossible { .. })),
+            count(|outcome| matches!(outcome, RepairOutcome::Done | RepairOutcome::NotNeeded)),
+            count(|outcome| matches!(outcome, RepairOutcome::Planned)),
+            count(|outcome| matches!(outcome, RepairOutcome::Impossible { .. })),
         )
     }
 }
@@ -172,7 +172,7 @@ pub struct RepairStep {
     /// What mends it; none if nobody but the application knows.
     pub remedy: Option<Remedy>,
     /// What has become of that.
-    pub outcome: Outcome,
+    pub outcome: RepairOutcome,
 }
 
 /// What mends a [`Finding`].
@@ -196,7 +196,7 @@ pub enum Remedy {
 /// What has become of a [`Remedy`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub enum Outcome {
+pub enum RepairOutcome {
     /// It was only looked for.
     Planned,
     /// It was written.
@@ -223,10 +223,10 @@ impl fmt::Display for RepairStep {
         let remedy = remedy.unwrap_or_default();
         write!(f, "{}\n  ", self.finding)?;
         match &self.outcome {
-            Outcome::Planned => write!(f, "to be done: {remedy}"),
-            Outcome::Done => write!(f, "done: {remedy}"),
-            Outcome::NotNeeded => write!(f, "nothing to be done any more"),
-            Outcome::Impossible { why } => write!(f, "not mended: {why}"),
+            RepairOutcome::Planned => write!(f, "to be done: {remedy}"),
+            RepairOutcome::Done => write!(f, "done: {remedy}"),
+            RepairOutcome::NotNeeded => write!(f, "nothing to be done any more"),
+            RepairOutcome::Impossible { why } => write!(f, "not mended: {why}"),
         }
     }
 }
@@ -316,15 +316,15 @@ impl Cure {
         Ok(Self { remedy, how })
     }
 
-    async fn apply(self, access: &Access) -> Result<Outcome> {
+    async fn apply(self, access: &Access) -> Result<RepairOutcome> {
         let done = match self.how {
             How::Link(rule, mending) => mend(access, rule, mending).await,
             How::ListOnce(model, inverse, id) => list_once(access, model, inverse, &id).await,
         };
         match done {
-            Ok(true) => Ok(Outcome::Done),
-            Ok(false) => Ok(Outcome::NotNeeded),
-            Err(error) if is_about_the_document(&error) => Ok(Outcome::Impossible {
+            Ok(true) => Ok(RepairOutcome::Done),
+            Ok(false) => Ok(RepairOutcome::NotNeeded),
+            Err(error) if is_about_the_document(&error) => Ok(RepairOutcome::Impossible {
                 why: error.to_string(),
             }),
             Err(error) => Err(error),

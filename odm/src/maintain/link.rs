@@ -12,10 +12,12 @@
 
 mod consequences;
 mod deletion;
+mod effect;
 mod linked;
 mod mend;
 mod promise;
 mod refusal;
+mod sides;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,6 +29,7 @@ use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf, oid::ObjectId};
 pub use consequences::Consequences;
 pub(crate) use consequences::consequences;
 pub(crate) use deletion::{Rule, rules};
+pub(crate) use effect::{Effect, is_linking};
 pub(crate) use linked::ids_at;
 pub(crate) use mend::{Mending, list_once, mend};
 
@@ -37,56 +40,13 @@ use crate::{
     backend::operation::{Change, Find, Update},
     error,
     query::{append, document},
-    schema::{InverseLink, Model, OwnLink},
+    schema::{Model, OwnLink},
     unit,
 };
 use deletion::{refuse_restricted, take_leave};
-use linked::{Id, Linked, array, by_id, one_of, read};
-use refusal::{dangling, full, taken};
-
-/// What a write does to references.
-pub(crate) enum Effect<'w> {
-    /// New documents have some.
-    Inserts(&'w [RawDocumentBuf]),
-    /// They may be others.
-    Changes(&'w Change),
-    /// They are gone with their documents.
-    Removes,
-}
-
-/// Whether something may follow from a write: only then does it cost more than without links.
-pub(super) fn is_linking(access: &Access, model: &'static Model, effect: &Effect<'_>) -> bool {
-    match effect {
-        Effect::Inserts(_) => {
-            !model.links.is_empty() || !model.inverses.is_empty() && !access.has_transactions()
-        }
-        Effect::Removes => {
-            let mut rules = rules(access, model);
-            !model.links.is_empty() || rules.any(|rule| rule.acts() || rule.is_restricting())
-        }
-        Effect::Changes(change) => may_change(change, model.links),
-    }
-}
-
-/// Whether a change may be one of a reference.
-fn may_change(change: &Change, links: &[OwnLink]) -> bool {
-    let Change::Operators { update, .. } = change else {
-        return !links.is_empty();
-    };
-    let is_link = |path: &str| {
-        let first = path.split('.').next();
-        links.iter().any(|link| first == Some(link.side.stored))
-    };
-    let operators = update.iter().flatten();
-    let operators = operators.filter_map(|(name, operand)| Some((name, operand.as_document()?)));
-    let mut paths = operators.flat_map(|(name, operand)| {
-        let renames = name == "$rename";
-        operand.iter().flatten().map(move |path| (renames, path))
-    });
-    paths.any(|(renames, (path, value))| {
-        is_link(path.as_str()) || renames && value.as_str().is_some_and(is_link)
-    })
-}
+use linked::{Id, Linked, one_of, read};
+use refusal::dangling;
+use sides::Sides;
 
 /// Carries out a write, and what follows from it.
 pub(super) async fn run<W: Write>(
@@ -255,23 +215,29 @@ impl Whole<'_> {
     ) -> Result<W::Done> {
         let all = &self.all;
         let mut after = Vec::new();
-        let (mut is_change, mut is_removal) = (false, false);
+        let (mut is_change, mut is_removal, mut predicted) = (false, false, None);
         match write.effect() {
             Effect::Inserts(documents) => {
                 let all = documents.iter().map(|raw| Linked::of(model, raw));
                 after = all.collect::<Result<_>>()?;
             }
-            Effect::Changes(_) => is_change = true,
+            Effect::Changes(change) => {
+                is_change = true;
+                predicted = effect::predicted(change, model, before);
+            }
             Effect::Removes => is_removal = true,
         }
         let done = write.run(&**access.executor()).await?;
         if is_removal && !before.is_empty() {
             take_leave(all, model, before, &mut self.cascades).await?;
         }
-        if is_change && !before.is_empty() {
+        if let Some(predicted) = predicted {
+            after = predicted;
+        } else if is_change && !before.is_empty() {
             let those = document("_id", one_of(ids(before))?)?;
             after = read(all, model, found_by(&model.collection.into(), &those)).await?;
         }
+        let mut sides = Sides::new(access, all);
         for (position, link) in model.links.iter().enumerate() {
             let entered = only_in(&after, before, position);
             let Some(inverse) = link.inverse() else {
@@ -279,12 +245,15 @@ impl Whole<'_> {
                 continue;
             };
             for (target, owners) in only_in(before, &after, position) {
-                leave(all, link, inverse, &target.value()?, &owners).await?;
+                let target = target.value()?;
+                sides.leave(link, inverse, &target, &owners).await?;
             }
             for (target, owners) in entered {
-                enter(access, link, inverse, &target.value()?, &owners).await?;
+                let target = target.value()?;
+                sides.enter(link, inverse, target, owners).await?;
             }
         }
+        sides.write().await?;
         Ok(done)
     }
 }
@@ -372,79 +341,6 @@ async fn hold(access: &Access, link: &OwnLink, targets: Vec<Id>) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Takes documents that refer to it no more out of the inverse of another.
-async fn leave(
-    access: &Access,
-    link: &OwnLink,
-    inverse: &InverseLink,
-    target: &RawBson,
-    left: &[RawBson],
-) -> Result<()> {
-    let path = inverse.side.stored;
-    let mut filter = by_id(target)?;
-    let mut fence = document(FENCE, ObjectId::new())?;
-    let change = if inverse.side.is_many {
-        let mut change = document("$pullAll", document(path, array(left))?)?;
-        append(&mut change, "$set", fence)?;
-        change
-    } else {
-        append(&mut filter, path, one_of(left)?)?;
-        append(&mut fence, path, RawBson::Null)?;
-        document("$set", fence)?
-    };
-    // What is gone needs nothing.
-    update(access, (link.side.model)(), filter, change).await?;
-    Ok(())
-}
-
-/// Puts documents that refer to it from now on into the inverse of another.
-async fn enter(
-    access: &Access,
-    link: &OwnLink,
-    inverse: &InverseLink,
-    target: &RawBson,
-    entered: &[RawBson],
-) -> Result<()> {
-    let model = (link.side.model)();
-    let path = inverse.side.stored;
-    let mut filter = by_id(target)?;
-    append(&mut filter, GOING, document("$exists", false)?)?;
-    let mut fence = document(FENCE, ObjectId::new())?;
-    let change = if inverse.side.is_many {
-        if let Some(last) = inverse.max.and_then(|max| max.checked_sub(entered.len())) {
-            let full = format!("{path}.{last}");
-            append(&mut filter, &full, document("$exists", false)?)?;
-        } else if inverse.max.is_some() {
-            return Err(full(link, inverse, target));
-        }
-        let each = document("$each", array(entered))?;
-        let mut change = document("$addToSet", document(path, each)?)?;
-        append(&mut change, "$set", fence)?;
-        change
-    } else {
-        let [one] = entered else {
-            return Err(taken(link, inverse, target));
-        };
-        append(&mut filter, path, one_of([one, &RawBson::Null])?)?;
-        append(&mut fence, path, one.clone())?;
-        document("$set", fence)?
-    };
-    if update(access, model, filter, change).await? == 1 {
-        return Ok(());
-    }
-    let mut there = by_id(target)?;
-    append(&mut there, GOING, document("$exists", false)?)?;
-    let find = Find {
-        limit: Some(1),
-        ..found_by(&model.collection.into(), &there)
-    };
-    Err(match read(access, model, find).await?.is_empty() {
-        true => dangling(link, target),
-        false if inverse.side.is_many => full(link, inverse, target),
-        false => taken(link, inverse, target),
-    })
 }
 
 /// Changes what the framework keeps in documents: neither their version nor their time of change tells of that.

@@ -2,7 +2,7 @@
 
 use std::{env, process::ExitCode};
 
-use odm_tests::office::{Db, act};
+use odm_tests::office::{Db, act, fill};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -18,6 +18,8 @@ async fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     println!("ready");
+    // It fails where there are some already.
+    let _ = fill(&db, 20).await;
     let writers = (0..4).map(|writer| {
         let db = db.clone();
         tokio::spawn(async move {

@@ -1,6 +1,7 @@
 //! The suite on every backend, and what only one backend has.
 
 mod cluster;
+mod crash;
 #[cfg(feature = "engine")]
 mod engine;
 mod failures;

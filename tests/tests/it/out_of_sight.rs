@@ -127,6 +127,7 @@ macro_rules! nothing_reaches_the_note_9 {
 
         // What is deleted.
         let delete = || session.delete::<Note>(9);
+        assert!(delete().dry_run().await.unwrap().deleted.is_empty());
         assert_eq!(delete().await.unwrap().deleted, 0);
         let condition = delete().when(|n| n.votes().gt(0)).await.unwrap();
         assert!(!condition.applied());
@@ -183,6 +184,8 @@ mod tests {
             "only_deleted",
             "permanently",
             "upgrade",
+            // Of everybody.
+            "check",
             // For other ids than these: in `ids::scopes_and_marks_narrow_them`.
             "under",
             "next",

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The sides of links of a document.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Linked {
     pub(super) id: RawBson,
     /// By link of its model.

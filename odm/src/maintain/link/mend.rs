@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use bson::{RawBson, oid::ObjectId};
 
 use super::{
-    FENCE, by_id,
+    FENCE,
     deletion::Rule,
-    enter, leave,
-    linked::{Id, Linked, array, holds, read},
-    promise, run, update,
+    linked::{Id, Linked, array, by_id, holds, read},
+    promise, run,
+    sides::Sides,
+    update,
 };
 use crate::{
     Result,
@@ -56,12 +57,16 @@ async fn agree(all: &Access, rule: &Rule, owner: &RawBson, target: &RawBson) -> 
     };
     let refers = one(all, rule.model, owner).await?;
     let refers = refers.is_some_and(|owner| owner.held(rule.position).contains(&Id::of(target)));
-    let owners = std::slice::from_ref(owner);
+    let (mut sides, owners) = (Sides::new(all, all), vec![owner.clone()]);
     match (refers, holds(there.listed(other, inverse), owner)) {
-        (true, false) => enter(all, rule.link, inverse, target, owners).await?,
-        (false, true) => leave(all, rule.link, inverse, target, owners).await?,
+        (true, false) => {
+            let target = target.clone();
+            sides.enter(rule.link, inverse, target, owners).await?;
+        }
+        (false, true) => sides.leave(rule.link, inverse, target, &owners).await?,
         _ => return Ok(false),
     }
+    sides.write().await?;
     Ok(true)
 }
 

@@ -24,6 +24,7 @@ pub(super) use side::agree;
 
 use super::{
     BATCH, GOING,
+    effect::{changes, is_of},
     linked::{Linked, array, by_id, read},
     refusal::{busy, is_refusal},
     update,
@@ -246,18 +247,12 @@ fn wanted(model: &Model, found: &Found, change: Option<&mut Change>) -> Result<R
     };
     for link in model.links {
         let mut ids = Vec::new();
-        for (operator, operand) in update.iter().flatten() {
-            let Some(operand) = operand.as_document() else {
-                continue;
-            };
-            for (path, value) in operand.iter().flatten() {
-                let is_it = path.as_str().split('.').next() == Some(link.side.stored);
-                match operator.as_str() {
-                    "$set" | "$push" | "$addToSet" if is_it => mentioned(value, &mut ids),
-                    // It takes over what another field has.
-                    "$rename" => ids.extend(found.linked.links.iter().flatten().cloned()),
-                    _ => {}
-                }
+        for (operator, path, value) in changes(update) {
+            match operator {
+                "$set" | "$push" | "$addToSet" if is_of(link, path) => mentioned(value, &mut ids),
+                // It takes over what another field has.
+                "$rename" => ids.extend(found.linked.links.iter().flatten().cloned()),
+                _ => {}
             }
         }
         append(&mut wanted, link.side.stored, array(&ids))?;

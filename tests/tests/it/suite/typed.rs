@@ -3,7 +3,6 @@
 pub mod aggregate;
 pub mod bulk;
 pub mod check;
-mod crash;
 pub mod decode;
 pub mod edit;
 pub mod elements;

@@ -9,8 +9,8 @@ use odm::{
     prelude::*,
 };
 
-use super::crash::{Crashes, Write};
 use crate::Fixture;
+use crate::crash::{Crashes, Write};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "persons")]

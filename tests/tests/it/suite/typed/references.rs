@@ -12,8 +12,8 @@ use odm::{
     prelude::*,
 };
 
-use super::crash::{Crashes, Write, overdue};
 use crate::Fixture;
+use crate::crash::{Crashes, Write, overdue};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "users")]
@@ -348,11 +348,7 @@ pub async fn a_large_cascade_ends(fixture: Fixture) {
 pub async fn the_index_is_declared(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
-    let indexes = fixture
-        .backend()
-        .list_indexes("comments".into())
-        .await
-        .unwrap();
+    let indexes = fixture.backend().list_indexes("comments").await.unwrap();
     for field in ["on", "answers"] {
         let keys = vec![(field.to_owned(), Direction::Ascending)];
         let is_it = |index: &Index| index.keys == keys;

@@ -8,7 +8,7 @@ use std::sync::{
 use odm::{
     backend::operation::{Change, Delete, Update},
     bson::{RawBson, RawDocumentBuf, rawdoc},
-    check::{Outcome, Remedy},
+    check::{Remedy, RepairOutcome},
     prelude::*,
 };
 
@@ -283,11 +283,14 @@ pub async fn nothing_is_written_unless_it_is_told_to(fixture: Fixture) {
         step.map(|step| (step.remedy, step.outcome.clone()))
             .unwrap()
     };
-    assert_eq!(outcome(3, "with.1"), (Some(Remedy::Pull), Outcome::Planned));
+    assert_eq!(
+        outcome(3, "with.1"),
+        (Some(Remedy::Pull), RepairOutcome::Planned)
+    );
     for (id, path) in [(1, "like"), (2, "owner")] {
         let (remedy, outcome) = outcome(id, path);
         assert!(
-            matches!((remedy, outcome), (None, Outcome::Impossible { .. })),
+            matches!((remedy, outcome), (None, RepairOutcome::Impossible { .. })),
             "{path}"
         );
     }
@@ -297,7 +300,7 @@ pub async fn nothing_is_written_unless_it_is_told_to(fixture: Fixture) {
     let mut repairs = db.repair().apply().stream();
     let (mut done, mut token) = (0, None);
     while let Some(step) = repairs.next().await {
-        done += u8::from(step.unwrap().outcome == Outcome::Done);
+        done += u8::from(step.unwrap().outcome == RepairOutcome::Done);
         token = repairs.token().cloned().or(token);
         if done == 2 {
             break;
@@ -305,7 +308,11 @@ pub async fn nothing_is_written_unless_it_is_told_to(fixture: Fixture) {
     }
     assert!(token.is_some());
     let rest = db.repair().apply().after(token).await.unwrap();
-    assert!(rest.steps.iter().any(|step| step.outcome == Outcome::Done));
+    assert!(
+        rest.steps
+            .iter()
+            .any(|step| step.outcome == RepairOutcome::Done)
+    );
     db.repair().apply().only::<Person>().await.unwrap();
     let left = db.check().await.unwrap().findings;
     let left: Vec<_> = left.iter().map(|finding| finding.path.as_str()).collect();
@@ -337,7 +344,7 @@ pub async fn it_may_run_while_the_application_writes(fixture: Fixture) {
     assert_eq!(report.steps.len(), 2);
     for outcome in outcomes {
         assert!(
-            matches!(outcome, Outcome::Impossible { why } if why.contains("at most 3")),
+            matches!(outcome, RepairOutcome::Impossible { why } if why.contains("at most 3")),
             "{report}"
         );
     }

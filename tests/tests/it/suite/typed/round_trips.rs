@@ -7,8 +7,8 @@ use odm::{
     prelude::*,
 };
 
-use super::crash::Done;
 use crate::Fixture;
+use crate::crash::Done;
 
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "parts")]
@@ -92,16 +92,13 @@ async fn fill(db: &Db) {
     db.sync_indexes().await.unwrap();
     let maker = Ref::new(1);
     db.insert(Maker { id: 1 }).await.unwrap();
-    let part = |id| Part {
-        id,
-        maker: maker.clone(),
-    };
+    let part = |id| Part { id, maker };
     db.insert_many((0..50).map(part)).await.unwrap();
     let product = |id| Product {
         id,
         name: format!("product {id}"),
         parts: (0..10).map(|n| Ref::new((id + n) % 50)).collect(),
-        maker: maker.clone(),
+        maker,
     };
     db.insert_many((0..100).map(product)).await.unwrap();
     db.insert_many((0..10).map(|id| review(id, 7)))
@@ -126,8 +123,8 @@ fn review(id: i64, product: i64) -> Review {
     }
 }
 
-fn task(id: i64, owner: i64) -> NewTask {
-    NewTask {
+fn task(id: i64, owner: i64) -> Task {
+    Task {
         id,
         text: String::new(),
         owner: Ref::new(owner),

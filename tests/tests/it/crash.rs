@@ -14,26 +14,26 @@ use odm::{
 
 use crate::Fixture;
 
-pub(super) type Done<'f, T = ()> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
+pub(crate) type Done<'f, T = ()> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
 
 /// A write with its name.
-pub(super) type Write<S> = (
+pub(crate) type Write<S> = (
     &'static str,
     fn(odm::Database<S>) -> Done<'static, odm::Result<()>>,
 );
 
 /// What is written, on what, and what must be so whatever has become of it.
-pub(super) struct Crashes<S: 'static> {
-    pub(super) writes: &'static [Write<S>],
+pub(crate) struct Crashes<S: 'static> {
+    pub(crate) writes: &'static [Write<S>],
     /// Fills a database without documents.
-    pub(super) begin: fn(&odm::Database<S>) -> Done<'_>,
-    pub(super) agrees: for<'d> fn(&'d odm::Database<S>, &'d str) -> Done<'d>,
+    pub(crate) begin: fn(&odm::Database<S>) -> Done<'_>,
+    pub(crate) agrees: for<'d> fn(&'d odm::Database<S>, &'d str) -> Done<'d>,
 }
 
 impl<S: Schema> Crashes<S> {
     /// The process dies before or after each operation of a write; or, where there are transactions, the server is gone. Every third
     /// operation is tried, and each of them with `ODM_CRASH=all`.
-    pub(super) async fn run(self, fixture: &Fixture) {
+    pub(crate) async fn run(self, fixture: &Fixture) {
         let has_transactions = fixture.backend().capabilities().transactions;
         let step = match std::env::var("ODM_CRASH").as_deref() {
             Ok("all") => 1,
@@ -93,7 +93,7 @@ async fn empty<S: Schema>(fixture: &Fixture) -> odm::Database<S> {
 }
 
 /// Nobody waits for what a dead process may still be doing.
-pub(super) async fn overdue<S: Schema>(fixture: &Fixture) {
+pub(crate) async fn overdue<S: Schema>(fixture: &Fixture) {
     for model in S::MODELS {
         let write = Update {
             collection: model.collection.into(),

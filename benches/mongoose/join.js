@@ -1,0 +1,29 @@
+// The join of the benchmark by Mongoose: reads a category from each line, and answers with the number of parts that it has found.
+import { createInterface } from "node:readline";
+import mongoose from "mongoose";
+
+const { Schema, model, connect } = mongoose;
+const Part = model("Part", new Schema({ _id: Number, name: String, price: Number }, { collection: "parts" }));
+const Product = model(
+  "Product",
+  new Schema(
+    {
+      _id: Number,
+      name: String,
+      category: Number,
+      price: Number,
+      description: String,
+      origin: new Schema({ city: String, country: String }, { _id: false }),
+      parts: [{ type: Number, ref: Part }],
+    },
+    { collection: "products" },
+  ),
+);
+
+await connect(process.argv[2], { autoIndex: false });
+console.log("ready");
+for await (const line of createInterface({ input: process.stdin })) {
+  const products = await Product.find({ category: Number(line) }).populate("parts");
+  console.log(products.reduce((sum, product) => sum + product.parts.length, 0));
+}
+await mongoose.disconnect();
