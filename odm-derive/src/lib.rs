@@ -127,9 +127,13 @@ use syn::{DeriveInput, parse_macro_input};
 /// They are found by an index of the reference, which is declared with it unless there is one that begins so.
 ///
 /// All that belongs to a write is one transaction, the caller's or one of its own, in which the documents that are referred to from now on
-/// are written to: two that refer to one document at the same time come one after the other. On a standalone
-/// server each document is written by itself, so `update_many` and `insert_many` go one after the other, and an error leaves those before
-/// it written; `Database::settle` finishes what a process that died has begun.
+/// are written to: two that refer to one document at the same time come one after the other. A deletion of its own that takes more than
+/// 10,000 documents goes in parts, and on a standalone server each document is written by itself: there `update_many`, `insert_many`,
+/// `delete_many` and cascades go one after the other, and an error leaves those before it written. `Database::settle` finishes what a
+/// process that died has begun.
+///
+/// With `keep`, a document that is inserted again under the same `_id` does not list what still refers to it: the check finds that, and
+/// the repair mends it.
 ///
 /// # Two-way links
 ///

@@ -290,7 +290,7 @@ async fn look_at(
             Ok(references) => {
                 count += references.len() as u64;
                 let references = references.into_iter();
-                let references = references.filter(|referring| !may_dangle(check.model, referring));
+                let references = references.filter(|own| must_lead(check.model, raw, own));
                 candidates.extend(references.map(|referring| Candidate {
                     document: position,
                     referring,
@@ -329,7 +329,7 @@ async fn look_at(
         let references = (check.look)(&now).unwrap_or_default().into_iter();
         let still = references.filter(|referring| {
             let place = (referring.path.clone(), key(referring.id.as_raw_bson_ref()));
-            places.contains(&place)
+            places.contains(&place) && must_lead(check.model, &now, referring)
         });
         again.extend(still.map(|referring| Candidate {
             document: *document,
@@ -344,11 +344,13 @@ async fn look_at(
     Ok((count, found))
 }
 
-/// Whether what it leads to may be deleted and leave it.
-fn may_dangle(model: &Model, referring: &Referring) -> bool {
+/// Whether a reference must lead to a document. One with `keep` need not, and a write to a document that is not
+/// finished sees to what that refers to.
+fn must_lead(model: &Model, raw: &RawDocument, referring: &Referring) -> bool {
     let field = referring.path.split('.').next();
-    let mut kept = model.links.iter();
-    kept.any(|link| link.on_delete == OnDelete::Keep && field == Some(link.side.stored))
+    let mut links = model.links.iter();
+    let link = links.find(|link| field == Some(link.side.stored));
+    link.is_none_or(|link| link.on_delete != OnDelete::Keep && !link::is_unfinished(raw))
 }
 
 /// Those that lead nowhere.

@@ -113,11 +113,11 @@ impl<S: Schema> Database<S> {
         Repair::new(self.session.access())
     }
 
-    /// Finishes what writes to links have begun and could not finish, because their process died, and gives their number.
+    /// Finishes what writes to references have begun and could not finish, because their process died, and gives their number.
     ///
-    /// Only a server without transactions leaves such work: there a write says in its own document what is to follow on the other
-    /// sides, and five seconds later anybody may do it. Writes that meet such a document do so by themselves; call this when a process
-    /// begins, and now and then.
+    /// Only a server without transactions leaves such work, and a deletion that takes more than 10,000 documents with it: these say in
+    /// their own document what is to follow, and five seconds later anybody may do it. Writes that meet such a document do so by
+    /// themselves; call this when a process begins, and now and then.
     pub async fn settle(&self) -> Result<u64> {
         let access = self.session.access().operation("settle", None);
         let access = access.to_everything();

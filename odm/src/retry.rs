@@ -28,18 +28,30 @@ fn length(attempt: u32) -> Duration {
     full.mul_f64(f64::from(part % 1_000) / 2_000.0 + 0.5)
 }
 
-/// The lines in which the writers of this process wait for a document. Two documents may have the same one.
-static LINES: [Mutex<()>; 64] = [const { Mutex::const_new(()) }; 64];
+/// The lines in which the writers of this process wait for a document, or for the documents of a model. Two may have the same one.
+pub(crate) struct Lines([Mutex<()>; 64]);
+
+/// Those who read, change and save a document.
+pub(crate) static OF_DOCUMENTS: Lines = Lines::new();
+
+/// Those whose write is a transaction: one of the former may stand here too.
+pub(crate) static OF_MODELS: Lines = Lines::new();
 
 /// How long to stand in a line: who is in front may have been forgotten by the task that polls it.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
-/// Waits for the turn among those that have met a conflict over the same document, so that not all of them come back at once, again
-/// and again. None if it did not come within [`MAX_WAIT`]: the turn makes a conflict less likely, and keeps nobody from writing.
-pub(crate) async fn turn(document: impl Hash) -> Option<MutexGuard<'static, ()>> {
-    let mut hasher = DefaultHasher::new();
-    document.hash(&mut hasher);
-    let line = hasher.finish() % LINES.len() as u64;
-    let line = LINES.get(usize::try_from(line).ok()?)?;
-    tokio::time::timeout(MAX_WAIT, line.lock()).await.ok()
+impl Lines {
+    const fn new() -> Self {
+        Self([const { Mutex::const_new(()) }; 64])
+    }
+
+    /// Waits for the turn among those that have met a conflict over the same, so that not all of them come back at once, again and
+    /// again. None if it did not come within [`MAX_WAIT`]: the turn makes a conflict less likely, and keeps nobody from writing.
+    pub(crate) async fn turn(&'static self, over: impl Hash) -> Option<MutexGuard<'static, ()>> {
+        let mut hasher = DefaultHasher::new();
+        over.hash(&mut hasher);
+        let line = hasher.finish() % self.0.len() as u64;
+        let line = self.0.get(usize::try_from(line).ok()?)?;
+        tokio::time::timeout(MAX_WAIT, line.lock()).await.ok()
+    }
 }

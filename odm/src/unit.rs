@@ -50,7 +50,7 @@ where
         match once(database, &mut work).await {
             Err(error) if error.is_conflict() && attempt < attempts => {
                 match line {
-                    Some(line) if turn.is_none() => turn = retry::turn(line).await,
+                    Some(line) if turn.is_none() => turn = retry::OF_MODELS.turn(line).await,
                     _ => retry::pause(attempt).await,
                 }
                 attempt += 1;

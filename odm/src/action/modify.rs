@@ -60,7 +60,7 @@ impl<'c, T: Document> Modify<'c, T> {
                     // Inside a transaction others may wait for what it has written already.
                     if turn.is_none() && self.access.unit().is_none() {
                         let document = (T::COLLECTION, self.key.to_raw()?.into_bytes());
-                        turn = retry::turn(document).await;
+                        turn = retry::OF_DOCUMENTS.turn(document).await;
                     } else {
                         retry::pause(attempt).await;
                     }

@@ -116,7 +116,8 @@ fn claims_of(model: &Model, document: usize, raw: &RawDocument) -> Vec<Claim> {
     claims.collect()
 }
 
-fn is_unfinished(raw: &RawDocument) -> bool {
+/// Whether a write to a document is not finished.
+pub(super) fn is_unfinished(raw: &RawDocument) -> bool {
     let own = raw.get_document("_odm").ok();
     own.is_some_and(|own| {
         let mut fields = PROMISE.iter();

@@ -76,6 +76,7 @@ impl Planned {
         };
         Ok(Narrowed {
             is_linking: link::is_linking(access, model, &effect),
+            access: self.access,
             model,
             item: self.item,
             is_mark: self.is_mark,
@@ -86,6 +87,7 @@ impl Planned {
 /// One of several writes, as it is sent.
 #[derive(Debug, Clone)]
 pub(crate) struct Narrowed {
+    access: Access,
     model: &'static Model,
     item: BulkItem,
     is_mark: bool,
@@ -106,10 +108,10 @@ impl Narrowed {
     }
 
     /// Carries it out with what follows from it.
-    async fn run(self, access: Access) -> Result<BulkWritten> {
+    async fn run(self) -> Result<BulkWritten> {
         let unmatched = self.item.unmatched;
         let mut done = BulkWritten::default();
-        let written = match self.link(access, &mut done).await {
+        let written = match self.link(&mut done).await {
             Ok(0) if unmatched != Unmatched::Fine => Written::NotApplied,
             Ok(_) => Written::Applied,
             Err(error) => Written::Failed(error),
@@ -119,8 +121,8 @@ impl Narrowed {
     }
 
     /// Gives how many documents it was about.
-    async fn link(self, access: Access, done: &mut BulkWritten) -> Result<u64> {
-        let model = self.model;
+    async fn link(self, done: &mut BulkWritten) -> Result<u64> {
+        let (access, model) = (self.access, self.model);
         Ok(match self.item.write {
             operation::Write::Insert {
                 collection,
@@ -174,7 +176,7 @@ pub(crate) async fn run_bulk(
     let run = async move {
         let mut narrowed = narrowed;
         match (kind, narrowed.pop()) {
-            (Some(SentWith::Nothing), Some(one)) if narrowed.is_empty() => one.run(access).await,
+            (Some(SentWith::Nothing), Some(one)) if narrowed.is_empty() => one.run().await,
             (_, last) => {
                 let writes = narrowed.into_iter().chain(last).map(|write| write.item);
                 let writes = writes.collect();

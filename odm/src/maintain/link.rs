@@ -41,6 +41,7 @@ use crate::{
     error,
     query::{append, document},
     schema::{Model, OwnLink},
+    soft_delete::Sight,
     unit,
 };
 use deletion::{refuse_restricted, take_leave};
@@ -97,7 +98,9 @@ async fn whole<W: Write>(
 async fn in_parts<W: Write>(access: &Access, model: &'static Model, write: &W) -> Result<W::Done> {
     let mut done = W::done(0);
     let mut all = write.clone();
-    let filter = all.filter().cloned().unwrap_or_default();
+    let mut filter = all.filter().cloned().unwrap_or_default();
+    // Somebody else has begun with it.
+    also(&mut filter, GOING, document("$exists", false)?)?;
     let pinned = |ids: &[&RawBson]| -> Result<W> {
         let mut part = write.clone();
         if let Some(filter) = part.filter() {
@@ -237,11 +240,13 @@ impl Whole<'_> {
             let those = document("_id", one_of(ids(before))?)?;
             after = read(all, model, found_by(&model.collection.into(), &those)).await?;
         }
-        let mut sides = Sides::new(access, all);
+        // Whoever restores a document sees those that are deleted, and refers to none of them.
+        let present = access.clone().seeing(Sight::Present);
+        let mut sides = Sides::new(&present, all);
         for (position, link) in model.links.iter().enumerate() {
             let entered = only_in(&after, before, position);
             let Some(inverse) = link.inverse() else {
-                hold(access, link, entered.into_keys().collect()).await?;
+                hold(&present, link, entered.into_keys().collect()).await?;
                 continue;
             };
             for (target, owners) in only_in(before, &after, position) {

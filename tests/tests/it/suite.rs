@@ -396,6 +396,7 @@ macro_rules! for_every_test {
                     of_other_scopes_and_behind_marks,
                     the_index_is_declared,
                     what_leads_nowhere_is_refused,
+                    what_may_be_taken_back_is_not_referred_to,
                     wherever_a_write_dies_nothing_dangles,
                 ]
                 relation: [

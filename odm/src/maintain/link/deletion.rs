@@ -157,9 +157,10 @@ fn refuse_listed(rule: &Rule, inverse: &InverseLink, deleted: &[Linked]) -> Resu
 }
 
 async fn refuse_found(access: &Access, rule: &Rule, deleted: &[Linked]) -> Result<()> {
-    let Some(filter) = rule.referring(deleted)? else {
+    let Some(mut filter) = rule.referring(deleted)? else {
         return Ok(());
     };
+    narrow(access, rule.model, &mut filter, false).await?;
     let find = Find {
         limit: Some(1),
         ..found_by(&rule.model.collection.into(), &filter)

@@ -17,7 +17,7 @@ mod found;
 mod removal;
 mod side;
 
-use bson::{DateTime, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, oid::ObjectId};
+use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf, oid::ObjectId};
 
 pub(super) use found::DUE;
 pub(super) use side::agree;
@@ -84,7 +84,12 @@ pub(super) async fn run<W: Write>(
             };
             W::add(&mut done, own);
         }
-        if found.is_empty() || !is_removal || write.is_of_one() {
+        let is_done = match write.is_of_one() {
+            // Another may have taken the first one, and there may be a second.
+            true => W::documents(&done) > 0,
+            false => !is_removal,
+        };
+        if found.is_empty() || is_done {
             return Ok(done);
         }
     }
@@ -310,11 +315,12 @@ async fn finish(
 
 /// Sees to it that a write is not carried out any more, if it was not yet.
 async fn give_up(access: &Access, model: &Model, id: &RawBson, token: ObjectId) -> Result<()> {
+    let all = access.to_everything();
     let mut filter = by_id(id)?;
     append(&mut filter, TOKEN, document("$eq", token)?)?;
     append(&mut filter, APPLIED, document("$exists", false)?)?;
     let set = document("$set", document(GIVEN_UP, true)?)?;
-    update(access, model, filter, set).await?;
+    update(&all, model, filter, set).await?;
     Ok(())
 }
 
@@ -325,7 +331,7 @@ async fn wait_or_settle(
     found: &Found,
     attempt: u32,
 ) -> Result<()> {
-    if found.due.is_none_or(|due| due <= DateTime::now()) {
+    if found.is_overdue() {
         return settle(access, model, &found.linked.id).await;
     }
     retry::pause(attempt).await;

@@ -19,7 +19,7 @@ use crate::{
 /// What is to be written to the other sides. Each write changes the fence of its document, even if nothing else: so two that know
 /// different truths conflict.
 pub(super) struct Sides<'a> {
-    /// Sees what the writer does.
+    /// Sees what the writer may refer to.
     access: &'a Access,
     /// Sees whom it may concern.
     all: &'a Access,

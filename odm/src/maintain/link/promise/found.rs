@@ -96,9 +96,20 @@ impl Found {
         })
     }
 
+    /// Whether nobody is at it who has begun something.
+    pub(super) fn is_overdue(&self) -> bool {
+        self.due.is_none_or(|due| due <= DateTime::now())
+    }
+
     /// Whether somebody is writing to it.
     pub(super) fn is_in_use(&self) -> bool {
         self.promise.is_some() || self.going.is_some()
+    }
+
+    /// Whether it is not known yet if it stays: its deletion may be forbidden, or its insert be taken back.
+    pub(super) fn may_stay_or_go(&self) -> bool {
+        let is_new = self.promise.as_ref().is_some_and(Promise::is_of_insert);
+        self.is_closing || is_new && self.going.is_none()
     }
 
     /// What a reference leads to, or is about to.

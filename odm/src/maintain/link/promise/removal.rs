@@ -19,9 +19,13 @@ use super::{
 use crate::{
     ErrorKind, Result,
     access::{Access, also, found_by},
-    backend::operation::{Delete, Find},
+    backend::{
+        BoxFuture,
+        operation::{Delete, Deleted, Find},
+        outcome,
+    },
     error,
-    maintain::{Write, narrow},
+    maintain::{Removal, Write, narrow},
     query::{append, document},
     retry,
     schema::{InverseLink, Model, OnDelete},
@@ -132,10 +136,13 @@ async fn stay(all: &Access, model: &Model, id: &RawBson, token: ObjectId) -> Res
 }
 
 /// What comes before a marked document can go: nothing that is deleted or changed with it leads to it, or is about to.
-async fn go(all: &Access, model: &'static Model, id: &RawBson) -> Result<()> {
+async fn go(all: &Access, model: &'static Model, id: &RawBson, token: ObjectId) -> Result<()> {
+    let mut marked = by_id(id)?;
+    append(&mut marked, GOING, document("$eq", token)?)?;
     let mut attempt = 1;
     while attempt <= ATTEMPTS {
-        let Some(found) = find(all, model, &by_id(id)?).await? else {
+        // One that is marked no more has gone, or stays: what refers to it is left alone.
+        let Some(found) = find(all, model, &marked).await? else {
             return Ok(());
         };
         let mut parted = Parted::Before;
@@ -157,6 +164,9 @@ async fn go(all: &Access, model: &'static Model, id: &RawBson) -> Result<()> {
             // However many there are.
             Parted::Now => attempt = 1,
         }
+        // Others leave it alone meanwhile.
+        let renewed = document("$set", document(DUE, due())?)?;
+        update(all, model, marked.clone(), renewed).await?;
     }
     Err(busy(model, id))
 }
@@ -168,7 +178,7 @@ pub(super) async fn go_or_stay(
     id: &RawBson,
     token: ObjectId,
 ) -> Result<()> {
-    let gone = go(all, model, id).await;
+    let gone = go(all, model, id, token).await;
     if let Err(error) = &gone
         && error.kind() == ErrorKind::Restricted
     {
@@ -234,12 +244,23 @@ async fn part(
     append(&mut filter, rule.link.side.stored, refers)?;
     if rule.link.on_delete == OnDelete::Cascade {
         let removal = narrowed(all, model, rule.cascade(filter)?).await?;
-        Box::pin(run(all, model, removal)).await?;
+        // In a task of its own: however deep it goes, no stack does.
+        let done = tokio::spawn(delete(all.clone(), model, removal)).await;
+        outcome(done).flatten()?;
     } else {
         let write = narrowed(all, model, rule.part(filter, [gone])?).await?;
         Box::pin(run(all, model, write)).await?;
     }
     Ok(Parted::Now)
+}
+
+/// As a function that says what it gives: a deletion may lead to one of the same kind.
+fn delete(
+    all: Access,
+    model: &'static Model,
+    removal: Removal,
+) -> BoxFuture<'static, Result<Deleted>> {
+    Box::pin(async move { run(&all, model, removal).await })
 }
 
 async fn narrowed<W: Write>(access: &Access, model: &Model, mut write: W) -> Result<W> {

@@ -20,6 +20,7 @@ use crate::{
     query::{append, document},
     retry,
     schema::{InverseLink, Model, OwnLink},
+    soft_delete::Sight,
 };
 
 /// Enters a document on the other sides of what it refers to, or may from now on.
@@ -29,6 +30,7 @@ pub(super) async fn enter(
     found: &Found,
     token: ObjectId,
 ) -> Result<()> {
+    let access = &access.clone().seeing(Sight::Present);
     let Some(promise) = found
         .promise
         .as_ref()
@@ -52,7 +54,10 @@ pub(super) async fn enter(
                     )
                     .await?;
                 }
-                None => look_at(access, link, &target.value()?).await?,
+                None => {
+                    let is_itself = is_itself(model, &found.linked.id, link, target);
+                    look_at(access, link, &target.value()?, is_itself).await?;
+                }
             }
         }
     }
@@ -60,18 +65,36 @@ pub(super) async fn enter(
 }
 
 /// Whether a document is there that is referred to, and does not go.
-async fn look_at(access: &Access, link: &OwnLink, target: &RawBson) -> Result<()> {
+async fn look_at(access: &Access, link: &OwnLink, target: &RawBson, is_itself: bool) -> Result<()> {
     let model = (link.side.model)();
     for attempt in 1..=ATTEMPTS {
         match find(access, model, &by_id(target)?).await? {
-            Some(found) if found.going.is_none() => return Ok(()),
-            Some(found) if found.is_closing => {
-                wait_or_settle(access, model, &found, attempt).await?;
+            Some(found) if found.may_stay_or_go() && !is_itself => {
+                wait(access, link, &found, attempt).await?;
             }
+            Some(found) if found.going.is_none() => return Ok(()),
             _ => return Err(dangling(link, target)),
         }
     }
     Err(busy(model, target))
+}
+
+/// Whether a document refers to itself.
+fn is_itself(model: &Model, owner: &RawBson, link: &OwnLink, target: &Id) -> bool {
+    model.collection == link.side.collection && Id::of(owner) == *target
+}
+
+/// Waits until it is known whether a document stays that is to be referred to. One whose insert nobody finishes is as if it were not
+/// there: it is not finished here, as two that refer to each other would be so without an end.
+async fn wait(access: &Access, link: &OwnLink, found: &Found, attempt: u32) -> Result<()> {
+    if found.is_closing {
+        return wait_or_settle(access, (link.side.model)(), found, attempt).await;
+    }
+    if found.is_overdue() {
+        return Err(dangling(link, &found.linked.id));
+    }
+    retry::pause(attempt).await;
+    Ok(())
 }
 
 /// Leaves the other sides of what a document does not refer to any more.
@@ -116,13 +139,14 @@ async fn side(
     for attempt in 1..=ATTEMPTS {
         // The fence first, then the truth.
         let there = find(access, other, &by_id(&target_id)?).await?;
-        let owner = find(access, model, &by_id(owner_id)?).await?;
+        let owner = find(&access.to_everything(), model, &by_id(owner_id)?).await?;
         let is_wanted = owner.is_some_and(|owner| owner.held(model, position).contains(target));
         if let Some(there) = &there
             && is_wanted
-            && there.is_closing
+            && there.may_stay_or_go()
+            && !is_itself(model, owner_id, link, target)
         {
-            wait_or_settle(access, other, there, attempt).await?;
+            wait(access, link, there, attempt).await?;
             continue;
         }
         let Some(there) = there.filter(|there| there.going.is_none() || !is_wanted) else {

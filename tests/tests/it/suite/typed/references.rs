@@ -312,6 +312,14 @@ pub async fn a_large_cascade_ends(fixture: Fixture) {
     assert_eq!(db.delete::<Post>(1).await.unwrap().deleted, 1);
     assert_eq!(comments(&db).await, Vec::<i64>::new());
 
+    // However deep it is.
+    let deep = if is_large { 2_000 } else { 300 };
+    db.insert_many((0..deep).map(|id| comment(id, 2, (id > 0).then_some(id - 1))))
+        .await
+        .unwrap();
+    assert_eq!(db.delete::<Comment>(0).await.unwrap().deleted, 1);
+    assert_eq!(comments(&db).await, Vec::<i64>::new());
+
     // The process dies before the likes are gone. Nobody likes the post from then on, and whoever comes next finishes it.
     let faults = Arc::new(Faults::new(fixture.backend()));
     let is_of_likes = |operation: &Operation| matches!(operation, Operation::Delete(delete) if delete.collection == "likes");
@@ -431,6 +439,25 @@ pub async fn of_other_scopes_and_behind_marks(fixture: Fixture) {
     moved.await.unwrap();
     assert_eq!((listed(1).await, listed(2).await), (vec![1, 2], vec![3]));
 
+    // Whoever restores refers to what is there, as anybody does; in a bulk each write is that of its own session.
+    let restored = acme.restore::<Note>(2);
+    let error = restored
+        .set(|n| n.folder(), Some(Ref::new(1)))
+        .await
+        .map(drop);
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::Dangling);
+    let restored = acme.restore::<Note>(2);
+    let restored = restored.set(|n| n.folder(), Some(Ref::new(2))).await;
+    assert!(restored.unwrap().applied());
+    assert_eq!((listed(1).await, listed(2).await), (vec![1], vec![3, 2]));
+    let moved = acme
+        .update::<Note>(1)
+        .set(|n| n.folder(), Some(Ref::new(2)));
+    let gone = db.delete::<Folder>(1).permanently();
+    let bulk = db.bulk().add(moved).add(gone).await.unwrap();
+    assert_eq!((bulk.matched, bulk.deleted), (1, 1));
+    assert_eq!(listed(2).await, [3, 2, 1]);
+
     // Gone for good: of all tenants, and those that are marked too.
     db.delete::<Folder>(2).permanently().await.unwrap();
     let three = globex.get::<Note>(3).await.unwrap();
@@ -438,9 +465,29 @@ pub async fn of_other_scopes_and_behind_marks(fixture: Fixture) {
     db.delete::<Topic>(1).await.unwrap();
     let left = db.all_scopes().find::<Note>().with_deleted();
     assert_eq!(left.count().await.unwrap(), 0);
-    assert_eq!(listed(1).await, Vec::<i64>::new());
     let report = db.check().await.unwrap();
     assert!(report.is_clean(), "{report}");
+}
+
+/// An insert that is not finished may be taken back: nobody refers to its document before.
+pub async fn what_may_be_taken_back_is_not_referred_to(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    blog(&db).await;
+    let faults = Arc::new(Faults::new(fixture.backend()));
+    let is_insert = |operation: &Operation| matches!(operation, Operation::Insert(_));
+    faults.inject(1, is_insert, Fault::HangAfter);
+    let dying = Db::with_backend(faults.clone());
+    let done = tokio::spawn(async move { dying.insert(comment(50, 99, None)).await.map(drop) });
+    while faults.pending() > 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    done.abort();
+    overdue::<Blog>(&fixture).await;
+    let error = db.insert(comment(51, 1, Some(50))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Dangling);
+    db.settle().await.unwrap();
+    assert_eq!(comments(&db).await, [1, 2, 3, 4]);
+    assert_clean(&db).await;
 }
 
 /// Comments and posts are written, their posts and authors deleted: whoever comes second sees the first.
