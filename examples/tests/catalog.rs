@@ -1,20 +1,28 @@
 //! The catalog says the same on every backend.
 
+use std::{
+    collections::{HashMap, HashSet},
+    io::Read,
+    sync::Arc,
+};
+
+use flate2::read::GzDecoder;
 use odm::{
+    ErrorKind,
     backend::{self, Backend, Recorder},
     prelude::*,
 };
 use odm_examples::catalog::{
     Db,
     ask::{self, Requirements},
-    load::{self, Source},
-    model::Package,
+    load::{self, Input, Source},
+    model::{Card, Package},
 };
-use std::sync::Arc;
 
 #[tokio::test]
 async fn in_memory() {
     says_what_the_index_says(backend::open("memory:").await.unwrap()).await;
+    a_part_is_loaded_and_again(backend::open("memory:").await.unwrap()).await;
 }
 
 #[tokio::test]
@@ -25,10 +33,19 @@ async fn on_disk() {
 }
 
 #[tokio::test]
-async fn on_mongodb() {
-    let fixture = odm_tests::Fixture::mongodb_standalone().await;
+async fn on_a_replica_set() {
+    let fixture = odm_tests::Fixture::mongodb_replica_set().await;
     let cleanup = fixture.cleanup();
     says_what_the_index_says(fixture.backend()).await;
+    cleanup.await;
+}
+
+/// There each package is linked by itself, so that all of the sample would take its time.
+#[tokio::test]
+async fn on_a_standalone_server() {
+    let fixture = odm_tests::Fixture::mongodb_standalone().await;
+    let cleanup = fixture.cleanup();
+    a_part_is_loaded_and_again(fixture.backend()).await;
     cleanup.await;
 }
 
@@ -36,7 +53,7 @@ async fn on_mongodb() {
 async fn says_what_the_index_says(backend: Arc<dyn Backend>) {
     let recorder = Arc::new(Recorder::new(backend));
     let db = Db::with_backend(recorder.clone());
-    load::load(&db, Source::Sample.open().unwrap())
+    load::load(&db, Source::Sample.read().unwrap())
         .await
         .unwrap();
 
@@ -48,27 +65,34 @@ async fn says_what_the_index_says(backend: Arc<dyn Backend>) {
     assert_eq!(totals.dependencies, 34_109);
     assert_eq!(totals.missing, 400);
     assert_eq!(totals.most_required, Some(("libc6".into(), 3_375)));
+    both_sides_agree(&db).await;
 
-    // What the application counted, the index on an array of references counts too.
+    // What one side lists, the index on the other one finds.
     let on_libc = db
         .find::<Package>()
         .filter(|p| p.depends().contains(Ref::<Package>::new("libc6")))
         .count();
     assert_eq!(on_libc.await.unwrap(), 3_375);
+    let refused = db.delete::<Package>("libc6").await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Restricted);
 
     // A join is one query for each edge and level, whatever the number of documents.
     recorder.clear();
     let packages = db
         .find::<Package>()
         .sort(|p| p.id().asc())
-        .with(|p| p.depends().with(|d| d.maintainer()))
+        .with(|p| p.depends().select::<Card>().with(|d| d.maintainer()))
+        .with(|p| p.required_by().select::<Card>())
         .limit(100)
         .all();
     assert_eq!(packages.await.unwrap().len(), 100);
-    assert_eq!(recorder.queries(), 3);
+    assert_eq!(recorder.queries(), 4);
 
-    let exim = ask::package(&db, "exim4-base").await.unwrap();
+    recorder.clear();
+    let exim = ask::package(&db, "exim4-base", 10).await.unwrap();
+    assert_eq!(recorder.queries(), 5);
     assert!(exim.contains("required by 5 packages"), "{exim}");
+    assert!(exim.contains("exim4-daemon-heavy"), "{exim}");
     assert!(exim.contains("debconf-2.0"), "{exim}");
     assert!(exim.contains("Debconf Developers"), "{exim}");
 
@@ -77,8 +101,67 @@ async fn says_what_the_index_says(backend: Arc<dyn Backend>) {
         .find::<Package>()
         .filter(|p| p.id().starts_with("linux-doc="));
     assert_eq!(versions.count().await.unwrap(), 1);
+}
+
+/// The first packages of the sample, with some that depend on each other in a circle.
+async fn a_part_is_loaded_and_again(backend: Arc<dyn Backend>) {
+    let mut text = String::new();
+    GzDecoder::new(&include_bytes!("../data/debian-12-sample.gz")[..])
+        .read_to_string(&mut text)
+        .unwrap();
+    let is_in_circle = |stanza: &str| {
+        let names = ["gcc-12-base", "libc6", "libcrypt1", "libgcc-s1"];
+        names
+            .iter()
+            .any(|name| stanza.starts_with(&format!("Package: {name}\n")))
+    };
+    let stanzas = text.split("\n\n").enumerate();
+    let part = stanzas.filter(|(position, stanza)| *position < 200 || is_in_circle(stanza));
+    let part: Vec<_> = part.map(|(_, stanza)| stanza).collect();
+    let input = || Input::read("a part".into(), part.join("\n\n").as_bytes()).unwrap();
+
+    let db = Db::with_backend(backend);
+    load::load(&db, input()).await.unwrap();
+    both_sides_agree(&db).await;
+    let depends_on = async |name: &str| db.get::<Package>(name).await.unwrap().depends;
+    let circle = ["libc6", "libgcc-s1"].map(Ref::new);
+    assert!(depends_on("libc6").await.contains(&circle[1]));
+    assert!(depends_on("libgcc-s1").await.contains(&circle[0]));
 
     load::clear(&db).await.unwrap();
     assert!(load::import(&db).await.unwrap().is_none());
     assert!(!db.find::<Package>().exists().await.unwrap());
+    load::load(&db, input()).await.unwrap();
+    both_sides_agree(&db).await;
+    let import = load::import(&db).await.unwrap();
+    assert!(import.is_some_and(|import| import.finished.is_some()));
+}
+
+/// Read from all packages, and then said by the library too.
+async fn both_sides_agree(db: &Db) {
+    let packages = db.find::<Package>().all().await.unwrap();
+    let mut required: HashMap<Ref<Package>, HashSet<Ref<Package>>> = HashMap::new();
+    let mut links = 0;
+    for package in &packages {
+        for dependency in &package.depends {
+            let of_dependency = required.entry(dependency.clone()).or_default();
+            assert!(of_dependency.insert(package.to_ref()), "{}", package.id);
+            links += 1;
+        }
+    }
+    for package in &packages {
+        let listed: HashSet<_> = package.required_by.iter().cloned().collect();
+        assert_eq!(listed.len(), package.required_by.len(), "{}", package.id);
+        let depending = required.remove(&package.to_ref()).unwrap_or_default();
+        assert_eq!(listed, depending, "{}", package.id);
+    }
+    // None of them leads nowhere.
+    assert!(required.is_empty(), "{required:?}");
+
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
+    // Each link has two sides; each package has a section and a maintainer.
+    let references = 2 * links + 2 * packages.len() as u64;
+    assert_eq!(report.references, references);
+    assert!(report.to_string().ends_with("all is as the schema says"));
 }

@@ -79,7 +79,7 @@ async fn run(args: &Args, out: &mut impl Write) -> Result<()> {
 /// Loads what is to be loaded, and never adds to what is there.
 async fn fill(db: &Db, args: &Args, out: &mut impl Write) -> Result<()> {
     let source = args.packages.clone().map_or(Source::Sample, Source::File);
-    let input = source.open()?;
+    let input = source.read()?;
     if args.replace {
         load::clear(db).await?;
     } else if let Some(import) = load::import(db).await? {
@@ -106,16 +106,24 @@ async fn fill(db: &Db, args: &Args, out: &mut impl Write) -> Result<()> {
     if let Some(peak) = memory::peak() {
         write!(out, ", {peak} MB of memory at most")?;
     }
-    writeln!(out, "\n")?;
+    writeln!(out, "\nChecking both sides of every link …")?;
+    let start = Instant::now();
+    let report = db.check().await?;
+    writeln!(out, "  {report}")?;
+    writeln!(out, "  took {:.2} s\n", start.elapsed().as_secs_f64())?;
+    if !report.is_clean() {
+        bail!("what was loaded is not as the schema says");
+    }
     Ok(())
 }
 
 async fn report(db: &Db, args: &Args, out: &mut impl Write) -> Result<()> {
-    let requirements = ask::Requirements::count(db).await?;
+    let mut requirements = ask::Requirements::count(db).await?;
     let totals = ask::totals(db, &requirements).await?;
     writeln!(out, "Totals\n\n{totals}")?;
 
-    writeln!(out, "{}", ask::package(db, &args.package).await?)?;
+    let package = ask::package(db, &args.package, args.top.into()).await?;
+    writeln!(out, "{package}")?;
 
     let packages = ask::of_maintainer(db, &args.maintainer, args.top.into()).await?;
     writeln!(
@@ -124,14 +132,12 @@ async fn report(db: &Db, args: &Args, out: &mut impl Write) -> Result<()> {
         args.maintainer
     )?;
 
-    let mut required = requirements.by_number();
-    required.truncate(args.top.into());
-    let packages = ask::most_required(db, &required).await?;
+    requirements.packages.truncate(args.top.into());
+    let packages = ask::most_required(db, &requirements.packages).await?;
     writeln!(out, "The most required packages\n\n{packages}")?;
 
-    let mut missing = requirements.missing();
-    missing.truncate(args.top.into());
-    let names = ask::most_required(db, &missing).await?;
+    requirements.missing.truncate(args.top.into());
+    let names = ask::most_missed(&requirements.missing);
     writeln!(
         out,
         "The most required names that no package has\n\n{names}"

@@ -7,5 +7,5 @@ mod totals;
 
 pub use maintainer::of_maintainer;
 pub use package::package;
-pub use required::{Requirements, most_required};
+pub use required::{Requirements, most_missed, most_required};
 pub use totals::{Totals, totals};

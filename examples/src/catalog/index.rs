@@ -8,8 +8,7 @@
 //! - **Maintainer**: a distinct `Maintainer` field, name and address.
 //! - **Dependency**: a distinct name in `Pre-Depends` and `Depends` of one stanza. Every alternative (`a | b`) counts;
 //!   versions (`(>= 2)`), architectures (`[amd64]`, `:any`) and build profiles (`<…>`) do not make another name of it. A
-//!   name that no package has (a virtual package) counts too: a reference to it is
-//!   [`Missing`].
+//!   name that no package has (a virtual package) counts too: it is [`missing`](super::model::Package::missing).
 //!
 //! So Debian 12's `main` for amd64 has, as of July 2026, 63,440 packages of 2,248 maintainers and 282,436 dependencies,
 //! 21,809 of them on `libc6`.
@@ -23,13 +22,15 @@ use anyhow::{Context, Result, bail};
 use flate2::bufread::MultiGzDecoder;
 use odm::prelude::*;
 
-use super::model::{Maintainer, Package, Section, Size, Version};
+use super::model::{Maintainer, NewPackage, Section, Size, Version};
 
 /// A package, with what it refers to.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Entry {
-    /// The package.
-    pub package: Package,
+    /// The package. What it depends on is empty: which names are packages is known behind the last one.
+    pub package: NewPackage,
+    /// The names that it depends on, each once.
+    pub needs: Vec<String>,
     /// Its maintainer, which other packages may have too.
     pub maintainer: Maintainer,
     /// Its section.
@@ -89,7 +90,7 @@ impl<'a> Index<'a> {
         let number = stanza.take("Version")?;
         let section = section(stanza.take("Section")?);
         let maintainer = maintainer(stanza.take("Maintainer")?);
-        let package = Package {
+        let package = NewPackage {
             id: if self.names.insert(name.clone()) {
                 name
             } else {
@@ -109,13 +110,15 @@ impl<'a> Index<'a> {
             },
             section: section.to_ref(),
             maintainer: maintainer.to_ref(),
-            depends: depends([
-                stanza.take_optional("Pre-Depends"),
-                stanza.take_optional("Depends"),
-            ]),
+            depends: Vec::new(),
+            missing: Vec::new(),
         };
         Ok(Entry {
             package,
+            needs: needs([
+                stanza.take_optional("Pre-Depends"),
+                stanza.take_optional("Depends"),
+            ]),
             maintainer,
             section,
         })
@@ -210,7 +213,7 @@ fn parse(field: &str, value: &str) -> Result<i64> {
 }
 
 /// The names in dependency fields, each once, in their order.
-fn depends(fields: [Option<String>; 2]) -> Vec<Ref<Package>> {
+fn needs(fields: [Option<String>; 2]) -> Vec<String> {
     let mut names: Vec<&str> = Vec::new();
     for alternative in fields.iter().flatten().flat_map(|f| f.split([',', '|'])) {
         let is_end = |c: char| c.is_whitespace() || ":([<".contains(c);
@@ -219,7 +222,7 @@ fn depends(fields: [Option<String>; 2]) -> Vec<Ref<Package>> {
             names.push(name);
         }
     }
-    names.into_iter().map(Ref::new).collect()
+    names.into_iter().map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -257,13 +260,13 @@ Size: 54000";
         let entries = read(TEXT).unwrap();
         let Entry {
             package,
+            needs,
             maintainer,
             section,
         } = &entries[0];
         assert_eq!(package.id, "hello");
         assert_eq!(package.size.installed, None);
-        let names = ["libc6", "editor", "vim", "hello-data"];
-        assert_eq!(package.depends, names.map(Ref::new));
+        assert_eq!(*needs, ["libc6", "editor", "vim", "hello-data"]);
         assert_eq!(maintainer.name, "Jane Doe");
         assert_eq!(package.maintainer, maintainer.to_ref());
         assert_eq!(section.area, "main");

@@ -1,4 +1,7 @@
 //! Filling a database with the catalog.
+//!
+//! A package can be inserted when all that it depends on is there, and the end of a file may depend on its beginning and the other way
+//! round: so a whole index is in memory while it is loaded.
 
 use std::{collections::HashSet, fs::File, io::Read, path::PathBuf};
 
@@ -10,11 +13,12 @@ use super::{
     Db,
     index::{Entry, Index},
     model::{Import, Maintainer, Package, Section},
+    order::{Ordered, order},
 };
 
 /// How many packages are inserted at a time.
 ///
-/// Each insert is durable before the next begins: this many make that cheap, and need little memory.
+/// Where there are transactions, those are one, which writes once to each package that some of them depend on.
 const BATCH: usize = 2_000;
 
 /// Where an index comes from.
@@ -27,40 +31,22 @@ pub enum Source {
 }
 
 impl Source {
-    /// Begins to read, with a progress bar.
+    /// Reads all of it.
     ///
     /// # Errors
     ///
     /// If the file cannot be read, or is of another kind.
-    pub fn open(&self) -> Result<Input> {
+    pub fn read(&self) -> Result<Input> {
         const SAMPLE: &[u8] = include_bytes!("../../data/debian-12-sample.gz");
-        let open = || -> Result<_> {
-            let (input, length): (Box<dyn Read + Send>, _) = match self {
-                Self::Sample => (Box::new(SAMPLE), SAMPLE.len() as u64),
-                Self::File(path) => {
-                    let file = File::open(path)?;
-                    let length = file.metadata()?.len();
-                    (Box::new(file), length)
-                }
-            };
-            let progress = progress_bar(length);
-            let index = Index::new(progress.wrap_read(input))?;
-            Ok((index, progress))
-        };
-        let (index, progress) = open().with_context(|| format!("cannot read {self}"))?;
-        Ok(Input {
-            name: self.to_string(),
-            index,
-            progress,
-        })
+        let name = self.to_string();
+        match self {
+            Self::Sample => Input::read(name, SAMPLE),
+            Self::File(path) => {
+                let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
+                Input::read(name, file)
+            }
+        }
     }
-}
-
-/// An index that is being read.
-pub struct Input {
-    name: String,
-    index: Index<'static>,
-    progress: ProgressBar,
 }
 
 impl std::fmt::Display for Source {
@@ -69,6 +55,48 @@ impl std::fmt::Display for Source {
             Self::Sample => f.write_str("the sample"),
             Self::File(path) => path.display().fmt(f),
         }
+    }
+}
+
+/// An index that was read.
+#[derive(Debug)]
+pub struct Input {
+    name: String,
+    sections: Vec<Section>,
+    maintainers: Vec<Maintainer>,
+    ordered: Ordered,
+}
+
+impl Input {
+    /// Reads an index, as text or as gzip.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or is of another kind.
+    pub fn read(name: String, input: impl Read + Send) -> Result<Self> {
+        let entries = Index::new(input).and_then(Iterator::collect);
+        let entries: Vec<Entry> = entries.with_context(|| format!("cannot read {name}"))?;
+        let (mut sections, mut maintainers) = (Vec::new(), Vec::new());
+        let (mut known_sections, mut known_maintainers) = (HashSet::new(), HashSet::new());
+        for Entry {
+            section,
+            maintainer,
+            ..
+        } in &entries
+        {
+            if known_sections.insert(&section.id) {
+                sections.push(section.clone());
+            }
+            if known_maintainers.insert(&maintainer.id) {
+                maintainers.push(maintainer.clone());
+            }
+        }
+        Ok(Self {
+            name,
+            sections,
+            maintainers,
+            ordered: order(entries),
+        })
     }
 }
 
@@ -83,6 +111,9 @@ pub async fn import(db: &Db) -> odm::Result<Option<Import>> {
 
 /// Deletes the whole catalog.
 ///
+/// `delete_many` would see to the links of every package that it deletes. Here everything goes that is on either side of one, so
+/// nothing is left to be seen to: the collections are dropped, around the framework.
+///
 /// # Errors
 ///
 /// Those of the database.
@@ -91,9 +122,13 @@ pub async fn clear(db: &Db) -> odm::Result<()> {
     db.update_many::<Import>(|_| Filter::all())
         .unset(|i| i.finished())
         .await?;
-    db.delete_many::<Package>(|_| Filter::all()).await?;
-    db.delete_many::<Maintainer>(|_| Filter::all()).await?;
-    db.delete_many::<Section>(|_| Filter::all()).await?;
+    for collection in [
+        Package::COLLECTION,
+        Maintainer::COLLECTION,
+        Section::COLLECTION,
+    ] {
+        db.backend().drop_collection(collection).await?;
+    }
     db.delete::<Import>(Import::ID).await?;
     Ok(())
 }
@@ -102,29 +137,31 @@ pub async fn clear(db: &Db) -> odm::Result<()> {
 ///
 /// # Errors
 ///
-/// Those of the file and of the database. What was loaded before stays; its [`Import`] is not finished.
-pub async fn load(db: &Db, mut input: Input) -> Result<()> {
+/// Those of the database. What was loaded before stays; its [`Import`] is not finished.
+pub async fn load(db: &Db, input: Input) -> odm::Result<()> {
     db.sync_indexes().await?;
     db.insert(Import {
         id: Import::ID.into(),
-        source: input.name.clone(),
+        source: input.name,
         finished: None,
     })
     .await?;
+    db.insert_many(input.sections).await?;
+    db.insert_many(input.maintainers).await?;
 
-    let mut known = Known::default();
-    let mut packages = 0;
-    loop {
-        let batch: Result<Vec<Entry>> = input.index.by_ref().take(BATCH).collect();
-        let batch = batch.with_context(|| format!("cannot read {}", input.name))?;
-        if batch.is_empty() {
-            break;
-        }
-        packages += batch.len();
-        insert(db, batch, &mut known).await?;
-        input.progress.set_message(format!("{packages} packages"));
+    let Ordered { packages, circles } = input.ordered;
+    let progress = progress_bar(packages.len());
+    let mut packages = packages.into_iter().peekable();
+    while packages.peek().is_some() {
+        let batch = db.insert_many(packages.by_ref().take(BATCH)).await?;
+        progress.inc(batch.len() as u64);
     }
-    input.progress.finish_and_clear();
+    for (package, depends) in circles {
+        db.update::<Package>(package)
+            .set(|p| p.depends(), depends)
+            .await?;
+    }
+    progress.finish_and_clear();
 
     db.update::<Import>(Import::ID)
         .set(|i| i.finished(), DateTime::now())
@@ -132,32 +169,9 @@ pub async fn load(db: &Db, mut input: Input) -> Result<()> {
     Ok(())
 }
 
-/// What was inserted already.
-#[derive(Default)]
-struct Known {
-    maintainers: HashSet<Ref<Maintainer>>,
-    sections: HashSet<Ref<Section>>,
-}
-
-async fn insert(db: &Db, batch: Vec<Entry>, known: &mut Known) -> odm::Result<()> {
-    let (mut packages, mut maintainers, mut sections) = (Vec::new(), Vec::new(), Vec::new());
-    for entry in batch {
-        if known.maintainers.insert(entry.maintainer.to_ref()) {
-            maintainers.push(entry.maintainer);
-        }
-        if known.sections.insert(entry.section.to_ref()) {
-            sections.push(entry.section);
-        }
-        packages.push(entry.package);
-    }
-    db.insert_many(sections).await?;
-    db.insert_many(maintainers).await?;
-    db.insert_many(packages).await?;
-    Ok(())
-}
-
-/// Over the bytes of the file; hidden where the output is no terminal.
-fn progress_bar(length: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:40} {percent:>3} % {msg} {elapsed}");
-    ProgressBar::new(length).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+/// Over the packages; hidden where the output is no terminal.
+fn progress_bar(packages: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:40} {percent:>3} % {pos} packages {elapsed}");
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(packages as u64).with_style(style)
 }

@@ -25,10 +25,30 @@ pub struct Package {
     #[reference]
     #[index]
     pub maintainer: Ref<Maintainer>,
-    /// What it needs: packages, and names that only other packages provide.
-    #[reference]
-    #[index]
+    /// The packages that it needs, which are there: they cannot be deleted before it.
+    #[reference(inverse = required_by, on_delete = restrict, max = 1_000)]
     pub depends: Vec<Ref<Package>>,
+    /// The names that it needs and that no package has: other packages provide them, or other architectures have them.
+    #[embed(max = 1_000)]
+    pub missing: Vec<String>,
+    /// The packages that need it, by the framework: whoever has it in `depends`. In Debian 12, `libc6` has 21,809.
+    #[reference(inverse_of = depends, max = 50_000)]
+    pub required_by: Vec<Ref<Package>>,
+}
+
+/// A package without its links, to be read where there are many, or where those of `libc6` would be.
+#[derive(Debug, Clone, PartialEq, Deserialize, Projection)]
+#[projection(of = Package)]
+pub struct Card {
+    /// The name.
+    #[serde(rename = "_id")]
+    pub id: String,
+    /// What it is.
+    pub summary: String,
+    /// Which version of it.
+    pub version: Version,
+    /// How large it is.
+    pub size: Size,
 }
 
 /// The version of a package.

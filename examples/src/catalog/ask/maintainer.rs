@@ -4,7 +4,7 @@ use odm::prelude::*;
 
 use crate::catalog::{
     Db,
-    model::{Maintainer, Package},
+    model::{Card, Maintainer, Package},
     table::{Table, thousands},
 };
 
@@ -21,7 +21,8 @@ pub async fn of_maintainer(db: &Db, name: &str, limit: u64) -> odm::Result<Table
         .with_children(
             Package::by(|p| p.maintainer())
                 .sort(|p| p.size().download().desc())
-                .limit(limit),
+                .limit(limit)
+                .select::<Card>(),
         )
         .all()
         .await?;

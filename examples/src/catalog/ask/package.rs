@@ -1,56 +1,52 @@
-//! A package with its dependencies, and who looks after them.
-
-use odm::prelude::*;
+//! A package with its dependencies, who looks after them, and what depends on it.
 
 use crate::catalog::{
     Db,
-    model::Package,
+    model::{Card, Package},
     table::{Table, thousands},
 };
 
-/// Four queries, however many dependencies there are: the package, its maintainer, its dependencies, their maintainers.
-/// A fifth asks the other way round who depends on it.
+/// Five queries, however many dependencies there are: the package, its maintainer, its dependencies, their maintainers, and some of the
+/// packages that depend on it.
 ///
 /// # Errors
 ///
 /// Those of the database.
-pub async fn package(db: &Db, name: &str) -> odm::Result<String> {
+pub async fn package(db: &Db, name: &str, limit: usize) -> odm::Result<String> {
     let found = db
         .find::<Package>()
         .filter(|p| p.id().eq(name))
         .with(|p| p.maintainer())
-        .with(|p| p.depends().with(|d| d.maintainer()))
+        .with(|p| p.depends().select::<Card>().with(|d| d.maintainer()))
+        .with(|p| p.required_by().select::<Card>().limit(limit))
         .first()
         .await?;
-    let Some((package, maintainer, dependencies)) = found else {
+    let Some((package, maintainer, dependencies, dependents)) = found else {
         return Ok(format!("There is no package {name}.\n"));
     };
 
-    let mut table = Table::new(["depends on", "version", "maintainer"]);
-    for dependency in &dependencies {
-        match dependency {
-            Loaded((dependency, maintainer)) => {
-                let maintainer = maintainer.loaded().map_or("nobody", |m| &m.name);
-                table.row([&dependency.id, &dependency.version.number, &maintainer]);
-            }
-            Missing(name) => table.row([name, &"(no package has this name)", &""]),
-        }
+    let mut depends = Table::new(["depends on", "version", "maintainer"]);
+    for (dependency, maintainer) in dependencies.loaded() {
+        let maintainer = maintainer.loaded().map_or("nobody", |m| &m.name);
+        depends.row([&dependency.id, &dependency.version.number, &maintainer]);
+    }
+    for name in &package.missing {
+        depends.row([name, &"(no package has this name)", &""]);
     }
 
-    let required_by = db
-        .find::<Package>()
-        .filter(|p| p.depends().contains(&package))
-        .count()
-        .await?;
+    let mut required = Table::new(["required by", "what it is"]);
+    for dependent in dependents.loaded() {
+        required.row([&dependent.id, &dependent.summary]);
+    }
 
     Ok(format!(
-        "{} {}: {}\n  in {}, {} bytes, maintained by {}, required by {} packages\n\n{table}",
+        "{} {}: {}\n  in {}, {} bytes, maintained by {}, required by {} packages\n\n{depends}\n{required}",
         package.id,
         package.version.number,
         package.summary,
         package.section,
         thousands(package.size.download.unsigned_abs()),
         maintainer.loaded().map_or("nobody", |m| &m.name),
-        thousands(required_by),
+        thousands(package.required_by.len() as u64),
     ))
 }

@@ -1,17 +1,15 @@
 //! Which packages the others depend on.
 //!
-//! The database has no say in this: the application reads the dependencies alone, a batch at a time, and counts.
+//! A package lists those that depend on it, so their number stands in itself. The names that no package has stand nowhere but where they
+//! are needed: the application counts them, a batch at a time.
 
-use std::{
-    cmp::Reverse,
-    collections::{HashMap, HashSet},
-};
+use std::{cmp::Reverse, collections::HashMap};
 
 use odm::prelude::*;
 
 use crate::catalog::{
     Db,
-    model::Package,
+    model::{Card, Package},
     table::{Table, thousands},
 };
 
@@ -21,30 +19,43 @@ use crate::catalog::{
 struct Needs {
     #[serde(rename = "_id")]
     id: String,
-    depends: Vec<Ref<Package>>,
+    missing: Vec<String>,
+    required_by: Vec<Ref<Package>>,
 }
 
 /// How many packages depend on each name.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Requirements {
-    required: HashMap<Ref<Package>, u64>,
-    packages: HashSet<String>,
+    /// The packages that others depend on, with the number of these, most required first.
+    pub packages: Vec<(String, u64)>,
+    /// The names that no package has, in the same way.
+    pub missing: Vec<(String, u64)>,
 }
 
 impl Requirements {
-    /// Counts the dependencies of all packages.
+    /// Reads the links of all packages.
     ///
     /// # Errors
     ///
     /// Those of the database.
     pub async fn count(db: &Db) -> odm::Result<Self> {
-        let mut counted = Self::default();
+        let mut packages = Vec::new();
+        let mut missing = HashMap::new();
         let mut needs = db.find::<Package>().select::<Needs>().stream();
         while let Some(package) = needs.next().await.transpose()? {
-            for required in package.depends {
-                *counted.required.entry(required).or_default() += 1;
+            if !package.required_by.is_empty() {
+                packages.push((package.id, package.required_by.len() as u64));
             }
-            counted.packages.insert(package.id);
+            for name in package.missing {
+                *missing.entry(name).or_default() += 1;
+            }
+        }
+        let mut counted = Self {
+            packages,
+            missing: missing.into_iter().collect(),
+        };
+        for names in [&mut counted.packages, &mut counted.missing] {
+            names.sort_by(|(a, n), (b, m)| (Reverse(n), a).cmp(&(Reverse(m), b)));
         }
         Ok(counted)
     }
@@ -52,42 +63,39 @@ impl Requirements {
     /// All dependencies together.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.required.values().sum()
-    }
-
-    /// The required names with the number of packages that depend on them, most required first.
-    #[must_use]
-    pub fn by_number(&self) -> Vec<(&Ref<Package>, u64)> {
-        let mut sorted: Vec<_> = self.required.iter().map(|(r, n)| (r, *n)).collect();
-        sorted.sort_by_key(|(reference, number)| (Reverse(*number), reference.id()));
-        sorted
-    }
-
-    /// Those of them that no package has.
-    #[must_use]
-    pub fn missing(&self) -> Vec<(&Ref<Package>, u64)> {
-        let mut missing = self.by_number();
-        missing.retain(|(reference, _)| !self.packages.contains(reference.id()));
-        missing
+        let all = self.packages.iter().chain(&self.missing);
+        all.map(|(_, number)| number).sum()
     }
 }
 
-/// The most required names and the packages that have them, in one query.
+/// The packages with the number of those that depend on them, in one query.
 ///
 /// # Errors
 ///
 /// Those of the database.
-pub async fn most_required(db: &Db, required: &[(&Ref<Package>, u64)]) -> odm::Result<Table<3>> {
-    let packages = db
-        .get_many::<Package>(required.iter().map(|(reference, _)| *reference))
+pub async fn most_required(db: &Db, required: &[(String, u64)]) -> odm::Result<Table<3>> {
+    let names = required.iter().map(|(name, _)| name.as_str());
+    let cards = db
+        .find::<Package>()
+        .filter(|p| p.id().is_in(names))
+        .select::<Card>()
+        .all()
         .await?;
+    let cards: HashMap<_, _> = cards.iter().map(|card| (&card.id, card)).collect();
     let mut table = Table::new([" required by", "package", "what it is"]);
-    for ((_, number), package) in required.iter().zip(&packages) {
-        let number = thousands(*number);
-        match package {
-            Loaded(package) => table.row([&number, &package.id, &package.summary]),
-            Missing(name) => table.row([&number, name, &"(no package has this name)"]),
-        }
+    for (name, number) in required {
+        let summary = cards.get(name).map_or("", |card| &card.summary);
+        table.row([&thousands(*number), name, &summary]);
     }
     Ok(table)
+}
+
+/// The names with the number of packages that depend on them.
+#[must_use]
+pub fn most_missed(missing: &[(String, u64)]) -> Table<2> {
+    let mut table = Table::new([" required by", "name"]);
+    for (name, number) in missing {
+        table.row([&thousands(*number), name]);
+    }
+    table
 }

@@ -32,14 +32,13 @@ pub struct Totals {
 ///
 /// Those of the database.
 pub async fn totals(db: &Db, requirements: &Requirements) -> odm::Result<Totals> {
-    let top = requirements.by_number().into_iter().next();
     Ok(Totals {
         packages: db.find::<Package>().count().await?,
         maintainers: db.find::<Maintainer>().count().await?,
         sections: db.find::<Section>().count().await?,
         dependencies: requirements.total(),
-        missing: requirements.missing().len() as u64,
-        most_required: top.map(|(package, number)| (package.to_string(), number)),
+        missing: requirements.missing.len() as u64,
+        most_required: requirements.packages.first().cloned(),
     })
 }
 
