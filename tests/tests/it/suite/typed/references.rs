@@ -406,9 +406,10 @@ pub async fn of_other_scopes_and_behind_marks(fixture: Fixture) {
     let tenant = |name: &str| db.scope(&Tenant(name.to_owned()));
     let (acme, globex) = (tenant("acme"), tenant("globex"));
     db.insert(Topic { id: 1 }).await.unwrap();
-    for id in [1, 2] {
+    for id in [1, 2, 3] {
         db.insert(NewFolder { id }).await.unwrap();
     }
+    db.delete::<Folder>(3).await.unwrap();
     let note = |id, folder: i64| NewNote {
         id,
         topic: Ref::new(1),
@@ -442,7 +443,7 @@ pub async fn of_other_scopes_and_behind_marks(fixture: Fixture) {
     // Whoever restores refers to what is there, as anybody does; in a bulk each write is that of its own session.
     let restored = acme.restore::<Note>(2);
     let error = restored
-        .set(|n| n.folder(), Some(Ref::new(1)))
+        .set(|n| n.folder(), Some(Ref::new(3)))
         .await
         .map(drop);
     assert_eq!(error.unwrap_err().kind(), ErrorKind::Dangling);
