@@ -2,8 +2,8 @@
 //!
 //! The reference is the truth; what lists the documents that refer to another one is made from it, here and nowhere else. A
 //! write that may change a reference is carried out together with what follows from it, in one transaction or, where there is none,
-//! by a promise (`link/promise.rs`). In a transaction, what the documents
-//! refer to is read before and behind the write, and what is in one list and not in the other enters or leaves the other sides.
+//! by a promise (`link/promise.rs`). In a transaction, what the documents refer to is read before the write, and behind it unless the
+//! write alone tells; what is in one list and not in the other enters or leaves the other sides.
 //! Two changes of one reference meet in its document, a deletion and a new reference to what is deleted in the document that it leads
 //! to, whose fence each of them changes: the second to come is tried again.
 //!

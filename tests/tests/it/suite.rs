@@ -392,6 +392,7 @@ macro_rules! for_every_test {
                     a_deletion_does_what_the_references_say,
                     a_dry_run_says_what_would_go,
                     a_large_cascade_ends,
+                    each_takes_another_first,
                     many_at_once_leave_nothing_dangling,
                     of_other_scopes_and_behind_marks,
                     the_index_is_declared,

@@ -32,19 +32,22 @@ pub(crate) struct Rule {
 
 /// What the schema says of references to a model.
 pub(crate) fn rules(access: &Access, model: &'static Model) -> impl Iterator<Item = Rule> + use<> {
-    access.models().iter().flat_map(|owner| {
-        let links = owner.links.iter().enumerate();
-        let links = links.filter(|(_, link)| link.side.collection == model.collection);
-        links.map(|(position, link)| Rule {
-            model: owner,
+    let all = access.models().iter().flat_map(|owner| Rule::of(owner));
+    all.filter(|rule| rule.link.side.collection == model.collection)
+}
+
+impl Rule {
+    /// Those of the references of a model.
+    pub(super) fn of(model: &'static Model) -> impl Iterator<Item = Self> {
+        let links = model.links.iter().enumerate();
+        links.map(move |(position, link)| Self {
+            model,
             link,
             position,
             inverse: link.inverse(),
         })
-    })
-}
+    }
 
-impl Rule {
     pub(super) fn is_restricting(&self) -> bool {
         self.link.on_delete == OnDelete::Restrict
     }
@@ -55,7 +58,7 @@ impl Rule {
     }
 
     /// Whether it leads from documents of a model to others of the same.
-    fn is_of_one_model(&self) -> bool {
+    pub(super) fn is_of_one_model(&self) -> bool {
         self.link.side.collection == self.model.collection
     }
 

@@ -2,7 +2,10 @@
 
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::{deletion::rules, linked::Linked};
+use super::{
+    deletion::rules,
+    linked::{Linked, holds, ids_in},
+};
 use crate::{
     access::Access,
     backend::operation::Change,
@@ -85,20 +88,11 @@ pub(super) fn predicted(change: &Change, model: &Model, before: &[Linked]) -> Op
             match operator {
                 "$set" | "$unset" => held.clone_from(&ids),
                 "$push" | "$addToSet" => held.extend(ids.iter().cloned()),
-                _ => held.retain(|id| !super::linked::holds(&ids, id)),
+                _ => held.retain(|id| !holds(&ids, id)),
             }
         }
     }
     Some(after)
-}
-
-/// The ids that a value has: one, several, or none.
-fn ids_in(value: RawBsonRef<'_>) -> Vec<RawBson> {
-    match value {
-        RawBsonRef::Null => Vec::new(),
-        RawBsonRef::Array(ids) => ids.into_iter().flatten().map(RawBson::from).collect(),
-        id => vec![id.into()],
-    }
 }
 
 /// What is put into an array, if nothing else is done to it.

@@ -53,10 +53,19 @@ impl Linked {
 
 /// The ids in a field: one, several, or none.
 pub(crate) fn ids_at(raw: &RawDocument, field: &str) -> Vec<RawBson> {
-    match raw.get(field) {
-        Ok(Some(RawBsonRef::Array(ids))) => ids.into_iter().flatten().map(RawBson::from).collect(),
-        Ok(None | Some(RawBsonRef::Null)) | Err(_) => Vec::new(),
-        Ok(Some(id)) => vec![id.into()],
+    raw.get(field)
+        .ok()
+        .flatten()
+        .map(ids_in)
+        .unwrap_or_default()
+}
+
+/// The ids that a value has.
+pub(super) fn ids_in(value: RawBsonRef<'_>) -> Vec<RawBson> {
+    match value {
+        RawBsonRef::Null => Vec::new(),
+        RawBsonRef::Array(ids) => ids.into_iter().flatten().map(RawBson::from).collect(),
+        id => vec![id.into()],
     }
 }
 

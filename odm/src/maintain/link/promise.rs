@@ -1,4 +1,4 @@
-//! Links where there are no transactions: on a standalone server.
+//! References with rules where there are no transactions, on a standalone server, and deletions that are too large for one.
 //!
 //! A write that may change references says so first, in the document that has them: which they were, and which may be new. Then the
 //! new ones are entered on their other sides, the write itself is carried out, those that are no more are left, and what was said
@@ -77,16 +77,18 @@ pub(super) async fn run<W: Write>(
             ..found_by(&model.collection.into(), &filter)
         };
         let found = read(access, model, find).await?;
+        let mut is_taken = false;
         for document in &found {
             let own = match is_removal {
                 true => remove(access, model, &write, &document.id).await?,
                 false => change(access, model, &write, &document.id).await?,
             };
-            W::add(&mut done, own);
+            is_taken |= own.is_none();
+            W::add(&mut done, own.unwrap_or_else(|| W::done(0)));
         }
         let is_done = match write.is_of_one() {
-            // Another may have taken the first one, and there may be a second.
-            true => W::documents(&done) > 0,
+            // Another was faster, and there may be a second.
+            true => !is_taken,
             false => !is_removal,
         };
         if found.is_empty() || is_done {
@@ -139,14 +141,11 @@ async fn enter_new(
     if let Err(error) = entered {
         let mut filter = by_id(id)?;
         append(&mut filter, TOKEN, document("$eq", token)?)?;
-        update(
-            access,
-            model,
-            filter,
-            document("$set", document(GOING, token)?)?,
-        )
-        .await?;
-        settle(access, model, id).await?;
+        let mark = document("$set", document(GOING, token)?)?;
+        // Somebody else may have taken it back.
+        if update(access, model, filter, mark).await? == 1 {
+            settle(access, model, id).await?;
+        }
         return Err(error);
     }
     finish(access, model, id, token).await
@@ -177,18 +176,18 @@ fn promising(model: &Model, raw: &RawDocument, token: ObjectId) -> Result<RawDoc
     Ok(promising)
 }
 
-/// Changes one document.
+/// Changes one document; none if it is not there, or not as the write asks for.
 async fn change<W: Write>(
     access: &Access,
     model: &'static Model,
     write: &W,
     id: &RawBson,
-) -> Result<W::Done> {
+) -> Result<Option<W::Done>> {
     for attempt in 1..=ATTEMPTS {
         let mut write = write.clone();
         let mut filter = about(&mut write, id)?;
         let Some(found) = find(access, model, &filter).await? else {
-            return Ok(W::done(0));
+            return Ok(None);
         };
         if found.is_in_use() {
             wait_or_settle(access, model, &found, attempt).await?;
@@ -207,7 +206,7 @@ async fn change<W: Write>(
         }
         let entered = match find(access, model, &by_id(id)?).await? {
             Some(found) => enter(access, model, &found, token).await,
-            None => return Ok(W::done(0)),
+            None => return Ok(None),
         };
         if let Err(error) = entered {
             give_up(access, model, id, token).await?;
@@ -226,7 +225,7 @@ async fn change<W: Write>(
         let done = write.run(&**access.executor()).await;
         if done.as_ref().is_ok_and(|done| W::documents(done) > 0) {
             finish(access, model, id, token).await?;
-            return done;
+            return done.map(Some);
         }
         // It was refused, or somebody has changed the document since it was looked at, or has finished this: nothing was changed.
         give_up(access, model, id, token).await?;

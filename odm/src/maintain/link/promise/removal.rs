@@ -31,18 +31,19 @@ use crate::{
     schema::{InverseLink, Model, OnDelete},
 };
 
-/// Deletes one document: it is marked, what refers to it is seen to, it leaves what it refers to, and then it goes.
+/// Deletes one document: it is marked, what refers to it is seen to, it leaves what it refers to, and then it goes. None if it is not
+/// there, or not as the write asks for.
 pub(super) async fn remove<W: Write>(
     access: &Access,
     model: &'static Model,
     write: &W,
     id: &RawBson,
-) -> Result<W::Done> {
+) -> Result<Option<W::Done>> {
     for attempt in 1..=ATTEMPTS {
         let mut write = write.clone();
         let mut filter = about(&mut write, id)?;
         let Some(found) = find(access, model, &filter).await? else {
-            return Ok(W::done(0));
+            return Ok(None);
         };
         if found.is_in_use() {
             wait_or_settle(access, model, &found, attempt).await?;
@@ -81,7 +82,7 @@ pub(super) async fn remove<W: Write>(
             *own = last;
         }
         access.told().writes();
-        return write.run(&**access.executor()).await;
+        return write.run(&**access.executor()).await.map(Some);
     }
     Err(busy(model, id))
 }

@@ -38,26 +38,13 @@ pub(super) async fn enter(
     else {
         return Err(busy(model, &found.linked.id));
     };
-    for (position, link) in model.links.iter().enumerate() {
-        let before = promise.before(model, position);
-        for target in found.held(model, position).difference(&before) {
-            match link.inverse() {
-                Some(inverse) => {
-                    side(
-                        access,
-                        model,
-                        &found.linked.id,
-                        link,
-                        inverse,
-                        target,
-                        position,
-                    )
-                    .await?;
-                }
-                None => {
-                    let is_itself = is_itself(model, &found.linked.id, link, target);
-                    look_at(access, link, &target.value()?, is_itself).await?;
-                }
+    let owner = &found.linked.id;
+    for rule in Rule::of(model) {
+        let before = promise.before(model, rule.position);
+        for target in found.held(model, rule.position).difference(&before) {
+            match rule.inverse {
+                Some(inverse) => side(access, &rule, inverse, owner, target).await?,
+                None => look_at(access, &rule, owner, target).await?,
             }
         }
     }
@@ -65,23 +52,24 @@ pub(super) async fn enter(
 }
 
 /// Whether a document is there that is referred to, and does not go.
-async fn look_at(access: &Access, link: &OwnLink, target: &RawBson, is_itself: bool) -> Result<()> {
-    let model = (link.side.model)();
+async fn look_at(access: &Access, rule: &Rule, owner: &RawBson, target: &Id) -> Result<()> {
+    let model = (rule.link.side.model)();
+    let id = target.value()?;
     for attempt in 1..=ATTEMPTS {
-        match find(access, model, &by_id(target)?).await? {
-            Some(found) if found.may_stay_or_go() && !is_itself => {
-                wait(access, link, &found, attempt).await?;
+        match find(access, model, &by_id(&id)?).await? {
+            Some(found) if found.may_stay_or_go() && !is_itself(rule, owner, target) => {
+                wait(access, rule.link, &found, attempt).await?;
             }
             Some(found) if found.going.is_none() => return Ok(()),
-            _ => return Err(dangling(link, target)),
+            _ => return Err(dangling(rule.link, &id)),
         }
     }
-    Err(busy(model, target))
+    Err(busy(model, &id))
 }
 
 /// Whether a document refers to itself.
-fn is_itself(model: &Model, owner: &RawBson, link: &OwnLink, target: &Id) -> bool {
-    model.collection == link.side.collection && Id::of(owner) == *target
+fn is_itself(rule: &Rule, owner: &RawBson, target: &Id) -> bool {
+    rule.is_of_one_model() && Id::of(owner) == *target
 }
 
 /// Waits until it is known whether a document stays that is to be referred to. One whose insert nobody finishes is as if it were not
@@ -99,8 +87,8 @@ async fn wait(access: &Access, link: &OwnLink, found: &Found, attempt: u32) -> R
 
 /// Leaves the other sides of what a document does not refer to any more.
 pub(super) async fn leave(access: &Access, model: &'static Model, found: &Found) -> Result<()> {
-    for (position, link) in model.links.iter().enumerate() {
-        let Some(inverse) = link.inverse() else {
+    for rule in Rule::of(model) {
+        let (Some(inverse), position) = (rule.inverse, rule.position) else {
             continue;
         };
         let mut all = found.linked.held(position);
@@ -109,16 +97,7 @@ pub(super) async fn leave(access: &Access, model: &'static Model, found: &Found)
             all.append(&mut promise.wanted(model, position));
         }
         for target in all.difference(&found.held(model, position)) {
-            side(
-                access,
-                model,
-                &found.linked.id,
-                link,
-                inverse,
-                target,
-                position,
-            )
-            .await?;
+            side(access, &rule, inverse, &found.linked.id, target).await?;
         }
     }
     Ok(())
@@ -127,13 +106,17 @@ pub(super) async fn leave(access: &Access, model: &'static Model, found: &Found)
 /// Brings the inverse in one document up to date with one that refers to it, or does not.
 async fn side(
     access: &Access,
-    model: &'static Model,
-    owner_id: &RawBson,
-    link: &OwnLink,
+    rule: &Rule,
     inverse: &'static InverseLink,
+    owner_id: &RawBson,
     target: &Id,
-    position: usize,
 ) -> Result<()> {
+    let Rule {
+        model,
+        link,
+        position,
+        ..
+    } = *rule;
     let other = (link.side.model)();
     let (path, target_id) = (inverse.side.stored, target.value()?);
     for attempt in 1..=ATTEMPTS {
@@ -144,7 +127,7 @@ async fn side(
         if let Some(there) = &there
             && is_wanted
             && there.may_stay_or_go()
-            && !is_itself(model, owner_id, link, target)
+            && !is_itself(rule, owner_id, target)
         {
             wait(access, link, there, attempt).await?;
             continue;
@@ -209,8 +192,6 @@ pub(in super::super) async fn agree(
     if let Some(found) = found.filter(|found| found.is_in_use()) {
         wait_or_settle(all, rule.model, found, 1).await?;
     }
-    let (link, target) = (rule.link, Id::of(target));
-    let position = rule.position;
-    side(all, rule.model, owner, link, inverse, &target, position).await?;
+    side(all, rule, inverse, owner, &Id::of(target)).await?;
     Ok(true)
 }

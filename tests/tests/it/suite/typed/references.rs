@@ -491,6 +491,32 @@ pub async fn what_may_be_taken_back_is_not_referred_to(fixture: Fixture) {
     assert_clean(&db).await;
 }
 
+/// Whoever finds the first one taken looks for a second, and nobody takes two.
+pub async fn each_takes_another_first(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    blog(&db).await;
+    let like = |id| Like {
+        id,
+        post: Ref::new(1),
+    };
+    db.insert_many((0..8).map(like)).await.unwrap();
+    let takers = (0..8).map(|_| {
+        let db = db.clone();
+        tokio::spawn(async move {
+            let first = db.delete_first::<Like>(|_| Filter::all());
+            let taken = first.sort(|l| l.id().asc()).await.unwrap();
+            *taken.applied().expect("there is one for each").id()
+        })
+    });
+    let mut taken = Vec::new();
+    for taker in takers.collect::<Vec<_>>() {
+        taken.push(taker.await.unwrap());
+    }
+    taken.sort_unstable();
+    assert_eq!(taken, (0..8).collect::<Vec<i64>>());
+    assert_eq!(db.find::<Like>().count().await.unwrap(), 0);
+}
+
 /// Comments and posts are written, their posts and authors deleted: whoever comes second sees the first.
 pub async fn many_at_once_leave_nothing_dangling(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
