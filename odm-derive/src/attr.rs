@@ -1,5 +1,6 @@
 //! Attributes, parsed into what they say.
 
+mod derived;
 mod filled;
 mod id;
 mod index;
@@ -9,6 +10,7 @@ mod rule;
 mod serde;
 mod shard_key;
 
+pub(crate) use derived::{Derived, Pace, Source};
 pub(crate) use filled::{Filled, What};
 pub(crate) use id::{IdTemplate, Part, Segment, parse_id};
 pub(crate) use index::{
@@ -51,6 +53,8 @@ pub(crate) struct Container {
     pub(crate) shared: Vec<(Ident, Type)>,
     /// The word `validate`: writes keep to the rules of the fields.
     pub(crate) validate: Option<Path>,
+    /// The word `companion`: what is embedded has fields that the framework fills.
+    pub(crate) companion: Option<Path>,
     /// The word `hooks`: the model says what is done before and after its writes.
     pub(crate) hooks: Option<Path>,
 }
@@ -77,6 +81,7 @@ impl Container {
             variant_of: None,
             shared: Vec::new(),
             validate: None,
+            companion: None,
             hooks: None,
         };
         for attr in named(&input.attrs, attribute) {
@@ -136,6 +141,7 @@ impl Container {
                 self.shared
                     .extend(content.parse_terminated(name_and_type, Token![,])?);
             }
+            "companion" => self.companion = Some(meta.path.clone()),
             "hooks" => self.hooks = Some(meta.path.clone()),
             "validate" => self.validate = Some(meta.path.clone()),
             "version" => self.filled.push(filled::parse_version(meta)?),

@@ -204,7 +204,10 @@ use syn::{DeriveInput, parse_macro_input};
 /// and its like (put them on a newtype that derives `Embedded`), other names for writing than for reading,
 /// `skip_serializing` or `skip_deserializing` alone, `deny_unknown_fields`, and `transparent`, `from` and `into` on a
 /// document.
-#[proc_macro_derive(Document, attributes(document, embed, reference, index))]
+#[proc_macro_derive(
+    Document,
+    attributes(document, embed, reference, index, denormalize, snapshot)
+)]
 pub fn document(input: TokenStream) -> TokenStream {
     run(
         parse_macro_input!(input as DeriveInput),
@@ -252,7 +255,10 @@ pub fn document(input: TokenStream) -> TokenStream {
 /// `#[embedded(validate)]` makes the rules of a struct's fields known one by one, for updates of them: see `Document`.
 ///
 /// `#[embedded(crate = mapper)]` says the path of the crate `odm`, if it has another name.
-#[proc_macro_derive(Embedded, attributes(embedded, embed, reference, index))]
+#[proc_macro_derive(
+    Embedded,
+    attributes(embedded, embed, reference, index, denormalize, snapshot)
+)]
 pub fn embedded(input: TokenStream) -> TokenStream {
     run(
         parse_macro_input!(input as DeriveInput),

@@ -8,7 +8,8 @@ use syn::{
 
 use crate::{
     attr::{
-        Filled, Layout, Link, Options, Rule, SerdeContainer, SerdeField, What, named, parse_field,
+        Derived, Filled, Layout, Link, Options, Rule, SerdeContainer, SerdeField, What, named,
+        parse_field,
     },
     ctxt::Ctxt,
 };
@@ -42,6 +43,8 @@ pub(crate) struct Field<'a> {
     pub(crate) filled: Option<What>,
     /// The side of a two-way link that it is.
     pub(crate) link: Option<Link>,
+    /// Where its value comes from, if not from the application alone.
+    pub(crate) derived: Option<Derived>,
     /// The rules for its values.
     pub(crate) rule: Rule<'a>,
 }
@@ -131,7 +134,7 @@ impl<'a> Field<'a> {
         let ident = field.ident.as_ref()?;
         let serde = SerdeField::parse(ctxt, &field.attrs);
         if serde.skip {
-            for attr in ["embed", "reference", "index"]
+            for attr in ["embed", "reference", "index", "denormalize", "snapshot"]
                 .iter()
                 .flat_map(|name| named(&field.attrs, name))
             {
@@ -160,6 +163,7 @@ impl<'a> Field<'a> {
                 None
             }
         };
+        let derived = Derived::parse(ctxt, &field.attrs);
         let indexes = named(&field.attrs, "index")
             .filter_map(|attr| ctxt.ok(parse_field(attr)))
             .collect();
@@ -174,11 +178,20 @@ impl<'a> Field<'a> {
             rewrites: !serde.aliases.is_empty() || serde.default,
             skip_if: serde.skip_if,
             native: serde.native,
-            filled: matches!(link, Some(Link::Inverse { .. })).then_some(What::Inverse),
+            filled: filled_by(link.as_ref(), derived.as_ref()),
             link,
+            derived,
             rule: Rule::parse(&field.attrs),
         })
     }
+}
+
+/// What the framework keeps in a field that says so itself.
+fn filled_by(link: Option<&Link>, derived: Option<&Derived>) -> Option<What> {
+    if let Some(Link::Inverse { .. }) = link {
+        return Some(What::Inverse);
+    }
+    derived?.source().map(|_| What::Copy)
 }
 
 /// Whether the type is one of the input's parameters.

@@ -4,7 +4,7 @@ use proc_macro2::Span;
 use syn::{Attribute, DataEnum, DeriveInput, Fields, Ident, LitStr, Type, ext::IdentExt};
 
 use crate::{
-    attr::{Layout, Link, SerdeContainer, SerdeField, SerdeVariant, named},
+    attr::{Derived, Layout, Link, SerdeContainer, SerdeField, SerdeVariant, named},
     ctxt::Ctxt,
     model::{Field, refuse_name, refuse_same_names},
     rename,
@@ -192,6 +192,9 @@ impl<'a> Content<'a> {
                     })
                     .collect();
                 refuse_same_names(ctxt, &fields);
+                for field in &named.named {
+                    Derived::refuse(ctxt, &field.attrs, PART);
+                }
                 for field in fields.iter().filter(|field| !field.indexes.is_empty()) {
                     ctxt.error(field.ident, NO_INDEX);
                 }
@@ -221,6 +224,7 @@ impl<'a> Item<'a> {
             ctxt.error(index, NO_INDEX);
         }
         Link::refuse(ctxt, &field.attrs, PART);
+        Derived::refuse(ctxt, &field.attrs, PART);
         Self {
             ty: &field.ty,
             layout: Layout::parse(ctxt, &field.attrs, &field.ty),

@@ -7,7 +7,8 @@ pub use std::{
     vec::Vec,
 };
 
-pub use bson::{DateTime, RawDocument};
+pub use bson::{DateTime, RawBson, RawDocument};
+pub use serde::{Serialize, Serializer};
 
 pub use crate::__odm_validated as validated;
 #[cfg(feature = "garde")]
@@ -18,8 +19,9 @@ pub use crate::{
     check::ModelCheck,
     decode::{as_one, of_no_variant},
     document::{
-        Document, Embedded, HasVariant, IdPart, IdPrefix, IdReader, IdText, Insertable, IntoIdPart,
-        Number, OfKind, Ref, Stored, VariantOf, Whole, kind, numbered, stored_tag, variant_indexes,
+        Document, Draft, Embedded, HasVariant, IdPart, IdPrefix, IdReader, IdText, Insertable,
+        IntoIdPart, NativeValue, NewFields, Number, OfKind, RawDraft, Ref, Stored, VariantOf,
+        Whole, encode_new, kind, numbered, stored_tag, variant_indexes,
     },
     field::{
         Beside, Field, FromPath, OfVariant, Ordered, Path, Place, Queryable, SaidAt, Tag, Variants,
@@ -28,12 +30,12 @@ pub use crate::{
     hook::{Erased, HasHooks, Hooks, RunHooks, RunsHooksOf},
     projection::{Projected, Projection, ProjectionOf, Reads},
     query::Filter,
-    query::{IdAlone, IdAndShardKey, IntoKey, Key, Sharded, ShardedInScope, Unsharded},
+    query::{IdAlone, IdAndShardKey, IntoKey, IntoValue, Key, Sharded, ShardedInScope, Unsharded},
     rule::{FieldRule, Parts, Proposed, Rules, Verdict, Whole as WholeRules},
     schema::{
-        Closed, Contains, InverseLink, LinkSide, ListedIn, Model, OnDelete, OwnLink, RefersTo,
-        Schema, is_filled_as, is_first_on_its_collection, leaves_to, links_match, stored_or_own,
-        stores_alike,
+        Closed, Contains, CopiedField, Copies, Follows, InEmbedded, InverseLink, LinkSide,
+        ListedIn, Model, OnDelete, OwnLink, RefersTo, Schema, copied, has_companion, is_filled_as,
+        is_first_on_its_collection, is_kept, leaves_to, links_match, stored_or_own, stores_alike,
     },
     scope::{AllScopes, InScope, Scope, Unscoped},
     soft_delete::SoftDelete,

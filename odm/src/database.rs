@@ -11,6 +11,7 @@ use crate::{
     maintain,
     schema::{Contains, Schema, SyncIndexes},
     session::Session,
+    settled::{Owed, Settled, owed},
     transaction::{self, Transaction},
     watch::Watch,
 };
@@ -111,6 +112,37 @@ impl<S: Schema> Database<S> {
     /// ```
     pub fn repair(&self) -> Repair<S> {
         Repair::new(self.session.access())
+    }
+
+    /// Waits until nothing is owed any more of what writes leave to be carried out behind them: until every copy is as its source.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "hosts")]
+    /// # struct Host { #[serde(rename = "_id")] id: i64, ipaddr: String }
+    /// # #[derive(Schema)] #[schema(models(Host))] struct Net;
+    /// # async fn example(db: odm::Database<Net>) -> odm::Result<()> {
+    /// db.update::<Host>(7).set(|h| h.ipaddr(), "10.0.0.7").await?;
+    /// db.settled().within(Duration::from_secs(5)).await?;
+    /// db.settled().of::<Host>(7).await?; // only what is copied from this one
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn settled(&self) -> Settled<S> {
+        let access = self.session.access().operation("settled", None);
+        Settled::new(access.to_everything())
+    }
+
+    /// What writes owe that is not carried out yet: of how many documents of each model, and for how long.
+    ///
+    /// # Errors
+    ///
+    /// Those of a query.
+    pub async fn owed(&self) -> Result<Owed> {
+        let access = self.session.access().operation("owed", None);
+        owed(&access.to_everything(), S::MODELS, None).await
     }
 
     /// Finishes what writes to references have begun and could not finish, because their process died, and gives their number.

@@ -1,5 +1,6 @@
 //! Documents, what can stand in them, and references between them.
 
+mod draft;
 mod id;
 mod variant;
 
@@ -8,6 +9,9 @@ use std::{fmt, hash, marker::PhantomData};
 use bson::RawDocument;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 
+pub(crate) use draft::Drafted;
+#[doc(hidden)]
+pub use draft::{Draft, NativeValue, NewFields, RawDraft, encode_new};
 pub(crate) use id::behind;
 pub use id::{IdPart, IntoIdPart};
 #[doc(hidden)]
@@ -26,7 +30,7 @@ use crate::{
     query::{Brackets, IntoKey, Key},
     relation::{Children, FoundByIt, Reference},
     rule,
-    schema::{Closed, ContainsTarget, Model},
+    schema::{Closed, ContainsTarget, Copies, Model},
     scope::Scope,
 };
 
@@ -281,18 +285,19 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be inserted",
     label = "not what is inserted",
-    note = "a document is inserted as itself; one with fields that the framework fills (`version`, `timestamps`, `soft_delete`, `scope`, `id`) as its companion without them: `New…`"
+    note = "a document is inserted as itself; one with fields that the framework fills (`version`, `timestamps`, `soft_delete`, `scope`, `id`, copies, snapshots) as its companion without them: `New…`"
 )]
 pub trait Insertable: Send + Sync + 'static {
     /// The model.
     type Document: Document;
 
-    /// The document, with what the framework fills.
+    /// The document, with what the framework fills as far as it knows that without asking.
     ///
     /// # Errors
     ///
     /// The model belongs to a scope, and this is none of its type.
-    fn into_document(self, scope: &Scope) -> Result<Self::Document>;
+    #[doc(hidden)]
+    fn into_draft(self, scope: &Scope) -> Result<Draft<Self::Document>>;
 }
 
 /// A document in which the framework fills nothing, so that it is inserted as itself.
@@ -302,8 +307,8 @@ pub trait Whole {}
 #[diagnostic::do_not_recommend]
 impl<T: Document + Whole> Insertable for T {
     type Document = T;
-    fn into_document(self, _: &Scope) -> Result<T> {
-        Ok(self)
+    fn into_draft(self, _: &Scope) -> Result<Draft<T>> {
+        Ok(Draft::of(self))
     }
 }
 
@@ -319,6 +324,17 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
     type Kind: kind::Element;
     /// The operators and fields of a place in `M` that holds it, with the role `R` and the shape `S`.
     type Fields<M: 'static, R: 'static, S: 'static>: FromPath;
+
+    /// What is written for a value that is new: itself or, if the framework fills some of its fields, the companion without them.
+    type New: Serialize + Send + Sync + 'static;
+
+    /// What is in it of other documents.
+    #[doc(hidden)]
+    const COPIES: &'static Copies = &Copies::NONE;
+
+    /// Whether it is an array.
+    #[doc(hidden)]
+    const IS_ARRAY: bool = false;
 
     /// The operators and fields of the place that `path` leads to.
     fn fields<M: 'static, R: 'static, S: 'static>(path: Path) -> Self::Fields<M, R, S> {
@@ -570,6 +586,7 @@ impl<T: Document> Ref<T> {
 impl<T: Document> Stored for Ref<T> {
     type Kind = kind::Reference;
     type Fields<M: 'static, R: 'static, S: 'static> = Field<M, Self, R, S>;
+    type New = Self;
     const BRACKETS: Brackets = T::Id::BRACKETS;
 
     fn variants(&self, found: &mut Variants) {

@@ -81,6 +81,8 @@ pub enum ErrorKind {
     Damaged,
     /// The changes behind a resume token are not known any more: read the documents again, and watch from then on.
     HistoryLost,
+    /// Not all that writes owe was carried out in time: wait longer, or see why by `owed`.
+    Unsettled,
     /// The transaction was committed or aborted before.
     TransactionOver,
     /// Reading or writing files failed.

@@ -57,6 +57,12 @@ pub mod role {
     /// The framework: it lists the documents that refer to this one.
     #[derive(Debug)]
     pub struct Inverse;
+    /// The framework: it follows a field of another document.
+    #[derive(Debug)]
+    pub struct Denormalized;
+    /// The application or the framework, once: it stays as it was when the document was inserted.
+    #[derive(Debug)]
+    pub struct Snapshot;
 }
 
 /// How many values a path leads to.
@@ -79,7 +85,7 @@ pub mod shape {
 #[diagnostic::on_unimplemented(
     message = "no update can change a field with the role `{Self}`",
     label = "cannot be changed by an update",
-    note = "the `_id` of a document, what it is made of, and the shard key never change: insert another document instead; what the framework fills follows by itself, and the inverse of a link follows the reference on the other side: change that one"
+    note = "the `_id` of a document, what it is made of, and the shard key never change: insert another document instead; what the framework fills follows by itself, the inverse of a link follows the reference on the other side, and a copy the field that it was taken from: change those; a snapshot stays as it was taken"
 )]
 pub trait Settable {}
 #[diagnostic::do_not_recommend]

@@ -81,6 +81,7 @@ mod retry;
 mod rule;
 pub mod scope;
 mod session;
+pub mod settled;
 mod soft_delete;
 mod token;
 mod trace;

@@ -5,8 +5,10 @@
 //! else. A delete is a mark here, if its model says so.
 
 mod bulk;
+mod copy;
 mod link;
 mod number;
+mod promise;
 mod removal;
 mod routing;
 
@@ -14,11 +16,16 @@ use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
 use tracing::Instrument;
 
 pub(crate) use bulk::{Narrowed, Planned, SentWith, run_bulk};
+pub(crate) use copy::{
+    Sources, StaleCopy, copy_again, refuse_fixed, resolve, stale, with_indexes as with_copies,
+};
 pub use link::Consequences;
 pub(crate) use link::{
-    Effect, Mending, PROMISE, Rule, consequences, ids_at, list_once, mend, rules, settle,
+    Effect, Mending, PROMISE, Rule, consequences, ids_at, list_once, mend, rules,
 };
 pub(crate) use number::Numbers;
+use promise::Said;
+pub(crate) use promise::{LEASE, Promise};
 pub(crate) use removal::{Means, Removal, of_one};
 
 use crate::{
@@ -32,13 +39,22 @@ use crate::{
     error,
     query::append,
     schema::{Model, upgrade},
+    unit,
 };
+
+/// Finishes what writes to documents of a model have begun, and gives the number of documents.
+pub(crate) async fn settle(access: &Access, model: &'static Model) -> Result<u64> {
+    let linked = link::settle(access, model).await?;
+    Ok(linked + copy::settle(&access.to_everything(), model).await?)
+}
 
 /// A write to documents of one model.
 #[derive(Debug)]
 pub(crate) struct Plan<W> {
     model: &'static Model,
     write: W,
+    /// What was read of the documents that are copied from.
+    sources: Sources,
 }
 
 /// The write of a plan: one operation of a backend.
@@ -68,6 +84,11 @@ pub(crate) trait Write: Clone + Sized + Send + Sync + 'static {
     /// What it does to references.
     fn effect(&self) -> Effect<'_>;
 
+    /// The documents that it inserts.
+    fn documents_to_insert(&mut self) -> Option<&mut [RawDocumentBuf]> {
+        None
+    }
+
     /// What it makes of documents; none if they are gone, or new.
     fn change(&mut self) -> Option<&mut Change> {
         None
@@ -89,7 +110,16 @@ impl<W: Write> Plan<W> {
     /// [`Encode`](crate::ErrorKind::Encode) for what cannot stand in a document.
     pub(crate) fn new(model: &'static Model, write: W) -> Result<Self> {
         let write = write.filled(model)?;
-        Ok(Self { model, write })
+        Ok(Self {
+            model,
+            write,
+            sources: Sources::default(),
+        })
+    }
+
+    /// The same, with what was read already of the documents that are copied from.
+    pub(crate) fn with_sources(self, sources: Sources) -> Self {
+        Self { sources, ..self }
     }
 
     /// The write.
@@ -104,18 +134,64 @@ impl<W: Write> Plan<W> {
         if let Some(filter) = self.write.filter() {
             narrow(&access, model, filter, is_of_one).await?;
         }
-        let (told, write) = (access.clone(), self.write);
-        let run = async move {
-            match link::is_linking(&access, model, &write.effect()) {
-                true => link::run(access, model, write).await,
-                false => write.run(&**access.executor()).await,
-            }
-        };
+        let told = access.clone();
+        let run = carry_out(access, model, self.write, self.sources);
         let done = tokio::spawn(run.instrument(told.told().span().clone())).await;
         told.told().writes();
         let done = outcome(done).flatten().map_err(error::of(model))?;
         told.told().had(W::documents(&done));
         Ok(done)
+    }
+}
+
+/// Carries a write out with all that follows from it.
+async fn carry_out<W: Write>(
+    access: Access,
+    model: &'static Model,
+    mut write: W,
+    sources: Sources,
+) -> Result<W::Done> {
+    let owed = copy::prepare(&access, model, &mut write, &sources).await?;
+    if owed.is_nothing() {
+        return linked(access, model, write).await;
+    }
+    let done = match owed.is_together() {
+        true => {
+            let work = |access: Access| {
+                let write = write.clone();
+                async move {
+                    let done = linked(access.clone(), model, write).await?;
+                    if access.unit().is_some() && W::documents(&done) > 0 {
+                        let followed = owed.together(&access, model).await;
+                        followed.map_err(|error| access.fail(error))?;
+                    }
+                    Ok(done)
+                }
+            };
+            access.together(unit::ATTEMPTS, work).await?
+        }
+        false => linked(access.clone(), model, write).await?,
+    };
+    if W::documents(&done) > 0 {
+        match access.unit() {
+            // Nothing of it is there before that.
+            Some(unit) => unit.then(Box::new(move |access| {
+                Box::pin(async move {
+                    owed.carry_out(access, model).await;
+                    Ok(())
+                })
+            })),
+            None => owed.carry_out(access, model).await,
+        }
+    }
+    Ok(done)
+}
+
+/// Carries a write out with the other sides of links.
+async fn linked<W: Write>(access: Access, model: &'static Model, write: W) -> Result<W::Done> {
+    match link::is_linking(&access, model, &write.effect()) {
+        true => link::run(access, model, write).await,
+        false => write.run(&**access.executor()).await,
     }
 }
 
@@ -143,6 +219,10 @@ impl Write for Insert {
 
     fn effect(&self) -> Effect<'_> {
         Effect::Inserts(&self.documents)
+    }
+
+    fn documents_to_insert(&mut self) -> Option<&mut [RawDocumentBuf]> {
+        Some(&mut self.documents)
     }
 
     fn done(documents: u64) -> u64 {

@@ -1,10 +1,15 @@
 //! The closed world: which models a database has, and the checks of their whole.
 
+mod copy;
 mod link;
 mod model;
 mod sync;
 pub(crate) mod upgrade;
 
+pub use copy::{
+    Copied, CopiedField, Copies, CopyOf, Follows, InEmbedded, LeadsToOne, copied, has_companion,
+    is_kept,
+};
 pub use link::{
     InverseFrom, InverseLink, LeadsTo, LinkSide, OnDelete, OwnLink, RefersTo, links_match,
 };

@@ -140,7 +140,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
     where
         S: Contains<I::Document, C::Inserts>,
     {
-        let document = document.into_document(self.access.scope());
+        let document = document.into_draft(self.access.scope());
         InsertOne::new(self.operation::<I::Document>("insert"), document)
     }
 
@@ -155,7 +155,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
         let scope = self.access.scope();
         let documents = documents
             .into_iter()
-            .map(|document| document.into_document(scope));
+            .map(|document| document.into_draft(scope));
         InsertMany::new(
             self.operation::<I::Document>("insert_many"),
             documents.collect(),

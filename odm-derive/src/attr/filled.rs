@@ -31,6 +31,8 @@ pub(crate) enum What {
     Number,
     /// What refers to it.
     Inverse,
+    /// What it has of another document.
+    Copy,
 }
 
 impl What {
@@ -51,6 +53,7 @@ impl What {
             Self::Id | Self::Number => {
                 "an `_id` is made of fields by `id = \"users/{name}\"`, where `{#number}` is one that the framework numbers"
             }
+            Self::Copy => "what it has of another document is filled from there",
             Self::Inverse => "an inverse is filled by the links to it, and by nothing else",
             Self::Created | Self::Updated => {
                 "`timestamps` keeps dates in fields: add `created_at: DateTime` and `updated_at: DateTime`, or name those \

@@ -18,6 +18,7 @@ use crate::{
 /// What `#[document(…)]` can say, beside `crate`.
 const SETTINGS: &[&str] = &[
     "collection",
+    "companion",
     "hooks",
     "id",
     "index",
@@ -59,10 +60,12 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     if container.hooks.is_some() {
         model.refuse_rules_around_hooks(ctxt);
     }
+    model.check_derived(ctxt);
     let indexes = right_indexes(ctxt, &model, &container.indexes);
     if container.variant_of.is_some() {
         refuse_sparse(ctxt, &model, &indexes);
         model.refuse_links(ctxt, "the model of a variant");
+        model.refuse_derived(ctxt, "the model of a variant");
         for filled in &container.filled {
             if matches!(filled.what, What::Deleted | What::Scope) {
                 ctxt.error(
@@ -120,7 +123,8 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         items: quote!(#rules #run #routing #computed),
     };
     let implementation = implementation(&model, id, &collection, said_beside, &private);
-    let insertable = model.insertable(&private);
+    let is_drafted = model.is_drafted(container.companion.as_ref());
+    let insertable = model.insertable(is_drafted, &private);
     let reach = model.reach(&private);
     let closed = model.closed_with(said, &private);
     let hooks = said.map(|said| model.has_hooks(said, &private));
@@ -129,7 +133,8 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         let id = id_check(&model, id, &private);
         let shard_key = shard_key.as_ref().map(|key| key.checks(&private));
         let links = model.link_checks(&private);
-        quote!(#layout #id #shard_key #links)
+        let copies = model.copy_checks(is_drafted, "document", &private);
+        quote!(#layout #id #shard_key #links #copies)
     });
     let key = shard_key.as_ref().map(|key| key.struct_of_key(&private));
     let parts = semantic.as_ref().map(|id| id.functions(&private));
@@ -368,6 +373,8 @@ fn fields(
     let accessors = model.fields.iter().map(|field| {
         let role = if std::ptr::eq(field, id) {
             quote!(#private::role::Id)
+        } else if let Some(role) = field.derived_role(private) {
+            role
         } else if field.filled == Some(What::Inverse) {
             quote!(#private::role::Inverse)
         } else if field.filled.is_some() {
@@ -477,6 +484,7 @@ fn implementation(
     let scope = model.stored_name_of(What::Scope, private);
     let take_filled = model.take_filled();
     let links = model.links_of_model(private);
+    let copies = model.copies(private);
     let variants = model.look_for_variants(private);
     let filled = model.fields.iter().filter(|field| field.filled.is_some());
     let filled = filled.map(|field| &field.stored);
@@ -533,6 +541,7 @@ fn implementation(
                 updated: #updated,
                 #upgrade
                 #links
+                copies: #copies,
                 tag: #tag,
                 soft_delete: #soft_delete,
                 scope: #scope,

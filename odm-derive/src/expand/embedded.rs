@@ -12,7 +12,7 @@ use crate::{
 };
 
 pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream> {
-    let container = Container::parse(ctxt, input, "embedded", &["validate"]);
+    let container = Container::parse(ctxt, input, "embedded", &["companion", "validate"]);
     let private = private(&container.krate);
     if let Some(lifetime) = input.generics.lifetimes().next() {
         ctxt.error(lifetime, "an embedded value is owned: it has no lifetimes");
@@ -42,9 +42,9 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             {
                 Some(value(ctxt, input, None, &private))
             }
-            _ => structure(ctxt, input, container.validate.as_ref(), &private),
+            _ => structure(ctxt, input, &container, &private),
         },
-        Data::Union(_) => structure(ctxt, input, None, &private),
+        Data::Union(_) => structure(ctxt, input, &container, &private),
     }
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
 fn structure(
     ctxt: &mut Ctxt,
     input: &DeriveInput,
-    validate: Option<&syn::Path>,
+    container: &Container,
     private: &TokenStream,
 ) -> Option<TokenStream> {
     let model = Model::parse(ctxt, input, "Embedded", Some("an embedded struct"))?;
@@ -71,18 +71,33 @@ fn structure(
         }
     }
     let tree = tree(&model, private);
-    let rules = validate.map(|said| model.embedded_rules(ctxt, said, private));
-    let implementation = implementation(&model, rules, private);
-    let layout = ctxt.is_clean().then(|| model.layout_checks(private));
-    Some(quote!(#tree #implementation #layout))
+    model.check_derived(ctxt);
+    let is_drafted = model.is_drafted(container.companion.as_ref());
+    let rules = container
+        .validate
+        .as_ref()
+        .map(|said| model.embedded_rules(ctxt, said, private));
+    let implementation = implementation(&model, rules, is_drafted, private);
+    let companion = is_drafted.then(|| model.embedded_companion(private));
+    let layout = ctxt.is_clean().then(|| {
+        let layout = model.layout_checks(private);
+        let copies = model.copy_checks(is_drafted, "embedded", private);
+        quote!(#layout #copies)
+    });
+    Some(quote!(#tree #implementation #companion #layout))
 }
 
 fn tree(model: &Model<'_>, private: &TokenStream) -> TokenStream {
     let accessors = model.fields.iter().map(|field| {
+        let role = field.derived_role(private);
         field.accessor(
             private,
             &quote!(#private::Place::path(&self.whole)),
-            [&quote!(__M), &quote!(__R), &quote!(__S)],
+            [
+                &quote!(__M),
+                &role.unwrap_or_else(|| quote!(__R)),
+                &quote!(__S),
+            ],
         )
     });
     place_tree(model.input, accessors, private)
@@ -150,6 +165,7 @@ pub(super) fn place_tree(
 fn implementation(
     model: &Model<'_>,
     rules: Option<TokenStream>,
+    is_drafted: bool,
     private: &TokenStream,
 ) -> TokenStream {
     let input = model.input;
@@ -162,6 +178,8 @@ fn implementation(
     let rewrites = model.rewrites(private);
     let rounds = model.rounds(private);
     let variants = model.look_for_variants(private);
+    let copies = model.copies(private);
+    let new = model.new_type(is_drafted);
     let names_stored = model.fields.iter().map(|field| &field.stored);
     let whole = whole(input, private);
     let pairs = model.fields.iter().map(|field| {
@@ -181,6 +199,8 @@ fn implementation(
         impl #impl_generics #private::Stored for #name #own #where_clause {
             type Kind = #private::kind::Struct;
             type Fields<__M: 'static, __R: 'static, __S: 'static> = #ident #names;
+            type New = #new;
+            const COPIES: &'static #private::Copies = #copies;
             const REWRITES: bool = #rewrites;
             const ROUNDS: bool = #rounds;
             #rules
@@ -270,6 +290,7 @@ pub(super) fn value(
         impl #impl_generics #private::Stored for #name #own #where_clause {
             type Kind = #private::kind::Value;
             type Fields<__M: 'static, __R: 'static, __S: 'static> = #private::Field<__M, Self, __R, __S>;
+            type New = Self;
             #variants
             #inside
         }

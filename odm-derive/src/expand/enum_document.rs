@@ -117,7 +117,12 @@ impl<'a> Kinds<'a> {
                 What::Version => syn::parse_quote!(::std::primitive::i64),
                 What::Created | What::Updated => syn::parse_quote!(#private::DateTime),
                 // No setting of an enum asks for them.
-                What::Deleted | What::Scope | What::Id | What::Number | What::Inverse => continue,
+                What::Deleted
+                | What::Scope
+                | What::Id
+                | What::Number
+                | What::Inverse
+                | What::Copy => continue,
             };
             shared.push(Shared {
                 ident: field.clone(),

@@ -259,6 +259,7 @@ impl<'a> Enum<'a> {
             impl #impl_generics #private::Stored for #name #own #where_clause {
                 type Kind = #private::kind::Enum;
                 type Fields<__M: 'static, __R: 'static, __S: 'static> = #ident #names;
+                type New = Self;
                 const REWRITES: bool = #own_rewrites #(|| #nested)*;
                 const ROUNDS: bool = false #(|| #rounds)*;
                 fn validate(&self, path: &#private::Path) -> #private::Result<()> {

@@ -4,17 +4,17 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::{Generics, Ident, ext::IdentExt, spanned::Spanned};
 
-use super::{quiet, where_bounds, with_params};
+use super::{fields::of_stored, quiet, where_bounds, with_params};
 use crate::{
-    attr::What,
+    attr::{Layout, What},
     model::{Field, Model},
 };
 
 impl Model<'_> {
     /// How a document is inserted, with the companion that this may need.
-    pub(crate) fn insertable(&self, private: &TokenStream) -> TokenStream {
-        if self.is_filled() {
-            return self.companion(private);
+    pub(crate) fn insertable(&self, is_drafted: bool, private: &TokenStream) -> TokenStream {
+        if is_drafted || self.is_filled() {
+            return self.companion(is_drafted, private);
         }
         let name = &self.input.ident;
         let (impl_generics, own, where_clause) = self.input.generics.split_for_impl();
@@ -27,7 +27,7 @@ impl Model<'_> {
         }
     }
 
-    fn companion(&self, private: &TokenStream) -> TokenStream {
+    fn companion(&self, is_drafted: bool, private: &TokenStream) -> TokenStream {
         let (name, vis) = (&self.input.ident, &self.input.vis);
         let companion = format_ident!("New{}", name.unraw());
         let (decl, _) = with_params(&self.input.generics, &quote!(), &quote!());
@@ -37,24 +37,53 @@ impl Model<'_> {
             .iter()
             .filter(|field| field.filled.is_none())
             .collect();
-        let declared = known.iter().map(|field| {
-            let (ident, vis, ty, docs) = (field.ident, field.vis, field.ty, &field.docs);
+        let types = known.iter().map(|field| match is_drafted {
+            true => field.new_type(private),
+            false => field.ty.to_token_stream(),
+        });
+        let types: Vec<_> = types.collect();
+        let declared = known.iter().zip(&types).map(|(field, ty)| {
+            let (ident, vis, docs) = (field.ident, field.vis, &field.docs);
             quote!(#(#docs)* #vis #ident: #ty)
         });
         let idents: Vec<_> = known.iter().map(|field| field.ident).collect();
-        let types = known.iter().map(|field| field.ty.to_token_stream());
-        let types: Vec<_> = types.collect();
         let clone_and_debug = clone_and_debug(&companion, &self.input.generics, &idents, &types);
-        let filled = self
-            .fields
-            .iter()
-            .filter_map(|field| filling(field, private));
         let filled_by = |what| self.fields.iter().any(|field| field.filled == Some(what));
         // One with a number in it follows when the document is inserted.
         let id = (filled_by(What::Id) && !filled_by(What::Number)).then(
             || quote!(let mut document = document; #private::Document::fill_id(&mut document)?;),
         );
-        let skipped = &self.skipped;
+        let draft = match is_drafted {
+            true => {
+                let known = known.iter().map(|field| field.put(&quote!(draft), private));
+                let filled = self.fields.iter().filter_map(|field| {
+                    let (value, stored) = (filling(field, private)?, &field.stored);
+                    Some(quote!(draft.put(#stored, &#value)?;))
+                });
+                quote! {
+                    let mut draft = #private::RawDraft::default();
+                    #(#known)*
+                    #(#filled)*
+                    #private::Ok(draft.finish())
+                }
+            }
+            false => {
+                let filled = self.fields.iter().filter_map(|field| {
+                    let (value, ident) = (filling(field, private)?, field.ident);
+                    Some(quote!(#ident: #value))
+                });
+                let skipped = &self.skipped;
+                quote! {
+                    let document = #name {
+                        #(#idents: self.#idents,)*
+                        #(#filled,)*
+                        #(#skipped: ::core::default::Default::default(),)*
+                    };
+                    #id
+                    #private::Ok(#private::Draft::of(document))
+                }
+            }
+        };
         let doc = format!(
             "What an application knows of a [`{}`] that it inserts; the framework fills the rest.",
             name.unraw()
@@ -72,16 +101,77 @@ impl Model<'_> {
             #[diagnostic::do_not_recommend]
             impl #impl_generics #private::Insertable for #companion #own #where_clause {
                 type Document = #name #own;
-                fn into_document(self, scope: &#private::Scope) -> #private::Result<#name #own> {
+                fn into_draft(self, scope: &#private::Scope) -> #private::Result<#private::Draft<#name #own>> {
                     let now = #private::DateTime::now();
                     let _ = (now, scope);
-                    let document = #name {
-                        #(#idents: self.#idents,)*
-                        #(#filled,)*
-                        #(#skipped: ::core::default::Default::default(),)*
-                    };
-                    #id
-                    #private::Ok(document)
+                    #draft
+                }
+            }
+
+            #clone_and_debug
+        }
+    }
+
+    /// The type of what is written for a new value of an embedded struct.
+    pub(crate) fn new_type(&self, is_drafted: bool) -> TokenStream {
+        if !is_drafted {
+            return quote!(Self);
+        }
+        let companion = format_ident!("New{}", self.input.ident.unraw());
+        let (_, own, _) = self.input.generics.split_for_impl();
+        quote!(#companion #own)
+    }
+
+    /// The companion of an embedded struct: what an application knows of a new one.
+    pub(crate) fn embedded_companion(&self, private: &TokenStream) -> TokenStream {
+        let (name, vis) = (&self.input.ident, &self.input.vis);
+        let companion = format_ident!("New{}", name.unraw());
+        let (decl, _) = with_params(&self.input.generics, &quote!(), &quote!());
+        let (impl_generics, own, where_clause) = self.input.generics.split_for_impl();
+        let fields = self.fields.iter().filter(|field| field.filled.is_none());
+        let known: Vec<_> = fields.collect();
+        let types: Vec<_> = known.iter().map(|field| field.new_type(private)).collect();
+        let declared = known.iter().zip(&types).map(|(field, ty)| {
+            let (ident, vis, docs) = (field.ident, field.vis, &field.docs);
+            quote!(#(#docs)* #vis #ident: #ty)
+        });
+        let idents: Vec<_> = known.iter().map(|field| field.ident).collect();
+        let clone_and_debug = clone_and_debug(&companion, &self.input.generics, &idents, &types);
+        let put = known
+            .iter()
+            .map(|field| field.put(&quote!(fields), private));
+        let doc = format!(
+            "What an application knows of a new [`{}`]; the framework fills the rest.",
+            name.unraw()
+        );
+        let quiet = quiet();
+        quote! {
+            #[doc = #doc]
+            #quiet
+            #vis struct #companion #decl #where_clause {
+                #(#declared,)*
+            }
+
+            #[automatically_derived]
+            #quiet
+            #[diagnostic::do_not_recommend]
+            impl #impl_generics #private::Serialize for #companion #own #where_clause {
+                fn serialize<__S: #private::Serializer>(
+                    &self,
+                    serializer: __S,
+                ) -> ::core::result::Result<__S::Ok, __S::Error> {
+                    let mut fields = #private::NewFields::new(serializer)?;
+                    #(#put)*
+                    fields.end()
+                }
+            }
+
+            #[automatically_derived]
+            #quiet
+            #[diagnostic::do_not_recommend]
+            impl #impl_generics #private::IntoValue<#name #own> for #companion #own #where_clause {
+                fn into_value(self) -> #private::Result<#private::RawBson> {
+                    #private::encode_new(&self)
                 }
             }
 
@@ -145,24 +235,39 @@ pub(super) fn clone_and_debug(
     }
 }
 
-/// The first value of a field that the framework writes.
+impl Field<'_> {
+    /// The type in which a companion has it.
+    fn new_type(&self, private: &TokenStream) -> TokenStream {
+        match self.layout {
+            Layout::Embed | Layout::EmbedMany(_) => of_stored(self.ty, private, &quote!(New)),
+            _ => self.ty.to_token_stream(),
+        }
+    }
+
+    /// Writes its value in a companion `self`, as serde would.
+    fn put(&self, into: &TokenStream, private: &TokenStream) -> TokenStream {
+        let (ident, stored) = (self.ident, &self.stored);
+        let value = match self.native {
+            true => quote!(#private::NativeValue(&self.#ident)),
+            false => quote!(self.#ident),
+        };
+        quote!(#into.put(#stored, &#value)?;)
+    }
+}
+
+/// The first value of a field that the framework writes; none of one that it takes from another document.
 fn filling(field: &Field<'_>, private: &TokenStream) -> Option<TokenStream> {
-    let (ident, ty) = (field.ident, field.ty);
+    let ty = field.ty;
     Some(match field.filled? {
-        What::Version => quote_spanned!(ty.span()=> #ident: <#ty as #private::Version>::FIRST),
+        What::Version => quote_spanned!(ty.span()=> <#ty as #private::Version>::FIRST),
         What::Created | What::Updated => {
-            quote_spanned!(ty.span()=> #ident: <#ty as #private::Timestamp>::at(now))
+            quote_spanned!(ty.span()=> <#ty as #private::Timestamp>::at(now))
         }
-        What::Deleted => {
-            quote_spanned!(ty.span()=> #ident: <#ty as #private::DeletedAt>::NEVER)
-        }
-        What::Id => quote_spanned!(ty.span()=> #ident: ::core::default::Default::default()),
-        What::Number => {
-            quote_spanned!(ty.span()=> #ident: <#ty as #private::Number>::NONE)
-        }
-        What::Scope => quote_spanned!(ty.span()=> #ident: scope.value::<#ty>()?),
-        What::Inverse => {
-            quote_spanned!(ty.span()=> #ident: <#ty as ::core::default::Default>::default())
-        }
+        What::Deleted => quote_spanned!(ty.span()=> <#ty as #private::DeletedAt>::NEVER),
+        What::Id => quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default()),
+        What::Number => quote_spanned!(ty.span()=> <#ty as #private::Number>::NONE),
+        What::Scope => quote_spanned!(ty.span()=> scope.value::<#ty>()?),
+        What::Inverse => quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default()),
+        What::Copy => return None,
     })
 }

@@ -16,7 +16,7 @@ use crate::{
         BoxFuture,
         operation::{BulkItem, BulkWritten, Unmatched, Write, Written},
     },
-    document::Document,
+    document::{Document, Draft},
     error,
     maintain::{Means, Narrowed, Planned, SentWith, run_bulk},
     query::encode_document,
@@ -251,7 +251,8 @@ type Look = Box<dyn FnOnce() -> BoxFuture<'static, Result<()>> + Send>;
 impl<T: Document> IntoBulk for InsertOne<T> {
     fn into_bulk(self) -> BulkEntry {
         let (access, document) = self.into_parts();
-        if T::hooks().is_some() || T::MODEL.number.is_some() {
+        let is_more = T::hooks().is_some() || T::MODEL.number.is_some() || T::MODEL.copies.is_any();
+        if is_more {
             let session = access.clone();
             let run = async move {
                 let inserted = insert(access, vec![document?]).await;
@@ -264,6 +265,7 @@ impl<T: Document> IntoBulk for InsertOne<T> {
             };
             return BulkEntry::alone(session, run);
         }
+        let document = document.and_then(Draft::into_whole);
         let document =
             document.and_then(|document| encode_document(&document).map_err(error::of_model::<T>));
         let planned = document.and_then(|document| {

@@ -9,9 +9,9 @@ use crate::{
     access::Access,
     backend::operation::Insert,
     decode::encoded,
-    document::Document,
+    document::{Document, Draft},
     hook::{self, Committed, RunHooks, Written},
-    maintain::{Numbers, Plan},
+    maintain::{Numbers, Plan, Sources, resolve},
     query::{encode_document, encode_unchecked},
     unit,
 };
@@ -24,15 +24,15 @@ use crate::{
 #[must_use = "an insert happens when it is awaited"]
 pub struct InsertOne<T> {
     access: Access,
-    document: Result<T>,
+    document: Result<Draft<T>>,
 }
 
 impl<T: Document> InsertOne<T> {
-    pub(crate) fn new(access: Access, document: Result<T>) -> Self {
+    pub(crate) fn new(access: Access, document: Result<Draft<T>>) -> Self {
         Self { access, document }
     }
 
-    pub(super) fn into_parts(self) -> (Access, Result<T>) {
+    pub(super) fn into_parts(self) -> (Access, Result<Draft<T>>) {
         (self.access, self.document)
     }
 }
@@ -58,11 +58,11 @@ impl<T: Document> IntoFuture for InsertOne<T> {
 #[must_use = "an insert happens when it is awaited"]
 pub struct InsertMany<T> {
     access: Access,
-    documents: Result<Vec<T>>,
+    documents: Result<Vec<Draft<T>>>,
 }
 
 impl<T: Document> InsertMany<T> {
-    pub(crate) fn new(access: Access, documents: Result<Vec<T>>) -> Self {
+    pub(crate) fn new(access: Access, documents: Result<Vec<Draft<T>>>) -> Self {
         Self { access, documents }
     }
 }
@@ -76,9 +76,10 @@ impl<T: Document> IntoFuture for InsertMany<T> {
 }
 
 /// Inserts documents, with the hooks of their model.
-pub(super) async fn insert<T: Document>(access: Access, given: Vec<T>) -> Result<Vec<T>> {
+pub(super) async fn insert<T: Document>(access: Access, given: Vec<Draft<T>>) -> Result<Vec<T>> {
+    let (given, sources) = resolve(&access, given).await?;
     let Some(hooks) = T::hooks() else {
-        return insert_plainly(access, given).await;
+        return insert_plainly(access, given, sources).await;
     };
     if given.is_empty() {
         return Ok(given);
@@ -166,7 +167,11 @@ async fn insert_hooked<T: Document>(
     done.await?
 }
 
-async fn insert_plainly<T: Document>(access: Access, mut given: Vec<T>) -> Result<Vec<T>> {
+async fn insert_plainly<T: Document>(
+    access: Access,
+    mut given: Vec<T>,
+    sources: Sources,
+) -> Result<Vec<T>> {
     Numbers::give(&access, &mut given).await?;
     let mut documents = Vec::with_capacity(given.len());
     for document in &mut given {
@@ -180,7 +185,8 @@ async fn insert_plainly<T: Document>(access: Access, mut given: Vec<T>) -> Resul
         documents,
         ordered: true,
     };
-    Plan::new(&T::MODEL, write)?.run(access).await?;
+    let plan = Plan::new(&T::MODEL, write)?.with_sources(sources);
+    plan.run(access).await?;
     Ok(given)
 }
 

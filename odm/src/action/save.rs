@@ -18,7 +18,7 @@ use crate::{
     error,
     field::{Path, Variants},
     hook::{self, Changes, Committed, RunHooks, Selection, Written},
-    maintain::Plan,
+    maintain::{Plan, refuse_fixed},
     query::{Filter, Key, Node, encode_document, encode_unchecked},
     schema::upgrade,
 };
@@ -167,13 +167,15 @@ async fn write<T: Document>(
     if difference.is_empty() {
         return Ok(None);
     }
+    let update = difference.update().map_err(error::of_model::<T>)?;
+    refuse_fixed(&T::MODEL, &update)?;
     let by_key = key.node().map_err(error::of_model::<T>)?;
     let as_read = version(edited).unwrap_or_else(|| difference.untouched());
     let filter = Filter::<T>::from_node(by_key.and(as_read));
     let write = Update {
         collection: T::COLLECTION.into(),
         filter: filter.to_raw().map_err(error::of_model::<T>)?,
-        change: Change::operators(difference.update().map_err(error::of_model::<T>)?),
+        change: Change::operators(update),
         multi: false,
         upsert: false,
     };

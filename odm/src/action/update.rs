@@ -167,7 +167,7 @@ impl<T: Document, K: Which> Update<T, K> {
     where
         K: WithId,
     {
-        let document = document.into_document(self.access.scope());
+        let document = document.into_draft(self.access.scope());
         Upsert::new(self, document)
     }
 

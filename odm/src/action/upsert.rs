@@ -16,10 +16,10 @@ use crate::{
     access::Access,
     backend::operation::{Count, Insert},
     decode,
-    document::Document,
+    document::{Document, Draft},
     error,
     field::Path,
-    maintain::Plan,
+    maintain::{Plan, resolve},
     query::{Node, encode, encode_unchecked},
     retry,
     schema::Model,
@@ -62,7 +62,7 @@ use crate::{
 #[must_use = "an update happens when it is awaited"]
 pub struct Upsert<T: Document, K = ById, R = Counts> {
     update: Update<T, K>,
-    document: Result<T>,
+    document: Result<Draft<T>>,
     return_new: bool,
     of: PhantomData<fn() -> R>,
 }
@@ -104,7 +104,7 @@ pub struct Counts;
 pub struct Documents;
 
 impl<T: Document, K: WithId> Upsert<T, K> {
-    pub(super) fn new(update: Update<T, K>, document: Result<T>) -> Self {
+    pub(super) fn new(update: Update<T, K>, document: Result<Draft<T>>) -> Self {
         Self {
             update,
             document,
@@ -228,13 +228,17 @@ const ATTEMPTS: u32 = 100;
 /// is not there, and an insert is refused where one is. So whichever is done decides.
 async fn run<T: Document, K: WithId>(
     update: Update<T, K>,
-    mut document: T,
+    document: Draft<T>,
     how: How,
 ) -> Result<Upsertion<T>> {
     if update.is_of_a_variant() {
         return Err(of_a_variant::<T>());
     }
     refuse_number::<T>()?;
+    let (mut documents, _) = resolve(&update.access, vec![document]).await?;
+    let Some(mut document) = documents.pop() else {
+        return Err(conflict::<T>());
+    };
     refuse_another_key(&update.target, &document)?;
     let condition = update.condition()?;
     if T::hooks().is_none() {
@@ -300,7 +304,7 @@ impl<T: Document, K: WithId> Updating<T, K> {
     async fn insert(&self, raw: &RawDocumentBuf) -> Result<Option<T>> {
         let (access, _) = self.target();
         if let Self::Hooked(_) = self {
-            let document = decode::encoded(raw)?;
+            let document = Draft::of(decode::encoded(raw)?);
             return Ok(insert(access.clone(), vec![document]).await?.pop());
         }
         let insert = Insert {

@@ -9,6 +9,7 @@ use super::id_of;
 use crate::{
     Error, ErrorKind,
     field::Referring,
+    maintain::StaleCopy,
     schema::{LinkSide, Model},
 };
 
@@ -91,6 +92,17 @@ pub enum Fault {
         /// The document.
         id: Bson,
     },
+    /// A copy is not as what it was taken from, and nobody is to bring it up to date.
+    Stale {
+        /// The collection of its source.
+        from: &'static str,
+        /// The source; null if there is no reference, and so no copy.
+        id: Bson,
+        /// What the copy is.
+        holds: Bson,
+        /// What it is to be.
+        is: Bson,
+    },
     /// The document does not fit its model, so that nothing else of it could be looked at.
     Unreadable {
         /// Why.
@@ -135,6 +147,21 @@ impl Finding {
         }
     }
 
+    pub(super) fn of_copy(model: &Model, raw: &RawDocument, copy: StaleCopy) -> Self {
+        Self {
+            model: model.name,
+            collection: model.collection,
+            id: id_of(raw),
+            path: copy.path,
+            fault: Fault::Stale {
+                from: copy.source.collection,
+                id: copy.id,
+                holds: copy.holds,
+                is: copy.is,
+            },
+        }
+    }
+
     pub(super) fn of_error(model: &Model, raw: &RawDocument, error: Error) -> Self {
         let message = error.message().to_owned();
         Self {
@@ -161,6 +188,12 @@ impl fmt::Display for Finding {
             Fault::OneSided { to, id } => {
                 write!(f, ": leads to {id} of {to}, which does not lead back")
             }
+            Fault::Stale {
+                from,
+                id,
+                holds,
+                is,
+            } => write!(f, ": is {holds}, and {is} in {id} of {from}"),
             Fault::ListedTwice { to, id } => write!(f, ": lists {id} of {to} more than once"),
             Fault::Unreadable { message } | Fault::OutOfBounds { message } => {
                 write!(f, ": {message}")

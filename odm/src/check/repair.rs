@@ -10,7 +10,7 @@ use crate::{
     Error, ErrorKind, Result,
     access::Access,
     document::Document,
-    maintain::{Mending, Rule, list_once, mend, rules},
+    maintain::{Mending, Rule, copy_again, list_once, mend, rules},
     schema::{Contains, InverseLink, Model, OnDelete, OwnLink, Schema},
     scope::AllScopes,
 };
@@ -18,7 +18,8 @@ use crate::{
 /// Mends what a [`Check`] finds; made by [`Database::repair`](crate::Database::repair).
 ///
 /// It says what it would do, and does it if it is told to [`apply`](Self::apply) it. Mended are links of which one side does not know,
-/// where the reference is the truth, and references that lead nowhere, as their `on_delete` says. What else there is, the application
+/// where the reference is the truth, references that lead nowhere, as their `on_delete` says, and copies, which are taken again: also of
+/// documents that were there before the copies were declared. What else there is, the application
 /// has to mend: nobody knows what is meant.
 ///
 /// It may run while the application writes: each document is looked at again when it is mended, by a write that does nothing if the
@@ -185,6 +186,8 @@ pub enum Remedy {
     Leave,
     /// What is listed more than once is listed once.
     ListOnce,
+    /// The copy is taken again.
+    CopyAgain,
     /// The reference that leads nowhere becomes null.
     Nullify,
     /// The reference that leads nowhere leaves its array.
@@ -216,6 +219,7 @@ impl fmt::Display for RepairStep {
             Remedy::Enter => "the other side lists it",
             Remedy::Leave => "it leaves the list",
             Remedy::ListOnce => "it is listed once",
+            Remedy::CopyAgain => "the copy is taken again",
             Remedy::Nullify => "the reference becomes null",
             Remedy::Pull => "the reference leaves its array",
             Remedy::Delete => "the document is deleted",
@@ -240,6 +244,12 @@ struct Cure {
 enum How {
     Link(Rule, Mending),
     ListOnce(&'static Model, &'static InverseLink, RawBson),
+    CopyAgain {
+        model: &'static Model,
+        document: RawBson,
+        path: String,
+        source: bson::Bson,
+    },
 }
 
 impl Cure {
@@ -251,6 +261,18 @@ impl Cure {
             Fault::Dangling { to, id }
             | Fault::OneSided { to, id }
             | Fault::ListedTwice { to, id } => (*to, raw(id)?),
+            Fault::Stale { id, .. } => {
+                let how = How::CopyAgain {
+                    model: model_on(access, finding.collection)?,
+                    document: raw(&finding.id)?,
+                    path: finding.path.clone(),
+                    source: id.clone(),
+                };
+                return Ok(Self {
+                    remedy: Remedy::CopyAgain,
+                    how,
+                });
+            }
             Fault::Unreadable { .. } | Fault::OutOfBounds { .. } => {
                 return Err("change the document, or let the model accept it".to_owned());
             }
@@ -320,6 +342,12 @@ impl Cure {
         let done = match self.how {
             How::Link(rule, mending) => mend(access, rule, mending).await,
             How::ListOnce(model, inverse, id) => list_once(access, model, inverse, &id).await,
+            How::CopyAgain {
+                model,
+                document,
+                path,
+                source,
+            } => copy_again(access, model, &document, &path, &source).await,
         };
         match done {
             Ok(true) => Ok(RepairOutcome::Done),

@@ -10,7 +10,7 @@ use crate::{
     native,
     query::{Expr, Filter, IntoFilter, IntoValue, Node, Root, test, values},
     rule,
-    schema::{Closed, Schema},
+    schema::{Closed, Copies, Schema},
 };
 
 /// The inside of an array element of `M`: what `any` speaks about.
@@ -228,6 +228,9 @@ impl<T: Stored> Stored for Vec<T> {
     const RULES: rule::Rules = rule::Rules::of_elements::<T>();
     type Kind = <T::Kind as kind::Element>::Many;
     type Fields<M: 'static, R: 'static, S: 'static> = Array<M, T, R, S>;
+    type New = Vec<T::New>;
+    const COPIES: &'static Copies = T::COPIES;
+    const IS_ARRAY: bool = true;
     const REWRITES: bool = T::REWRITES;
     const ROUNDS: bool = T::ROUNDS;
 

@@ -12,7 +12,7 @@ use crate::{
     document::{Stored, kind},
     query::{Filter, IntoValue, test},
     rule,
-    schema::{Closed, Schema},
+    schema::{Closed, Copies, Schema},
 };
 
 /// A place that holds a map from text to `T`, which `V` is: a `BTreeMap` or a `HashMap`.
@@ -98,6 +98,8 @@ impl<T: Stored> Stored for BTreeMap<String, T> {
     const RULES: rule::Rules = rule::Rules::of_values::<T>();
     type Kind = <T::Kind as kind::Element>::Mapped;
     type Fields<M: 'static, R: 'static, S: 'static> = Map<M, T, Self, R, S>;
+    type New = Self;
+    const COPIES: &'static Copies = Copies::in_a_map(T::COPIES);
     const REWRITES: bool = T::REWRITES;
 
     fn validate(&self, path: &Path) -> Result<()> {
@@ -123,6 +125,8 @@ impl<T: Stored, H: BuildHasher + Default + Send + Sync + 'static> Stored for Has
     const RULES: rule::Rules = rule::Rules::of_values::<T>();
     type Kind = <T::Kind as kind::Element>::Mapped;
     type Fields<M: 'static, R: 'static, S: 'static> = Map<M, T, Self, R, S>;
+    type New = Self;
+    const COPIES: &'static Copies = Copies::in_a_map(T::COPIES);
     const REWRITES: bool = T::REWRITES;
 
     fn validate(&self, path: &Path) -> Result<()> {

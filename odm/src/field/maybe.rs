@@ -10,7 +10,7 @@ use crate::{
     native,
     query::{Filter, IntoValue, test},
     rule,
-    schema::{Closed, Schema},
+    schema::{Closed, Copies, Schema},
 };
 
 /// A place that may hold a `T`.
@@ -88,6 +88,9 @@ impl<T: Stored> Stored for Option<T> {
     const RULES: rule::Rules = T::RULES;
     type Kind = T::Kind;
     type Fields<M: 'static, R: 'static, S: 'static> = Maybe<M, T, R, S>;
+    type New = Option<T::New>;
+    const COPIES: &'static Copies = T::COPIES;
+    const IS_ARRAY: bool = T::IS_ARRAY;
     const REWRITES: bool = T::REWRITES;
     const ROUNDS: bool = T::ROUNDS;
     const MAY_BE_NONE: bool = true;

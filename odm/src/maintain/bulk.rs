@@ -2,7 +2,7 @@
 
 use tracing::Instrument;
 
-use super::{Effect, Means, Removal, fill, link, narrow};
+use super::{Effect, Means, Removal, Sources, carry_out, copy, fill, link, narrow};
 use crate::{
     Error, Result,
     access::Access,
@@ -75,7 +75,8 @@ impl Planned {
             operation::Write::Delete(_) => Effect::Removes,
         };
         Ok(Narrowed {
-            is_linking: link::is_linking(access, model, &effect),
+            is_linking: link::is_linking(access, model, &effect)
+                || copy::concerns(access, model, &effect),
             access: self.access,
             model,
             item: self.item,
@@ -91,7 +92,7 @@ pub(crate) struct Narrowed {
     model: &'static Model,
     item: BulkItem,
     is_mark: bool,
-    /// Whether something follows from it on the other sides of links.
+    /// Whether something follows from it: on the other sides of links, or in copies.
     is_linking: bool,
 }
 
@@ -133,12 +134,12 @@ impl Narrowed {
                     documents: vec![document],
                     ordered: true,
                 };
-                let inserted = link::run(access, model, insert).await;
+                let inserted = carry_out(access, model, insert, Sources::default()).await;
                 done.inserted = inserted.map_err(Error::without_inserted)?;
                 done.inserted
             }
             operation::Write::Update(update) => {
-                let updated = link::run(access, model, update).await?;
+                let updated = carry_out(access, model, update, Sources::default()).await?;
                 (done.matched, done.modified) = (updated.matched, updated.modified);
                 updated.matched
             }

@@ -13,7 +13,7 @@
 mod consequences;
 mod deletion;
 mod effect;
-mod linked;
+pub(super) mod linked;
 mod mend;
 mod promise;
 mod refusal;
@@ -276,10 +276,15 @@ const GOING: &str = "_odm.going";
 /// What a document has under `_odm` while something is to be done to it or to what it refers to.
 pub(crate) const PROMISE: [&str; 2] = ["link", "going"];
 
+/// Whether documents of a model may say that something is to be done to their references, or to those that lead to them.
+pub(super) fn is_promising(access: &Access, model: &'static Model) -> bool {
+    !model.links.is_empty() || rules(access, model).next().is_some()
+}
+
 /// Finishes what writes to documents of a model have begun, and gives their number.
 pub(crate) async fn settle(access: &Access, model: &'static Model) -> Result<u64> {
     let mut settled = 0;
-    if model.links.is_empty() && rules(access, model).next().is_none() {
+    if !is_promising(access, model) {
         return Ok(settled);
     }
     loop {

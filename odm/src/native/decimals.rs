@@ -17,6 +17,7 @@ use crate::{
 impl Stored for Decimal {
     type Kind = kind::Native;
     type Fields<M: 'static, R: 'static, S: 'static> = Field<M, Self, R, S>;
+    type New = Self;
     const BRACKETS: Brackets = Brackets::NUMBER.or(Brackets::NAN);
 
     fn serialize_stored<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

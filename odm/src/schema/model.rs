@@ -2,7 +2,7 @@
 
 use bson::{RawBsonRef, RawDocument};
 
-use super::{InverseLink, OwnLink, Upgrade};
+use super::{Copies, InverseLink, OwnLink, Upgrade};
 use crate::backend::operation::ShardKey;
 
 /// A model: its names and its fields.
@@ -45,6 +45,8 @@ pub struct Model {
     pub links: &'static [OwnLink],
     /// The fields that list what refers to a document.
     pub inverses: &'static [InverseLink],
+    /// What it has of other documents.
+    pub copies: &'static Copies,
     /// The version of the model; 1 unless it says otherwise.
     pub schema_version: u32,
     /// What makes documents of older versions documents of this one.
@@ -73,6 +75,7 @@ impl Model {
         shard_key_hashed: None,
         links: &[],
         inverses: &[],
+        copies: &Copies::NONE,
         schema_version: 1,
         upgrade: None,
     };

@@ -9,6 +9,7 @@ use crate::{
         Backend,
         operation::{Direction, Index, ShardKey},
     },
+    maintain,
 };
 
 /// Brings the declared indexes to the database; made by [`Database::sync_indexes`](crate::Database::sync_indexes).
@@ -48,7 +49,7 @@ impl SyncIndexes {
     pub(crate) fn new<S: Schema>(backend: Arc<dyn Backend>) -> Self {
         Self {
             backend,
-            declared: S::indexes(),
+            declared: maintain::with_copies(S::indexes(), S::MODELS),
             replace_differing: false,
             drop_undeclared: false,
         }

@@ -8,7 +8,7 @@ use odm::{
         Fault, Faults,
         operation::{Change, Delete, Update},
     },
-    bson::rawdoc,
+    bson::{raw::cstr, rawdoc},
     prelude::*,
 };
 
@@ -95,13 +95,20 @@ async fn empty<S: Schema>(fixture: &Fixture) -> odm::Database<S> {
 /// Nobody waits for what a dead process may still be doing.
 pub(crate) async fn overdue<S: Schema>(fixture: &Fixture) {
     for model in S::MODELS {
-        let write = Update {
-            collection: model.collection.into(),
-            filter: rawdoc! { "_odm.due": { "$exists": true } },
-            change: Change::operators(rawdoc! { "$set": { "_odm.due": DateTime::from_millis(0) } }),
-            multi: true,
-            upsert: false,
-        };
-        fixture.backend().update(write).await.unwrap();
+        for due in [
+            cstr!("_odm.due"),
+            cstr!("_odm.fan.due"),
+            cstr!("_odm.verify.due"),
+        ] {
+            let long_ago = rawdoc! { due: DateTime::from_millis(0) };
+            let write = Update {
+                collection: model.collection.into(),
+                filter: rawdoc! { due: { "$exists": true } },
+                change: Change::operators(rawdoc! { "$set": long_ago }),
+                multi: true,
+                upsert: false,
+            };
+            fixture.backend().update(write).await.unwrap();
+        }
     }
 }

@@ -192,6 +192,23 @@ macro_rules! for_every_test {
                     the_layout_is_plain,
                     unknown_fields_survive_updates,
                 ]
+                copies: [
+                    a_bulk_fills_and_follows,
+                    a_chain_follows,
+                    a_transaction_is_whole,
+                    copies_are_filled_at_insert,
+                    copies_follow_their_source,
+                    copies_in_arrays_follow,
+                    how_far_behind_copies_are,
+                    many_dependents_follow_behind,
+                    references_that_change_bring_other_copies,
+                    snapshots_stay,
+                    the_check_finds_what_was_changed_from_outside,
+                    the_indexes_are_declared,
+                    what_cannot_be_copied_is_refused,
+                    wherever_a_write_dies_copies_converge,
+                    whoever_comes_second_sees_the_first,
+                ]
                 edit: [
                     a_conflict_in_a_transaction_runs_it_again,
                     a_deleted_document_stays_deleted,

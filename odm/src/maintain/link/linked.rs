@@ -78,6 +78,15 @@ pub(super) async fn read_raw(
     if model.upgrade.is_none() {
         find.projection = Some(sides(model)?);
     }
+    read_upgraded(access, model, find).await
+}
+
+/// The documents that are found, in today's form.
+pub(in crate::maintain) async fn read_upgraded(
+    access: &Access,
+    model: &Model,
+    find: Find,
+) -> Result<Vec<RawDocumentBuf>> {
     let mut found = access.find_all(model, find).await?;
     for raw in &mut found {
         if let Some(upgraded) = upgrade::upgraded(model, raw)? {
@@ -106,11 +115,11 @@ fn sides(model: &Model) -> Result<RawDocumentBuf> {
 
 /// An id that can be looked up and has an order, so that transactions write in the same one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Id(Vec<u8>);
+pub(in crate::maintain) struct Id(Vec<u8>);
 
 impl Id {
     /// A number of any width is the same id.
-    pub(super) fn of(id: &RawBson) -> Self {
+    pub(in crate::maintain) fn of(id: &RawBson) -> Self {
         let id = match id.as_raw_bson_ref() {
             RawBsonRef::Int32(number) => RawBsonRef::Int64(number.into()),
             id => id,
@@ -120,14 +129,14 @@ impl Id {
         Self(document.into_bytes())
     }
 
-    pub(super) fn value(&self) -> Result<RawBson> {
+    pub(in crate::maintain) fn value(&self) -> Result<RawBson> {
         let document = RawDocument::from_bytes(&self.0).map_err(error::encode)?;
         let id = decode::id(document).map(RawBson::from);
         id.ok_or_else(|| Error::new(ErrorKind::Encode, "an id without a value"))
     }
 }
 
-pub(super) fn by_id(id: &RawBson) -> Result<RawDocumentBuf> {
+pub(in crate::maintain) fn by_id(id: &RawBson) -> Result<RawDocumentBuf> {
     document("_id", document("$eq", id.clone())?)
 }
 
@@ -138,7 +147,9 @@ pub(super) fn holds(ids: &[RawBson], id: &RawBson) -> bool {
 }
 
 /// The condition that a value is one of these.
-pub(super) fn one_of<'i>(ids: impl IntoIterator<Item = &'i RawBson>) -> Result<RawDocumentBuf> {
+pub(in crate::maintain) fn one_of<'i>(
+    ids: impl IntoIterator<Item = &'i RawBson>,
+) -> Result<RawDocumentBuf> {
     document("$in", array(ids))
 }
 

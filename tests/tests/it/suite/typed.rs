@@ -3,6 +3,7 @@
 pub mod aggregate;
 pub mod bulk;
 pub mod check;
+pub mod copies;
 pub mod decode;
 pub mod edit;
 pub mod elements;

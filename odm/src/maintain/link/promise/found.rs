@@ -1,6 +1,6 @@
 //! A document with what writes to its links say in it.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use bson::{DateTime, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, oid::ObjectId};
 
@@ -13,6 +13,7 @@ use crate::{
     access::{Access, also, found_by},
     backend::operation::Find,
     error,
+    maintain::LEASE,
     query::{append, document},
     schema::Model,
 };
@@ -27,9 +28,6 @@ pub(super) const GIVEN_UP: &str = "_odm.link.given_up";
 pub(in super::super) const DUE: &str = "_odm.due";
 /// Whether it is going is not known yet: something may refer to it that must not lose it.
 pub(super) const CLOSING: &str = "_odm.closing";
-
-/// How long a promise is left to the one who made it.
-const LEASE: Duration = Duration::from_secs(5);
 
 /// A document with its bookkeeping.
 #[derive(Debug)]

@@ -1,0 +1,155 @@
+//! What the framework takes from other documents: `#[denormalize(from = …)]` and `#[snapshot(…)]`.
+
+use syn::{Attribute, Ident, Token, ext::IdentExt, meta::ParseNestedMeta, parse::ParseStream};
+
+use super::{named, settings};
+use crate::ctxt::Ctxt;
+
+/// A field whose value comes from another document, or never changes.
+pub(crate) enum Derived {
+    /// It follows what it was taken from.
+    Denormalized { from: Source, pace: Pace },
+    /// It was taken when the document was inserted.
+    Taken { from: Source },
+    /// The application says it when the document is inserted.
+    Frozen,
+}
+
+/// Where a value comes from: a reference beside the field, and the field of the document that it leads to.
+pub(crate) struct Source {
+    pub(crate) reference: Ident,
+    pub(crate) path: Vec<Ident>,
+}
+
+/// When copies follow.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// Some at once, many in the background.
+    #[default]
+    Bounded,
+    /// All before the write is answered.
+    Sync,
+    /// All behind the answer.
+    Background,
+}
+
+impl Derived {
+    /// What the attributes of a field say.
+    pub(crate) fn parse(ctxt: &mut Ctxt, attrs: &[Attribute]) -> Option<Self> {
+        let mut said = named(attrs, "denormalize").chain(named(attrs, "snapshot"));
+        let attr = said.next()?;
+        if let Some(second) = said.next() {
+            ctxt.error(
+                second,
+                "a field is either a copy that follows or a snapshot that does not, and says so once",
+            );
+            return None;
+        }
+        if attr.path().is_ident("denormalize") {
+            return denormalized(ctxt, attr);
+        }
+        snapshot(ctxt, attr)
+    }
+
+    /// Where the value comes from, if from another document.
+    pub(crate) fn source(&self) -> Option<&Source> {
+        match self {
+            Self::Denormalized { from, .. } | Self::Taken { from } => Some(from),
+            Self::Frozen => None,
+        }
+    }
+
+    /// Refuses what the attributes of a field say where nothing keeps it yet.
+    pub(crate) fn refuse(ctxt: &mut Ctxt, attrs: &[Attribute], place: &str) {
+        for attr in named(attrs, "denormalize").chain(named(attrs, "snapshot")) {
+            ctxt.error(
+                attr,
+                format!("{place} has no copies and no snapshots yet: put them into an embedded struct, or on the document"),
+            );
+        }
+    }
+}
+
+fn denormalized(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
+    let (mut from, mut pace) = (None, None);
+    if attr.meta.require_list().is_ok() {
+        settings(ctxt, attr, |meta| {
+            if meta.path.is_ident("from") {
+                from = Some(source(meta)?);
+                return Ok(());
+            }
+            let said = if meta.path.is_ident("sync") {
+                Pace::Sync
+            } else if meta.path.is_ident("background") {
+                Pace::Background
+            } else {
+                return Err(meta.error(
+                    "unknown setting: `#[denormalize(…)]` has `from = reference.field`, `sync`, `background`",
+                ));
+            };
+            if pace.replace(said).is_some() {
+                return Err(meta.error("`sync` or `background`, and that once"));
+            }
+            Ok(())
+        });
+    }
+    let Some(from) = from else {
+        if ctxt.is_clean() {
+            ctxt.error(
+                attr,
+                "a copy of what? Say `#[denormalize(from = reference.field)]`, where `reference` is a field beside this one",
+            );
+        }
+        return None;
+    };
+    Some(Derived::Denormalized {
+        from,
+        pace: pace.unwrap_or_default(),
+    })
+}
+
+fn snapshot(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
+    let mut from = None;
+    if attr.meta.require_path_only().is_err() {
+        let before = ctxt.is_clean();
+        settings(ctxt, attr, |meta| {
+            if !meta.path.is_ident("from") {
+                return Err(
+                    meta.error("unknown setting: `#[snapshot(…)]` has `from = reference.field`")
+                );
+            }
+            from = Some(source(meta)?);
+            Ok(())
+        });
+        if from.is_none() {
+            if before && ctxt.is_clean() {
+                ctxt.error(attr, "taken from where? Say `#[snapshot(from = reference.field)]`, or leave the parentheses out");
+            }
+            return None;
+        }
+    }
+    Some(match from {
+        Some(from) => Derived::Taken { from },
+        None => Derived::Frozen,
+    })
+}
+
+/// `from = host.address.city`.
+fn source(meta: &ParseNestedMeta<'_>) -> syn::Result<Source> {
+    let input: ParseStream<'_> = meta.value()?;
+    let reference = input.call(Ident::parse_any)?;
+    let mut path = Vec::new();
+    while input.peek(Token![.]) {
+        input.parse::<Token![.]>()?;
+        path.push(input.call(Ident::parse_any)?);
+    }
+    if path.is_empty() {
+        return Err(syn::Error::new_spanned(
+            &reference,
+            format!(
+                "which field of the document that `{reference}` leads to? Say `from = {reference}.field`"
+            ),
+        ));
+    }
+    Ok(Source { reference, path })
+}

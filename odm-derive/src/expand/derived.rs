@@ -1,0 +1,185 @@
+//! What a type has of other documents: where each value comes from, and the proof that it fits.
+
+use proc_macro2::TokenStream;
+use quote::{quote, quote_spanned};
+use syn::{Path, ext::IdentExt, spanned::Spanned};
+
+use super::{
+    fields::{layout_function, of_stored},
+    quiet,
+};
+use crate::{
+    attr::{Derived, Layout, Pace, Source},
+    ctxt::Ctxt,
+    model::{Field, Model},
+};
+
+impl<'a> Model<'a> {
+    /// The fields that are taken from other documents.
+    fn taken(&self) -> impl Iterator<Item = (&Field<'a>, &Derived, &Source)> {
+        self.fields.iter().filter_map(|field| {
+            let derived = field.derived.as_ref()?;
+            Some((field, derived, derived.source()?))
+        })
+    }
+
+    /// Whether it is inserted as a draft, into which the framework puts what other documents have.
+    pub(crate) fn is_drafted(&self, companion: Option<&Path>) -> bool {
+        companion.is_some() || self.taken().next().is_some()
+    }
+
+    /// Finds the references through which values are taken.
+    pub(crate) fn check_derived(&self, ctxt: &mut Ctxt) {
+        for (field, _, Source { reference, .. }) in self.taken() {
+            let found = self.fields.iter().find(|other| other.ident == reference);
+            let wrong = match found.map(|other| &other.layout) {
+                None => Some(format!(
+                    "there is no field `{reference}` beside this one: a copy is taken through a reference in the same struct"
+                )),
+                Some(Layout::ReferenceMany(_)) => Some(format!(
+                    "`{reference}` leads to several documents: embed a struct with one reference and its copies, \
+                     `#[embed(max = N)] {reference}: Vec<…>`"
+                )),
+                Some(Layout::Reference | Layout::Wrong) => None,
+                Some(_) => Some(format!(
+                    "`{reference}` is no reference: declare it so, `#[reference] {reference}: Ref<…>`"
+                )),
+            };
+            if let Some(message) = wrong {
+                ctxt.error(reference, message);
+            }
+            if field.link.is_some() {
+                ctxt.error(
+                    reference,
+                    "a copy of a reference has no rule of its own: leave it to the reference that is copied",
+                );
+            }
+            if field.stored == "_id" {
+                ctxt.error(reference, "the `_id` of a document is no copy");
+            }
+        }
+    }
+
+    /// Refuses copies and snapshots where nothing keeps them yet.
+    pub(crate) fn refuse_derived(&self, ctxt: &mut Ctxt, place: &str) {
+        for field in self.fields.iter().filter(|field| field.derived.is_some()) {
+            ctxt.error(
+                field.ident,
+                format!("{place} has no copies and no snapshots yet: leave the attribute out"),
+            );
+        }
+    }
+
+    /// What the type has of other documents, as data.
+    pub(crate) fn copies(&self, private: &TokenStream) -> TokenStream {
+        let own = self.taken().map(|(field, derived, source)| {
+            let name = field.ident.unraw().to_string();
+            let stored = &field.stored;
+            let reference = self.reference(source);
+            let Some(through) = reference else {
+                return quote!();
+            };
+            let (ty, stored_reference) = (through.ty, &through.stored);
+            let target = quote_spanned!(ty.span()=> <#ty as #private::RefersTo>::Target);
+            let steps = steps(source);
+            let follows = match derived {
+                Derived::Denormalized { pace: Pace::Bounded, .. } => quote!(Bounded),
+                Derived::Denormalized { pace: Pace::Sync, .. } => quote!(Sync),
+                Derived::Denormalized { pace: Pace::Background, .. } => quote!(Background),
+                Derived::Taken { .. } | Derived::Frozen => quote!(Never),
+            };
+            quote! {
+                #private::CopiedField {
+                    field: #name,
+                    stored: #stored,
+                    reference: #stored_reference,
+                    is_optional: <#ty as #private::Stored>::MAY_BE_NONE,
+                    collection: <#target as #private::Document>::COLLECTION,
+                    model: || &<#target as #private::Document>::MODEL,
+                    from: || #private::path_of(<#target as #private::Document>::fields() #(#steps)*),
+                    follows: #private::Follows::#follows,
+                }
+            }
+        });
+        let frozen = self
+            .fields
+            .iter()
+            .filter(|field| matches!(field.derived, Some(Derived::Frozen)));
+        let frozen = frozen.map(|field| &field.stored);
+        let inside = self.embedding().map(|field| {
+            let stored = &field.stored;
+            let copies = of_stored(field.ty, private, &quote!(COPIES));
+            let is_array = of_stored(field.ty, private, &quote!(IS_ARRAY));
+            quote!(#private::InEmbedded { stored: #stored, is_array: #is_array, copies: #copies })
+        });
+        quote!(&#private::Copies { own: &[#(#own),*], frozen: &[#(#frozen),*], inside: &[#(#inside),*], is_lost: false })
+    }
+
+    /// The generated checks that each copy has the type of what it is taken from, and that nothing embedded is inserted with values
+    /// that the framework fills.
+    pub(crate) fn copy_checks(
+        &self,
+        is_drafted: bool,
+        attribute: &str,
+        private: &TokenStream,
+    ) -> TokenStream {
+        let fits = self.taken().filter_map(|(field, _, source)| {
+            let through = self.reference(source)?;
+            let (ty, of) = (field.ty, through.ty);
+            let steps = steps(source);
+            let at = source.path.last()?.span();
+            Some(quote_spanned!(at=> #private::copied::<#of, _, #ty>(|source| source #(#steps)*);))
+        });
+        let fits: Vec<_> = fits.collect();
+        let quiet = quiet();
+        let function = (!fits.is_empty()).then(|| {
+            let function = layout_function(&self.input.generics, fits.into_iter());
+            quote!(#quiet #function)
+        });
+        let is_generic = self.input.generics.type_params().next().is_some();
+        let name = self.input.ident.unraw();
+        let inside = self.embedding().filter(|_| !is_generic).map(|field| {
+            let copies = of_stored(field.ty, private, &quote!(COPIES));
+            let message = format!(
+                "what is embedded here has fields that the framework fills: say `#[{attribute}(…, companion)]`, \
+                 and insert a `New{name}`, which is without them"
+            );
+            let lost = "the values of a map have no copies and no snapshots yet: use an array of structs";
+            let has_companion = quote_spanned!(field.ty.span()=> #private::has_companion(#is_drafted, #copies, #message));
+            let is_kept = quote_spanned!(field.ty.span()=> #private::is_kept(#copies, #lost));
+            quote! {
+                const _: () = #has_companion;
+                const _: () = #is_kept;
+            }
+        });
+        quote!(#function #(#inside)*)
+    }
+
+    /// The fields in which something is embedded that may have copies; a type inside itself is looked into once.
+    pub(crate) fn embedding(&self) -> impl Iterator<Item = &Field<'a>> {
+        self.nested()
+            .filter(|field| matches!(field.layout, Layout::Embed | Layout::EmbedMany(_)))
+    }
+
+    fn reference(&self, source: &Source) -> Option<&Field<'a>> {
+        let mut fields = self.fields.iter();
+        fields.find(|field| *field.ident == source.reference)
+    }
+}
+
+impl Field<'_> {
+    /// The role of a place that the framework keeps, or that never changes.
+    pub(crate) fn derived_role(&self, private: &TokenStream) -> Option<TokenStream> {
+        Some(match self.derived.as_ref()? {
+            Derived::Denormalized { .. } => quote!(#private::role::Denormalized),
+            Derived::Taken { .. } | Derived::Frozen => quote!(#private::role::Snapshot),
+        })
+    }
+}
+
+fn steps(source: &Source) -> impl Iterator<Item = TokenStream> {
+    source
+        .path
+        .iter()
+        .map(|step| quote_spanned!(step.span()=> .#step()))
+}

@@ -1,0 +1,184 @@
+//! Copies: fields that are taken from other documents, and follow them.
+//!
+//! A *source* has a revision, which each write of a copied field raises; a *dependent* remembers of each reference the revision that
+//! its copies are of. A copy is only ever written over an older one, and that condition is part of the write: so it does not matter who
+//! carries what is owed out, how often, and in which order.
+//!
+//! - A write of a copied field says in the same write that its copies are to follow: the *fan-out* (`copy/fan.rs`). It begins behind the
+//!   write, finds every dependent that is there by then, and is taken back by the token with which it was read.
+//! - A write that makes a reference visible in a place where it was not fills its copies (`copy/fill.rs`), and says that they are to be
+//!   looked at again: the *verification*. The source may have changed since it was read, and its fan-out have passed already.
+//!
+//! So a dependent that the fan-out has not seen is one whose verification sees the change.
+
+mod check;
+mod fan;
+mod fill;
+mod group;
+mod source;
+
+use bson::{DateTime, RawDocument};
+
+pub(crate) use check::{StaleCopy, copy_again, stale};
+pub(crate) use fan::{Owed, settle};
+pub(crate) use fill::resolve;
+use group::{dependents, groups};
+pub(crate) use source::Sources;
+
+use super::{Effect, Promise, Said, Write, with};
+use crate::{
+    Error, ErrorKind, Result,
+    access::Access,
+    backend::operation::{Change, Direction, Index},
+    error,
+    schema::{Follows, Model},
+};
+
+/// The revision of what can be copied from a document.
+const REVISION: &str = "_odm.rev";
+
+/// The revision that the copies through a reference are of; in the struct that has the reference.
+const FROM: &str = "_odm.from";
+
+/// What a document says while its copies are to follow: a token, and when others may see to it.
+const FAN: Promise = Promise::FAN;
+
+/// What a document says while its own copies are to be looked at again.
+const VERIFY: Promise = Promise::VERIFY;
+
+/// How many dependents follow before a write is answered, unless its copies say otherwise.
+pub(crate) const FEW: usize = 500;
+
+/// The declared indexes, with those by which dependents, and what is owed, are found.
+pub(crate) fn with_indexes(
+    mut declared: Vec<(&'static Model, Vec<Index>)>,
+    models: &[&'static Model],
+) -> Vec<(&'static Model, Vec<Index>)> {
+    for (model, indexes) in &mut declared {
+        let groups = groups(model);
+        let following = groups.iter().filter(|group| group.is_following());
+        let references = following.map(group::Group::reference_path);
+        for path in references.collect::<Vec<_>>() {
+            let own = Index::new(vec![(path, Direction::Ascending)]);
+            if !indexes.iter().any(|index| index.serves_as(&own)) {
+                indexes.push(own);
+            }
+        }
+        let owes = |promise: Promise| {
+            let mut index = Index::new(vec![(promise.due(), Direction::Ascending)]);
+            index.sparse = true;
+            index
+        };
+        if is_dependent(model) {
+            indexes.push(owes(VERIFY));
+        }
+        if dependents(models, model).next().is_some() {
+            indexes.push(owes(FAN));
+        }
+    }
+    declared
+}
+
+/// Refuses to change by a save what was taken of other documents, or never changes.
+pub(crate) fn refuse_fixed(model: &Model, update: &RawDocument) -> Result<()> {
+    if !model.copies.is_any() {
+        return Ok(());
+    }
+    let fixed = group::fixed(model);
+    let paths = update
+        .iter()
+        .flatten()
+        .filter_map(|(_, fields)| fields.as_document());
+    for (path, _) in paths.flat_map(|fields| fields.iter().flatten()) {
+        let names = path
+            .as_str()
+            .split('.')
+            .filter(|part| !group::is_position(part));
+        let names = names.collect::<Vec<_>>().join(".");
+        let is_inside = |fixed: &String| {
+            let rest = names.strip_prefix(fixed.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        if fixed.iter().any(is_inside) {
+            let message = "a copy follows what it was taken from, and a snapshot stays as it was taken: leave the field as it was read";
+            let error = Error::new(ErrorKind::Invalid, message).with_path(path.as_str());
+            return Err(error::of(model)(error));
+        }
+    }
+    Ok(())
+}
+
+/// A new revision, for a document that is inserted: higher than that of any which had the same `_id` before.
+fn first_revision() -> i64 {
+    DateTime::now().timestamp_millis() << 20
+}
+
+/// Whether the documents of a model may have copies that are to be looked at again.
+pub(super) fn is_dependent(model: &Model) -> bool {
+    model.copies.is_filled() && groups(model).iter().any(group::Group::is_following)
+}
+
+/// Whether others may copy from the documents of a model.
+pub(super) fn is_source(access: &Access, model: &'static Model) -> bool {
+    dependents(access.models(), model).next().is_some()
+}
+
+/// Whether a write may have to do with copies.
+pub(super) fn concerns(access: &Access, model: &'static Model, effect: &Effect<'_>) -> bool {
+    let is_removal = matches!(effect, Effect::Removes);
+    !is_removal && (model.copies.is_any() || dependents(access.models(), model).next().is_some())
+}
+
+/// What a write owes, and what it is to be with that said in it.
+pub(super) async fn prepare<W: Write>(
+    access: &Access,
+    model: &'static Model,
+    write: &mut W,
+    sources: &Sources,
+) -> Result<Owed> {
+    let mut owed = Owed::default();
+    if !concerns(access, model, &write.effect()) {
+        return Ok(owed);
+    }
+    let own = groups(model);
+    let dependents: Vec<_> = dependents(access.models(), model).collect();
+    if let Some(documents) = write.documents_to_insert() {
+        if !own.is_empty() {
+            owed.verify = fill::insert(access, model, &own, documents, sources).await?;
+        }
+        if !dependents.is_empty() {
+            for raw in documents {
+                fill::put(raw, REVISION, first_revision().into())?;
+            }
+        }
+        return Ok(owed);
+    }
+    let Some(change) = write.change() else {
+        return Ok(owed);
+    };
+    let Change::Operators { update, .. } = change else {
+        let message = "copies follow only from update operators";
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    };
+    if !own.is_empty() {
+        owed.verify = fill::update(access, model, &own, update, sources).await?;
+    }
+    let touched = fan::touched(&dependents, update);
+    if !touched.is_empty() {
+        let said = Said::now();
+        *update = with(update, "$inc", REVISION, 1_i64.into())?;
+        *update = with(update, "$set", FAN.0, said.to_raw()?)?;
+        owed.fan = Some((said, pace(&touched)));
+    }
+    Ok(owed)
+}
+
+/// How fast copies follow of which some want to be fast.
+fn pace(touched: &[Follows]) -> Follows {
+    for pace in [Follows::Sync, Follows::Bounded] {
+        if touched.contains(&pace) {
+            return pace;
+        }
+    }
+    Follows::Background
+}

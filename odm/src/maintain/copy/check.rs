@@ -1,0 +1,181 @@
+//! Whether copies are as their sources, and what is done where they are not.
+
+use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, doc};
+
+use super::{
+    VERIFY,
+    fan::{change, source_condition, verify_said},
+    group::{Group, groups},
+    source::{Sources, raw},
+};
+use crate::{
+    Result,
+    access::Access,
+    error,
+    maintain::{Said, link::linked::by_id},
+    schema::{Model, upgrade},
+};
+
+/// A copy that is not as its source.
+#[derive(Debug, Clone)]
+pub(crate) struct StaleCopy {
+    /// Where the document is in its batch.
+    pub(crate) document: usize,
+    /// Where the copy is, with the positions of elements.
+    pub(crate) path: String,
+    pub(crate) source: &'static Model,
+    pub(crate) id: Bson,
+    pub(crate) holds: Bson,
+    pub(crate) is: Bson,
+}
+
+/// The copies in some documents that are not as their sources, though nobody is to bring them up to date.
+pub(crate) async fn stale(
+    access: &Access,
+    model: &Model,
+    batch: &[RawDocumentBuf],
+) -> Result<Vec<StaleCopy>> {
+    let groups = groups(model);
+    if !groups.iter().any(Group::is_following) {
+        return Ok(Vec::new());
+    }
+    let mut wanted = Vec::new();
+    let mut held = Vec::new();
+    for (document, raw) in batch.iter().enumerate() {
+        if says(raw, VERIFY.0) {
+            continue;
+        }
+        let current = upgrade::current(model, raw)?;
+        let open = Document::try_from(&*current).map_err(error::encode)?;
+        for group in groups.iter().filter(|group| group.is_following()) {
+            let mut each = |path: &str, inside: &Document| {
+                let id = inside.get(group.reference).cloned().unwrap_or(Bson::Null);
+                for taken in group.following() {
+                    let holds = inside.get(taken.stored).cloned().unwrap_or(Bson::Null);
+                    let path = format!("{path}{}", taken.stored);
+                    held.push((document, group, id.clone(), path, &taken.from, holds));
+                }
+                if id != Bson::Null {
+                    wanted.push(((group.model)(), id));
+                }
+            };
+            visit(group, 0, &open, "", &mut each);
+        }
+    }
+    let mut sources = Sources::default();
+    sources.read(access, &groups, &wanted).await?;
+    let mut found = Vec::new();
+    for (document, group, id, path, from, holds) in held {
+        let source = (group.model)();
+        let is = match (&id, sources.get(source, &id)?) {
+            (Bson::Null, _) => Bson::Null,
+            // What is gone leaves its last value.
+            (_, None | Some(None)) => continue,
+            (_, Some(Some(source))) if source.is_fanning => continue,
+            (_, Some(Some(source))) => source.value(from),
+        };
+        if !is_same(&holds, &is)? {
+            found.push(StaleCopy {
+                document,
+                path,
+                source,
+                id,
+                holds,
+                is,
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a document says that something is owed.
+fn says(raw: &RawDocument, promise: &str) -> bool {
+    let field = promise.trim_start_matches("_odm.");
+    let own = raw.get_document("_odm").ok();
+    own.is_some_and(|own| own.get(field).is_ok_and(|said| said.is_some()))
+}
+
+fn is_same(a: &Bson, b: &Bson) -> Result<bool> {
+    let (a, b) = (raw(a)?, raw(b)?);
+    Ok(crate::query::same(a.as_raw_bson_ref(), b.as_raw_bson_ref()))
+}
+
+/// Each struct of a document that has copies, with the path before its fields.
+fn visit(
+    group: &Group,
+    step: usize,
+    inside: &Document,
+    path: &str,
+    each: &mut impl FnMut(&str, &Document),
+) {
+    let Some(next) = group.steps.get(step) else {
+        each(path, inside);
+        return;
+    };
+    let path = format!("{path}{}.", next.stored);
+    match inside.get(next.stored) {
+        Some(Bson::Document(inside)) => visit(group, step + 1, inside, &path, each),
+        Some(Bson::Array(elements)) => {
+            for (position, element) in elements.iter().enumerate() {
+                if let Bson::Document(element) = element {
+                    visit(
+                        group,
+                        step + 1,
+                        element,
+                        &format!("{path}{position}."),
+                        each,
+                    );
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Writes a copy again; tells whether there was something to write.
+pub(crate) async fn copy_again(
+    access: &Access,
+    model: &'static Model,
+    document: &RawBson,
+    path: &str,
+    source: &Bson,
+) -> Result<bool> {
+    let groups = groups(model);
+    let names = |path: &str| {
+        let parts = path
+            .split('.')
+            .filter(|part| !super::group::is_position(part));
+        parts.collect::<Vec<_>>().join(".")
+    };
+    let is_of = |group: &&Group| {
+        let mut fields = group.following();
+        fields.any(|taken| group.path(taken.stored) == names(path))
+    };
+    let Some(group) = groups.iter().find(is_of) else {
+        return Ok(false);
+    };
+    // As if it had never been filled: whoever has an older value in hand is overtaken by what follows here.
+    let place = group.elements();
+    let said = Said::now();
+    let mut set = doc! { VERIFY.0: said.to_document() };
+    let mut update = Document::new();
+    if *source == Bson::Null {
+        for taken in group.following() {
+            set.insert(format!("{}{}", place.before, taken.stored), Bson::Null);
+        }
+    } else {
+        update.insert(
+            "$unset",
+            doc! { format!("{}{}", place.before, group.from()): "" },
+        );
+    }
+    update.insert("$set", set);
+    let condition = source_condition(group, source);
+    let mut filter = Document::try_from(&*by_id(document)?).map_err(error::encode)?;
+    filter.extend(group.of_structs(condition.clone()));
+    let array_filters = place.filter(condition);
+    let filter = RawDocumentBuf::try_from(&filter).map_err(error::encode)?;
+    let changed = change(access, model, filter, &update, &array_filters).await?;
+    verify_said(access, model, said).await?;
+    Ok(changed > 0)
+}

@@ -1,0 +1,527 @@
+//! What is owed behind a write: copies follow their source, and new ones are looked at again.
+
+use std::collections::BTreeMap;
+
+use bson::{Bson, DateTime, Document, RawBson, RawDocumentBuf, doc, oid::ObjectId};
+use tokio::sync::Semaphore;
+
+use super::{
+    FAN, FEW, Promise, REVISION, VERIFY,
+    fill::references,
+    group::{Group, is_position},
+    source::{Source, Sources, projection, raw},
+};
+use crate::{
+    Result,
+    access::{Access, found_by},
+    backend::{
+        BoxFuture,
+        operation::{Change, Find, Update},
+    },
+    decode, error,
+    maintain::{
+        Said,
+        link::linked::{Id, by_id, one_of, read_upgraded},
+        narrow,
+    },
+    query::{append, document},
+    schema::{Follows, Model},
+};
+
+/// What a write owes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Owed {
+    pub(super) fan: Option<(Said, Follows)>,
+    pub(super) verify: Option<Said>,
+}
+
+impl Owed {
+    /// Whether few dependents are to follow in the write's own transaction.
+    pub(crate) fn is_together(&self) -> bool {
+        self.fan
+            .is_some_and(|(_, pace)| pace != Follows::Background)
+    }
+
+    /// Lets dependents follow in the transaction of the write: all, or a few. Those that it does not see follow behind it.
+    pub(crate) async fn together(&self, access: &Access, model: &'static Model) -> Result<()> {
+        let Some((said, pace)) = self.fan else {
+            return Ok(());
+        };
+        let mut room = Room::of(pace);
+        let all = access.to_everything();
+        for source in fanning(&all, model, said).await? {
+            fan_out(&all, model, &source, &mut room).await?;
+        }
+        Ok(())
+    }
+
+    /// Carries out what is owed, behind the write: before its answer, or in a task of its own.
+    pub(crate) async fn carry_out(self, access: Access, model: &'static Model) {
+        let all = access.to_everything();
+        if let Some(said) = self.verify {
+            let done = verify_said(&all, model, said).await;
+            tell(model, &done.map(|_| ()));
+        }
+        if let Some((said, pace)) = self.fan {
+            let mut room = Room::of(pace);
+            let done = fan_said(&all, model, said, &mut room).await;
+            if done.as_ref().is_ok_and(|is_whole| !is_whole) {
+                tokio::spawn(async move {
+                    let Ok(_turn) = WORKERS.acquire().await else {
+                        return;
+                    };
+                    let done = fan_said(&all, model, said, &mut Room::any()).await;
+                    tell(model, &done.map(|_| ()));
+                });
+                return;
+            }
+            tell(model, &done.map(|_| ()));
+        }
+    }
+
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.fan.is_none() && self.verify.is_none()
+    }
+}
+
+/// How many fan-outs of this process run beside each other behind their writes.
+static WORKERS: Semaphore = Semaphore::const_new(4);
+
+/// How many documents one write changes at most.
+const BATCH: usize = 1_000;
+
+/// What could not be carried out is still said in the document, and will be.
+fn tell(model: &Model, done: &Result<()>) {
+    if let Err(error) = done {
+        tracing::debug!(target: "odm", model = model.name, %error, "copies are left to be settled");
+    }
+}
+
+/// How many dependents may still follow now.
+struct Room(Option<usize>);
+
+impl Room {
+    fn any() -> Self {
+        Self(None)
+    }
+
+    fn of(pace: Follows) -> Self {
+        Self(match pace {
+            Follows::Background => Some(0),
+            Follows::Bounded => Some(FEW),
+            Follows::Sync | Follows::Never => None,
+        })
+    }
+
+    fn left(&self) -> usize {
+        self.0.unwrap_or(BATCH).min(BATCH)
+    }
+
+    fn take(&mut self, count: usize) {
+        if let Some(room) = &mut self.0 {
+            *room = room.saturating_sub(count);
+        }
+    }
+}
+
+/// The dependents whose source an update writes where it is copied: how they follow.
+pub(super) fn touched(
+    dependents: &[(&'static Model, Group)],
+    update: &RawDocumentBuf,
+) -> Vec<Follows> {
+    let mut found = Vec::new();
+    let fields = dependents.iter().flat_map(|(_, group)| group.following());
+    for taken in fields {
+        let is_touched = update.iter().flatten().any(|(operator, fields)| {
+            let fields = fields.as_document().into_iter().flatten().flatten();
+            fields.into_iter().any(|(path, value)| {
+                let renamed = value.as_str().filter(|_| operator == "$rename");
+                overlap(path.as_str(), &taken.from)
+                    || renamed.is_some_and(|to| overlap(to, &taken.from))
+            })
+        });
+        if is_touched {
+            found.push(taken.follows);
+        }
+    }
+    found
+}
+
+/// Whether one place is inside of the other.
+fn overlap(a: &str, b: &str) -> bool {
+    let names = |path: &str| -> Vec<String> {
+        let parts = path.split('.').filter(|part| !is_position(part));
+        parts.map(ToOwned::to_owned).collect()
+    };
+    names(a).iter().zip(names(b)).all(|(a, b)| *a == b)
+}
+
+/// A source that says that its copies are to follow.
+struct Fanning {
+    id: RawBson,
+    token: ObjectId,
+    source: Source,
+}
+
+/// The documents that a write has made say that their copies are to follow.
+async fn fanning(access: &Access, model: &'static Model, said: Said) -> Result<Vec<Fanning>> {
+    let mut filter = document(&FAN.due(), document("$eq", said.due)?)?;
+    append(&mut filter, &FAN.token(), document("$eq", said.token)?)?;
+    read_fanning(access, model, filter, None).await
+}
+
+async fn read_fanning(
+    access: &Access,
+    model: &'static Model,
+    filter: RawDocumentBuf,
+    limit: Option<u64>,
+) -> Result<Vec<Fanning>> {
+    let groups: Vec<_> = super::dependents(access.models(), model).collect();
+    let groups: Vec<_> = groups.into_iter().map(|(_, group)| group).collect();
+    let find = Find {
+        projection: projection(model, &groups)?,
+        limit,
+        ..found_by(&model.collection.into(), &filter)
+    };
+    let mut found = Vec::new();
+    for raw in read_upgraded(access, model, find).await? {
+        let token = raw.get_document("_odm").ok();
+        let token = token.and_then(|own| own.get_document("fan").ok()?.get_object_id("token").ok());
+        if let (Some(id), Some(token)) = (decode::id(&raw).map(RawBson::from), token) {
+            let source = Source::of(&raw)?;
+            found.push(Fanning { id, token, source });
+        }
+    }
+    Ok(found)
+}
+
+/// Lets the dependents follow of all documents that a write was about; tells whether all did.
+async fn fan_said(
+    access: &Access,
+    model: &'static Model,
+    said: Said,
+    room: &mut Room,
+) -> Result<bool> {
+    let mut is_whole = true;
+    for fanning in fanning(access, model, said).await? {
+        is_whole &= follow(access, model, &fanning, room).await?;
+    }
+    Ok(is_whole)
+}
+
+/// Lets the dependents of one document follow, and takes back that they are to; tells whether all did.
+async fn follow(
+    access: &Access,
+    model: &'static Model,
+    fanning: &Fanning,
+    room: &mut Room,
+) -> Result<bool> {
+    if !fan_out(access, model, fanning, room).await? {
+        return Ok(false);
+    }
+    // Not if it has been changed since it was read.
+    let mut filter = by_id(&fanning.id)?;
+    append(&mut filter, &FAN.token(), document("$eq", fanning.token)?)?;
+    change(
+        access,
+        model,
+        filter,
+        &doc! { "$unset": { FAN.0: "" } },
+        &[],
+    )
+    .await?;
+    Ok(true)
+}
+
+/// Brings the dependents of a document up to its revision, a batch at a time; tells whether that was all.
+fn fan_out<'a>(
+    access: &'a Access,
+    model: &'static Model,
+    fanning: &'a Fanning,
+    room: &'a mut Room,
+) -> BoxFuture<'a, Result<bool>> {
+    // What is copied may be copied further.
+    Box::pin(async move {
+        for (owner, group) in super::dependents(access.models(), model) {
+            let id = Bson::try_from(fanning.id.clone()).map_err(error::encode)?;
+            loop {
+                let is_stale = is_stale(&group, &id, fanning.source.revision);
+                let stale = group.of_structs(is_stale);
+                let limit = room.left();
+                let find = Find {
+                    projection: Some(document("_id", 1)?),
+                    limit: Some(limit as u64 + 1),
+                    ..found_by(&owner.collection.into(), &to_raw(&stale)?)
+                };
+                let found = access.find_all(owner, find).await?;
+                if found.is_empty() {
+                    break;
+                }
+                let ids: Vec<_> = found.iter().filter_map(|raw| decode::id(raw)).collect();
+                let ids: Vec<_> = ids.into_iter().map(RawBson::from).take(limit).collect();
+                if ids.is_empty() {
+                    return Ok(false);
+                }
+                room.take(ids.len());
+                let those = document("_id", one_of(&ids)?)?;
+                bring(
+                    access,
+                    owner,
+                    &group,
+                    &id,
+                    &fanning.source,
+                    those,
+                    Some(room),
+                )
+                .await?;
+                if found.len() <= limit {
+                    break;
+                }
+            }
+        }
+        Ok(true)
+    })
+}
+
+/// The condition that a struct refers to a document.
+pub(super) fn source_condition(group: &Group, id: &Bson) -> Document {
+    doc! { group.reference: { "$eq": id.clone() } }
+}
+
+/// The condition that the copies of a document in a struct are of an older revision than this.
+fn is_stale(group: &Group, id: &Bson, revision: i64) -> Document {
+    let mut condition = source_condition(group, id);
+    condition.insert(group.from(), doc! { "$not": { "$gte": revision } });
+    condition
+}
+
+/// Writes what is copied from a document into some of its dependents, where that is newer than what they have.
+async fn bring(
+    access: &Access,
+    owner: &'static Model,
+    group: &Group,
+    id: &Bson,
+    source: &Source,
+    those: RawDocumentBuf,
+    room: Option<&mut Room>,
+) -> Result<()> {
+    let is_stale = is_stale(group, id, source.revision);
+    let mut filter = Document::try_from(&*those).map_err(error::encode)?;
+    filter.extend(group.of_structs(is_stale.clone()));
+    let place = group.elements();
+    let before = &place.before;
+    let array_filters = place.filter(is_stale);
+    let mut set = Document::new();
+    for taken in group.following() {
+        set.insert(
+            format!("{before}{}", taken.stored),
+            source.value(&taken.from),
+        );
+    }
+    set.insert(format!("{before}{}", group.from()), source.revision);
+    let mut update = doc! { "$set": set };
+    // What is copied here may be copied further.
+    let further: Vec<_> = super::dependents(access.models(), owner).collect();
+    let is_further = !group.is_in_array()
+        && further
+            .iter()
+            .flat_map(|(_, other)| other.following())
+            .any(|other| {
+                group
+                    .following()
+                    .any(|taken| overlap(&group.path(taken.stored), &other.from))
+            });
+    let said = is_further.then(Said::now);
+    if let Some(said) = said {
+        update.insert("$inc", doc! { REVISION: 1_i64 });
+        if let Ok(set) = update.get_document_mut("$set") {
+            set.insert(FAN.0, said.to_document());
+        }
+    }
+    change(access, owner, to_raw(&filter)?, &update, &array_filters).await?;
+    if let (Some(said), Some(room)) = (said, room) {
+        let is_inside = access.unit().is_some();
+        for fanning in fanning(access, owner, said).await? {
+            match is_inside {
+                true => drop(fan_out(access, owner, &fanning, room).await?),
+                false => drop(Box::pin(follow(access, owner, &fanning, room)).await?),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Looks again at the copies in the documents that a write was about; gives their number.
+pub(super) async fn verify_said(access: &Access, model: &'static Model, said: Said) -> Result<u64> {
+    let mut filter = document(&VERIFY.due(), document("$eq", said.due)?)?;
+    append(&mut filter, &VERIFY.token(), document("$eq", said.token)?)?;
+    let mut verified = 0;
+    loop {
+        let some = verify_some(access, model, &filter).await?;
+        verified += some;
+        if some < BATCH as u64 {
+            return Ok(verified);
+        }
+    }
+}
+
+/// Looks again at some of the documents that a filter finds.
+async fn verify_some(
+    access: &Access,
+    model: &'static Model,
+    filter: &RawDocumentBuf,
+) -> Result<u64> {
+    let groups = super::groups(model);
+    let mut paths = RawDocumentBuf::new();
+    for field in ["_id", "_odm"] {
+        append(&mut paths, field, 1)?;
+    }
+    let mut roots: Vec<_> = groups
+        .iter()
+        .map(|group| {
+            group
+                .steps
+                .first()
+                .map_or(group.reference, |step| step.stored)
+        })
+        .collect();
+    roots.sort_unstable();
+    roots.dedup();
+    for root in roots {
+        append(&mut paths, root, 1)?;
+    }
+    let find = Find {
+        projection: Some(paths),
+        limit: Some(BATCH as u64),
+        ..found_by(&model.collection.into(), filter)
+    };
+    let found = access.find_all(model, find).await?;
+    let mut wanted = Vec::new();
+    let mut held = Vec::new();
+    let mut tokens = BTreeMap::<ObjectId, Vec<RawBson>>::new();
+    for raw in &found {
+        let mut open = Document::try_from(&**raw).map_err(error::encode)?;
+        let Some(id) = decode::id(raw).map(RawBson::from) else {
+            continue;
+        };
+        for (position, group) in groups.iter().enumerate() {
+            if group.is_following() {
+                for (reference, from) in references(group, &mut open) {
+                    wanted.push(((group.model)(), reference.clone()));
+                    held.push((position, reference, from, id.clone()));
+                }
+            }
+        }
+        let own = raw.get_document("_odm").ok();
+        let own = own.and_then(|own| own.get_document("verify").ok());
+        if let Some(token) = own.and_then(|own| own.get_object_id("token").ok()) {
+            tokens.entry(token).or_default().push(id);
+        }
+    }
+    let mut sources = Sources::default();
+    sources.read(access, &groups, &wanted).await?;
+    let mut older = BTreeMap::<(usize, Id), Vec<RawBson>>::new();
+    for (position, reference, from, id) in held {
+        let Some(group) = groups.get(position) else {
+            continue;
+        };
+        // What is gone leaves its last value.
+        if let Some(Some(source)) = sources.get((group.model)(), &reference)?
+            && from.is_none_or(|from| from < source.revision)
+        {
+            let reference = Id::of(&raw(&reference)?);
+            older.entry((position, reference)).or_default().push(id);
+        }
+    }
+    for ((position, reference), ids) in older {
+        let reference = Bson::try_from(reference.value()?).map_err(error::encode)?;
+        if let Some(group) = groups.get(position)
+            && let Some(Some(source)) = sources.get((group.model)(), &reference)?
+        {
+            let those = document("_id", one_of(&ids)?)?;
+            bring(
+                access,
+                model,
+                group,
+                &reference,
+                source,
+                those,
+                Some(&mut Room::any()),
+            )
+            .await?;
+        }
+    }
+    for (token, ids) in tokens {
+        let mut filter = document("_id", one_of(&ids)?)?;
+        append(&mut filter, &VERIFY.token(), document("$eq", token)?)?;
+        change(
+            access,
+            model,
+            filter,
+            &doc! { "$unset": { VERIFY.0: "" } },
+            &[],
+        )
+        .await?;
+    }
+    Ok(found.len() as u64)
+}
+
+/// Carries out what others have left of a model's copies, and gives the number of documents.
+pub(crate) async fn settle(access: &Access, model: &'static Model) -> Result<u64> {
+    let mut settled = 0;
+    if super::groups(model).iter().any(Group::is_following) {
+        loop {
+            let some = verify_some(access, model, &overdue(VERIFY)?).await?;
+            settled += some;
+            if some == 0 {
+                break;
+            }
+        }
+    }
+    if super::dependents(access.models(), model).next().is_some() {
+        loop {
+            let some = read_fanning(access, model, overdue(FAN)?, Some(BATCH as u64)).await?;
+            if some.is_empty() {
+                break;
+            }
+            for fanning in &some {
+                follow(access, model, fanning, &mut Room::any()).await?;
+                settled += 1;
+            }
+        }
+    }
+    Ok(settled)
+}
+
+fn overdue(promise: Promise) -> Result<RawDocumentBuf> {
+    document(&promise.due(), document("$lte", DateTime::now())?)
+}
+
+/// Changes what the framework keeps in documents: neither their version nor their time of change tells of that.
+pub(super) async fn change(
+    access: &Access,
+    model: &Model,
+    mut filter: RawDocumentBuf,
+    update: &Document,
+    array_filters: &[Document],
+) -> Result<u64> {
+    narrow(access, model, &mut filter, false).await?;
+    let array_filters = array_filters.iter().map(to_raw).collect::<Result<_>>()?;
+    let update = Update {
+        collection: model.collection.into(),
+        filter,
+        change: Change::Operators {
+            update: to_raw(update)?,
+            array_filters,
+        },
+        multi: true,
+        upsert: false,
+    };
+    access.told().writes();
+    let done = access.executor().update(update).await;
+    Ok(done.map_err(error::of(model))?.matched)
+}
+
+fn to_raw(document: &Document) -> Result<RawDocumentBuf> {
+    RawDocumentBuf::try_from(document).map_err(error::encode)
+}

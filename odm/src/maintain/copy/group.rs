@@ -1,0 +1,332 @@
+//! Where the copies of a model are: the fields that are taken through one reference.
+
+use bson::{Bson, Document, doc};
+
+use crate::schema::{CopiedField, Copies, Follows, Model};
+
+/// The copies through one reference, wherever the struct that has both stands in the document.
+#[derive(Debug, Clone)]
+pub(crate) struct Group {
+    /// The way to that struct.
+    pub(super) steps: Vec<Step>,
+    /// The reference, as it is stored there.
+    pub(super) reference: &'static str,
+    pub(super) is_optional: bool,
+    pub(super) model: fn() -> &'static Model,
+    pub(super) fields: Vec<Taken>,
+}
+
+/// A field on the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) stored: &'static str,
+    pub(super) is_array: bool,
+}
+
+/// A field that is taken from the source.
+#[derive(Debug, Clone)]
+pub(super) struct Taken {
+    pub(super) stored: &'static str,
+    /// What of the source it is, dotted.
+    pub(super) from: String,
+    pub(super) follows: Follows,
+}
+
+impl Taken {
+    pub(super) fn is_following(&self) -> bool {
+        self.follows != Follows::Never
+    }
+}
+
+/// The groups of a model.
+pub(crate) fn groups(model: &Model) -> Vec<Group> {
+    let mut found = Vec::new();
+    collect(model.copies, &mut Vec::new(), &mut found);
+    found
+}
+
+/// The paths at which a save writes nothing: what the framework has taken, and what is said once.
+pub(super) fn fixed(model: &Model) -> Vec<String> {
+    fn frozen(copies: &Copies, before: &str, found: &mut Vec<String>) {
+        found.extend(copies.frozen.iter().map(|field| format!("{before}{field}")));
+        for inside in copies.inside {
+            frozen(inside.copies, &format!("{before}{}.", inside.stored), found);
+        }
+    }
+    let groups = groups(model);
+    let taken = groups.iter().flat_map(|group| {
+        let fields = group.fields.iter();
+        fields.map(|taken| group.path(taken.stored))
+    });
+    let mut found = taken.collect();
+    frozen(model.copies, "", &mut found);
+    found
+}
+
+/// The groups that copy from a model, with the models that have them.
+pub(crate) fn dependents(
+    models: &[&'static Model],
+    source: &Model,
+) -> impl Iterator<Item = (&'static Model, Group)> {
+    let all = models.iter().filter(|model| model.copies.is_any());
+    all.flat_map(|model| groups(model).into_iter().map(|group| (*model, group)))
+        .filter(|(_, group)| group.is_following())
+        .filter(|(_, group)| (group.model)().collection == source.collection)
+}
+
+fn collect(copies: &Copies, steps: &mut Vec<Step>, found: &mut Vec<Group>) {
+    for field in copies.own {
+        let taken = Taken {
+            stored: field.stored,
+            from: (field.from)().to_string(),
+            follows: field.follows,
+        };
+        let is_of =
+            |group: &&mut Group| group.steps == *steps && group.reference == field.reference;
+        match found.iter_mut().find(is_of) {
+            Some(group) => group.fields.push(taken),
+            None => found.push(Group::of(field, steps, taken)),
+        }
+    }
+    for inside in copies.inside {
+        steps.push(Step {
+            stored: inside.stored,
+            is_array: inside.is_array,
+        });
+        collect(inside.copies, steps, found);
+        steps.pop();
+    }
+}
+
+impl Group {
+    fn of(field: &CopiedField, steps: &[Step], taken: Taken) -> Self {
+        Self {
+            steps: steps.to_vec(),
+            reference: field.reference,
+            is_optional: field.is_optional,
+            model: field.model,
+            fields: vec![taken],
+        }
+    }
+
+    /// Whether some of it follows.
+    pub(super) fn is_following(&self) -> bool {
+        self.fields.iter().any(Taken::is_following)
+    }
+
+    /// The fields that follow.
+    pub(super) fn following(&self) -> impl Iterator<Item = &Taken> {
+        self.fields.iter().filter(|taken| taken.is_following())
+    }
+
+    /// The path of a field beside the reference, through arrays as a filter goes through them.
+    pub(super) fn path(&self, field: &str) -> String {
+        let steps = self.steps.iter().map(|step| step.stored);
+        steps.chain([field]).collect::<Vec<_>>().join(".")
+    }
+
+    pub(super) fn reference_path(&self) -> String {
+        self.path(self.reference)
+    }
+
+    /// Where the struct remembers of which revision its copies are.
+    pub(super) fn from(&self) -> String {
+        format!("{}.{}", super::FROM, self.reference)
+    }
+
+    /// Whether the struct is inside of an array.
+    pub(super) fn is_in_array(&self) -> bool {
+        self.steps.iter().any(|step| step.is_array)
+    }
+
+    /// What is asked of one of the structs, as a condition on the document.
+    pub(super) fn of_structs(&self, mut condition: Document) -> Document {
+        for step in self.steps.iter().rev() {
+            condition = match step.is_array {
+                true => doc! { step.stored: { "$elemMatch": condition } },
+                false => below(step.stored, condition),
+            };
+        }
+        condition
+    }
+
+    /// The structs as an update names them: by what they are, never by their position.
+    pub(super) fn elements(&self) -> Elements {
+        let last = self.steps.iter().rposition(|step| step.is_array);
+        let (mut before, mut inside) = (String::new(), None);
+        for (position, step) in self.steps.iter().enumerate() {
+            before.push_str(step.stored);
+            before.push('.');
+            if let Some(inside) = &mut inside {
+                *inside = format!("{inside}{}.", step.stored);
+            }
+            if step.is_array {
+                let is_last = Some(position) == last;
+                before.push_str(if is_last { "$[one]." } else { "$[]." });
+                if is_last {
+                    inside = Some("one.".to_owned());
+                }
+            }
+        }
+        Elements { before, inside }
+    }
+
+    /// Each struct of a document that has them, from `step` on.
+    pub(super) fn each_struct<E>(
+        &self,
+        step: usize,
+        value: &mut Document,
+        visit: &mut impl FnMut(&mut Document) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match self.steps.get(step) {
+            None => visit(value),
+            Some(next) => match value.get_mut(next.stored) {
+                Some(value) => self.each_in(step + 1, value, visit),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// The same of a value that stands where `step` leads on from.
+    pub(super) fn each_in<E>(
+        &self,
+        step: usize,
+        value: &mut Bson,
+        visit: &mut impl FnMut(&mut Document) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match value {
+            Bson::Document(value) => self.each_struct(step, value, visit),
+            Bson::Array(values) => values
+                .iter_mut()
+                .try_for_each(|value| self.each_in(step, value, visit)),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a place that an update writes has to do with the group.
+    pub(super) fn meets(&self, path: &str) -> Meets {
+        let mut parts = path.split('.').peekable();
+        let mut walked = Vec::new();
+        for (position, step) in self.steps.iter().enumerate() {
+            match parts.next() {
+                None => return Meets::Around(position),
+                Some(part) if part == step.stored => walked.push(part),
+                Some(_) => return Meets::Nothing,
+            }
+            if step.is_array
+                && let Some(part) = parts.next_if(|part| is_position(part))
+            {
+                walked.push(part);
+            }
+        }
+        match (parts.next(), parts.next()) {
+            (None, _) => Meets::Around(self.steps.len()),
+            (Some(part), None) if part == self.reference => {
+                walked.push("");
+                Meets::Reference(walked.join("."))
+            }
+            _ => Meets::Nothing,
+        }
+    }
+}
+
+/// Structs as an update names them.
+pub(super) struct Elements {
+    /// What stands before their fields.
+    pub(super) before: String,
+    /// What stands before them in the condition on elements; none if they are in no array.
+    inside: Option<String>,
+}
+
+impl Elements {
+    /// The condition on the elements, if there are any.
+    pub(super) fn filter(&self, condition: Document) -> Vec<Document> {
+        let inside = self.inside.iter();
+        let filters = inside.map(|inside| below(inside.trim_end_matches('.'), condition.clone()));
+        filters.collect()
+    }
+}
+
+/// A condition on what is inside of a field.
+fn below(field: &str, condition: Document) -> Document {
+    let fields = condition.into_iter();
+    fields
+        .map(|(path, asked)| (format!("{field}.{path}"), asked))
+        .collect()
+}
+
+/// What a place has to do with a group.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Meets {
+    Nothing,
+    /// The structs are inside of it: so many steps lead to it.
+    Around(usize),
+    /// It is the reference; what stands before it and its siblings.
+    Reference(String),
+}
+
+/// Whether a part of a path says which elements of an array are meant.
+pub(super) fn is_position(part: &str) -> bool {
+    part.starts_with('$') || part.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::InEmbedded;
+
+    const MODEL: Model = Model {
+        copies: &Copies {
+            own: &[CopiedField {
+                field: "ip",
+                stored: "ip",
+                reference: "host",
+                is_optional: false,
+                collection: "hosts",
+                model: || &Model::UNKNOWN,
+                from: || crate::field::Path::ROOT.then("ipaddr"),
+                follows: Follows::Bounded,
+            }],
+            frozen: &[],
+            inside: &[InEmbedded {
+                stored: "lines",
+                is_array: true,
+                copies: &Copies {
+                    own: &[CopiedField {
+                        field: "name",
+                        stored: "name",
+                        reference: "product",
+                        is_optional: false,
+                        collection: "products",
+                        model: || &Model::UNKNOWN,
+                        from: || crate::field::Path::ROOT.then("name"),
+                        follows: Follows::Bounded,
+                    }],
+                    ..Copies::NONE
+                },
+            }],
+            is_lost: false,
+        },
+        ..Model::UNKNOWN
+    };
+
+    #[test]
+    fn a_path_says_what_it_has_to_do_with_copies() {
+        let groups = groups(&MODEL);
+        let [own, lines] = groups.as_slice() else {
+            panic!("two places, got {groups:?}");
+        };
+        let reference = |before: &str| Meets::Reference(before.to_owned());
+        assert_eq!(own.meets("host"), reference(""));
+        assert_eq!(own.meets("lines.0.product"), Meets::Nothing);
+        assert_eq!(lines.meets("lines"), Meets::Around(1));
+        assert_eq!(lines.meets("lines.3"), Meets::Around(1));
+        assert_eq!(
+            lines.meets("lines.$[e0].product"),
+            reference("lines.$[e0].")
+        );
+        assert_eq!(lines.meets("lines.0.quantity"), Meets::Nothing);
+        assert_eq!(lines.meets("host"), Meets::Nothing);
+        assert_eq!(lines.reference_path(), "lines.product");
+    }
+}

@@ -1,0 +1,145 @@
+//! What documents are copied from.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf};
+
+use super::{REVISION, group::Group};
+use crate::{
+    Result,
+    access::{Access, found_by},
+    backend::operation::Find,
+    decode, error,
+    maintain::link::linked::{Id, one_of, read_upgraded},
+    query::{append, document},
+    schema::Model,
+};
+
+/// The sources that an operation has read.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sources {
+    /// What was asked for, by collection, and what was found of it.
+    found: BTreeMap<(&'static str, Id), Option<Source>>,
+}
+
+/// What is copied from a document, with its revision.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    pub(super) revision: i64,
+    /// Whether its copies are to follow yet.
+    pub(super) is_fanning: bool,
+    values: Document,
+}
+
+impl Source {
+    pub(super) fn of(raw: &RawDocument) -> Result<Self> {
+        let values = Document::try_from(raw).map_err(error::encode)?;
+        let own = values.get_document("_odm").ok();
+        let revision = own.and_then(|own| own.get_i64("rev").ok());
+        Ok(Self {
+            revision: revision.unwrap_or_default(),
+            is_fanning: own.is_some_and(|own| own.contains_key("fan")),
+            values,
+        })
+    }
+
+    /// A field, or null.
+    pub(super) fn value(&self, dotted: &str) -> Bson {
+        let mut parts = dotted.split('.');
+        let first = parts.next().and_then(|part| self.values.get(part));
+        let value = parts.fold(first, |value, part| value?.as_document()?.get(part));
+        value.cloned().unwrap_or(Bson::Null)
+    }
+}
+
+impl Sources {
+    /// What was found of a source; none if it is not there, nothing at all if it was not asked for.
+    pub(super) fn get(&self, model: &Model, id: &Bson) -> Result<Option<Option<&Source>>> {
+        let id = Id::of(&raw(id)?);
+        Ok(self.found.get(&(model.collection, id)).map(Option::as_ref))
+    }
+
+    /// Reads what is missing of the sources that these references lead to, for all that the groups take of them: one query for each
+    /// model.
+    pub(super) async fn read(
+        &mut self,
+        access: &Access,
+        groups: &[Group],
+        wanted: &[(&'static Model, Bson)],
+    ) -> Result<()> {
+        let mut missing = BTreeMap::<&str, (&'static Model, BTreeSet<Id>)>::new();
+        for (model, id) in wanted {
+            let id = Id::of(&raw(id)?);
+            if !self.found.contains_key(&(model.collection, id.clone())) {
+                let (_, ids) = missing
+                    .entry(model.collection)
+                    .or_insert((model, BTreeSet::new()));
+                ids.insert(id);
+            }
+        }
+        for (collection, (model, ids)) in missing {
+            let mut found = read(access, model, groups, &ids).await?;
+            for id in ids {
+                let source = found.remove(&id);
+                self.found.insert((collection, id), source);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many sources one query asks for at most.
+const MANY: usize = 10_000;
+
+async fn read(
+    access: &Access,
+    model: &'static Model,
+    groups: &[Group],
+    ids: &BTreeSet<Id>,
+) -> Result<BTreeMap<Id, Source>> {
+    let ids = ids.iter().map(Id::value).collect::<Result<Vec<_>>>()?;
+    let mut found = BTreeMap::new();
+    for some in ids.chunks(MANY) {
+        let find = Find {
+            projection: projection(model, groups)?,
+            ..found_by(&model.collection.into(), &document("_id", one_of(some)?)?)
+        };
+        for raw in read_upgraded(access, model, find).await? {
+            if let Some(id) = decode::id(&raw).map(RawBson::from) {
+                found.insert(Id::of(&id), Source::of(&raw)?);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What is read of a source; all of it where a document may be of an older version.
+pub(super) fn projection(model: &Model, groups: &[Group]) -> Result<Option<RawDocumentBuf>> {
+    if model.upgrade.is_some() {
+        return Ok(None);
+    }
+    let groups = groups
+        .iter()
+        .filter(|group| (group.model)().collection == model.collection);
+    let taken = groups.flat_map(|group| &group.fields);
+    let mut paths: Vec<_> = taken.map(|taken| taken.from.as_str()).collect();
+    paths.extend(["_id", REVISION, super::FAN.0]);
+    paths.sort_unstable();
+    paths.dedup();
+    let mut projection = RawDocumentBuf::new();
+    for (position, path) in paths.iter().enumerate() {
+        let is_inside = |other: &&str| {
+            path.strip_prefix(*other)
+                .is_some_and(|rest| rest.starts_with('.'))
+        };
+        // What is read as a whole is not read in parts.
+        if !paths.iter().take(position).any(|other| is_inside(&other)) {
+            append(&mut projection, path, 1)?;
+        }
+    }
+    Ok(Some(projection))
+}
+
+pub(super) fn raw(id: &Bson) -> Result<RawBson> {
+    RawBson::try_from(id.clone()).map_err(error::encode)
+}

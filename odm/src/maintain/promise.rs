@@ -1,0 +1,78 @@
+//! What documents say while something is owed behind a write to them.
+
+use std::time::{Duration, SystemTime};
+
+use bson::{DateTime, Document, RawBson, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
+
+use super::{copy, link};
+use crate::{Result, access::Access, error, schema::Model};
+
+/// How long what is owed is left to whoever said it.
+pub(crate) const LEASE: Duration = Duration::from_secs(5);
+
+/// Something that is owed, where a document says so: a token, and when others may see to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Promise(pub(super) &'static str);
+
+impl Promise {
+    /// Copies of the document are to follow it.
+    pub(crate) const FAN: Self = Self("_odm.fan");
+    /// The document's own copies are to be looked at again.
+    pub(crate) const VERIFY: Self = Self("_odm.verify");
+    /// Its references and their other sides are being written.
+    pub(crate) const LINK: Self = Self("_odm");
+
+    pub(super) fn token(self) -> String {
+        format!("{}.token", self.0)
+    }
+
+    /// The field by whose index what is owed is found.
+    pub(crate) fn due(self) -> String {
+        format!("{}.due", self.0)
+    }
+
+    /// What stands there in a document.
+    pub(crate) fn due_of(self, raw: &RawDocument) -> Result<Option<DateTime>> {
+        let mut found = raw.get("_odm").map_err(error::encode)?;
+        for part in self.due().split('.').skip(1) {
+            let inside = found.and_then(bson::RawBsonRef::as_document);
+            found = inside.and_then(|inside| inside.get(part).ok().flatten());
+        }
+        Ok(found.and_then(bson::RawBsonRef::as_datetime))
+    }
+
+    /// Whether documents of a model may say so.
+    pub(crate) fn is_of(self, access: &Access, model: &'static Model) -> bool {
+        match self {
+            Self::FAN => copy::is_source(access, model),
+            Self::VERIFY => copy::is_dependent(model),
+            _ => link::is_promising(access, model),
+        }
+    }
+}
+
+/// What one write says that is owed: by it the documents that say so are found.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Said {
+    pub(super) token: ObjectId,
+    pub(super) due: DateTime,
+}
+
+impl Said {
+    pub(super) fn now() -> Self {
+        Self {
+            token: ObjectId::new(),
+            due: DateTime::from_system_time(SystemTime::now() + LEASE),
+        }
+    }
+
+    /// As it stands in a document.
+    pub(super) fn to_document(self) -> Document {
+        doc! { "token": self.token, "due": self.due }
+    }
+
+    pub(super) fn to_raw(self) -> Result<RawBson> {
+        let raw = RawDocumentBuf::try_from(&self.to_document());
+        raw.map(RawBson::from).map_err(error::encode)
+    }
+}

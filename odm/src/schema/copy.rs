@@ -1,0 +1,203 @@
+//! What a model has of other documents, as plain data: copies that follow, and snapshots.
+
+use super::Model;
+use crate::{
+    document::{Document, Ref},
+    field::{Path, Place, role, shape},
+};
+
+/// What a type has of other documents: in its own fields, and in what is embedded in them.
+#[derive(Debug, Clone, Copy)]
+pub struct Copies {
+    /// In its own fields.
+    pub own: &'static [CopiedField],
+    /// Those of its own fields that the application says once, as they are stored.
+    pub frozen: &'static [&'static str],
+    /// In what is embedded.
+    pub inside: &'static [InEmbedded],
+    /// Whether there are some where nothing keeps them.
+    pub is_lost: bool,
+}
+
+/// A field that is taken from another document.
+#[derive(Debug, Clone, Copy)]
+pub struct CopiedField {
+    /// The field in Rust.
+    pub field: &'static str,
+    /// The field as it is stored.
+    pub stored: &'static str,
+    /// The reference beside it, as it is stored.
+    pub reference: &'static str,
+    /// Whether there may be no reference.
+    pub is_optional: bool,
+    /// The collection of the documents that the reference leads to.
+    pub collection: &'static str,
+    /// Their model.
+    pub model: fn() -> &'static Model,
+    /// What is taken of them.
+    pub from: fn() -> Path,
+    /// When it follows a change there.
+    pub follows: Follows,
+}
+
+/// An embedded field with copies inside.
+#[derive(Debug, Clone, Copy)]
+pub struct InEmbedded {
+    /// The field as it is stored.
+    pub stored: &'static str,
+    /// Whether it is an array.
+    pub is_array: bool,
+    /// What is in it.
+    pub copies: &'static Copies,
+}
+
+/// When a copy follows a change of what it was taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Follows {
+    /// Before the write is answered if there are few, and otherwise behind it.
+    Bounded,
+    /// Before the write is answered.
+    Sync,
+    /// Behind the answer.
+    Background,
+    /// It does not: it was taken once.
+    Never,
+}
+
+impl Copies {
+    /// Nothing.
+    pub const NONE: Self = Self {
+        own: &[],
+        frozen: &[],
+        inside: &[],
+        is_lost: false,
+    };
+
+    const LOST: Self = Self {
+        is_lost: true,
+        ..Self::NONE
+    };
+
+    /// Those of the values of a map.
+    pub(crate) const fn in_a_map(values: &'static Self) -> &'static Self {
+        match values.is_any() {
+            true => &Self::LOST,
+            false => &Self::NONE,
+        }
+    }
+
+    /// Whether there are any that the framework fills.
+    pub(crate) const fn is_filled(&self) -> bool {
+        let mut i = 0;
+        while i < self.inside.len() {
+            if self.inside[i].copies.is_filled() {
+                return true;
+            }
+            i += 1;
+        }
+        !self.own.is_empty() || self.is_lost
+    }
+
+    /// Whether there are any.
+    pub(crate) const fn is_any(&self) -> bool {
+        let mut i = 0;
+        while i < self.inside.len() {
+            if self.inside[i].copies.is_any() {
+                return true;
+            }
+            i += 1;
+        }
+        !self.own.is_empty() || !self.frozen.is_empty() || self.is_lost
+    }
+
+    const fn loses(&self) -> bool {
+        let mut i = 0;
+        while i < self.inside.len() {
+            if self.inside[i].copies.loses() {
+                return true;
+            }
+            i += 1;
+        }
+        self.is_lost
+    }
+}
+
+/// Refuses a field whose values have copies where nothing is filled; called by derived code, at compile time.
+#[doc(hidden)]
+#[track_caller]
+pub const fn has_companion(is_drafted: bool, copies: &Copies, message: &str) {
+    assert!(is_drafted || !copies.is_filled(), "{}", message);
+}
+
+/// Refuses copies where nothing keeps them; called by derived code, at compile time.
+#[doc(hidden)]
+#[track_caller]
+pub const fn is_kept(copies: &Copies, message: &str) {
+    assert!(!copies.loses(), "{}", message);
+}
+
+/// Checks that a `C` can be a copy of a place, reached through an `R`; called by derived code.
+#[doc(hidden)]
+pub fn copied<R, P, C>(_: impl FnOnce(<R::Target as Document>::Fields) -> P)
+where
+    R: LeadsToOne,
+    P: Place<Shape = shape::One, Role: Copied>,
+    C: CopyOf<R, P::Value>,
+{
+}
+
+/// A reference to one document.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a copy is taken through one reference, not through a `{Self}`",
+    label = "not a `Ref` or an `Option<Ref>`",
+    note = "of several documents, embed a struct with the reference and its copies: `#[embed(max = N)] parts: Vec<PartLink>`"
+)]
+pub trait LeadsToOne {
+    /// The model that it leads to.
+    type Target: Document;
+}
+#[diagnostic::do_not_recommend]
+impl<T: Document> LeadsToOne for Ref<T> {
+    type Target = T;
+}
+#[diagnostic::do_not_recommend]
+impl<T: Document> LeadsToOne for Option<Ref<T>> {
+    type Target = T;
+}
+
+/// The roles of what can be copied.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a field with the role `{Self}` cannot be copied",
+    label = "the framework writes it without telling",
+    note = "a version, a timestamp and the inverse of a link change with other writes than those to the field: read them where they are, by a join"
+)]
+pub trait Copied {}
+#[diagnostic::do_not_recommend]
+impl Copied for role::Own {}
+#[diagnostic::do_not_recommend]
+impl Copied for role::Id {}
+#[diagnostic::do_not_recommend]
+impl Copied for role::IdPart {}
+#[diagnostic::do_not_recommend]
+impl Copied for role::ShardKey {}
+#[diagnostic::do_not_recommend]
+impl Copied for role::Snapshot {}
+#[diagnostic::do_not_recommend]
+impl Copied for role::Denormalized {}
+
+/// What can hold a copy of a `V` that is reached through an `R`.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` cannot be the copy of a `{V}` that a `{R}` leads to",
+    label = "has another type",
+    note = "a copy has the type of the field that it is taken from; through an `Option<Ref<…>>` it is an `Option` of that"
+)]
+pub trait CopyOf<R, V> {}
+#[diagnostic::do_not_recommend]
+impl<T: Document, V> CopyOf<Ref<T>, V> for V {}
+#[diagnostic::do_not_recommend]
+impl<T: Document, V> CopyOf<Option<Ref<T>>, V> for Option<V> {}
+#[diagnostic::do_not_recommend]
+impl<T: Document, V> CopyOf<Option<Ref<T>>, Option<V>> for Option<V> {}

@@ -1,0 +1,209 @@
+//! How far behind copies are, and waiting until they are not.
+
+use std::{
+    fmt,
+    marker::PhantomData,
+    pin::Pin,
+    time::{Duration, SystemTime},
+};
+
+use bson::{DateTime, RawDocumentBuf};
+use tokio::time::Instant;
+
+use crate::{
+    Error, ErrorKind, Result,
+    access::{Access, also},
+    backend::operation::{Count, Find},
+    document::Document,
+    error,
+    maintain::{self, Promise},
+    query::{IntoKey, Key, document},
+    schema::{Model, Schema},
+};
+
+/// Waits until nothing is owed any more; made by [`Database::settled`](crate::Database::settled).
+///
+/// What is due it carries out itself; what another task or process is at it waits for.
+#[must_use = "nothing is waited for until this is awaited"]
+#[derive(Debug)]
+pub struct Settled<S> {
+    access: Access,
+    limit: Option<Duration>,
+    /// The one document that it is about, if it is about one.
+    one: Option<Result<(&'static Model, RawDocumentBuf)>>,
+    of: PhantomData<fn() -> S>,
+}
+
+impl<S: Schema> Settled<S> {
+    pub(crate) fn new(access: Access) -> Self {
+        Self {
+            access,
+            limit: None,
+            one: None,
+            of: PhantomData,
+        }
+    }
+
+    /// At most so long: then it is an error of kind [`Unsettled`](ErrorKind::Unsettled).
+    pub fn within(mut self, limit: Duration) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Only of one document: of its own copies, and of those that others have of it.
+    pub fn of<T: Document>(mut self, id: impl IntoKey<T>) -> Self {
+        let key: Key<T> = id.into_key();
+        self.one = Some(key.to_raw().map(|filter| (&T::MODEL, filter)));
+        self
+    }
+
+    async fn run(self) -> Result<()> {
+        let deadline = self.limit.map(|limit| Instant::now() + limit);
+        let one = self.one.transpose()?;
+        let mut pause = Duration::from_millis(1);
+        loop {
+            let owed = owed(&self.access, S::MODELS, one.as_ref()).await?;
+            if owed.is_empty() {
+                return Ok(());
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                let message =
+                    format!("not all was carried out in time; there is owed still: {owed}");
+                return Err(Error::new(ErrorKind::Unsettled, message));
+            }
+            for model in S::MODELS {
+                maintain::settle(&self.access, model).await?;
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST);
+        }
+    }
+}
+
+/// How long it waits at most before it looks again.
+const LONGEST: Duration = Duration::from_millis(100);
+
+impl<S: Schema> IntoFuture for Settled<S> {
+    type Output = Result<()>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}
+
+/// What writes owe that is not carried out yet; made by [`Database::owed`](crate::Database::owed).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Owed {
+    /// Of each model of which something is owed.
+    pub models: Vec<OwedOf>,
+}
+
+/// What is owed of the documents of one model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OwedOf {
+    /// The name of the model.
+    pub model: &'static str,
+    /// Of how many documents copies are to follow that others have.
+    pub sources: u64,
+    /// In how many documents copies are to be looked at again, because the references to their sources are new.
+    pub dependents: u64,
+    /// In how many documents references and their other sides are being written.
+    pub links: u64,
+    /// How long the oldest of it has been owed, by the clock of this process.
+    pub age: Duration,
+}
+
+impl Owed {
+    /// Whether nothing is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.models.is_empty()
+    }
+}
+
+impl fmt::Display for Owed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return f.write_str("nothing");
+        }
+        let lines = self.models.iter().map(|of| {
+            let mut parts = Vec::new();
+            for (count, what) in [
+                (of.sources, "whose copies are to follow"),
+                (of.dependents, "whose copies are to be looked at again"),
+                (of.links, "whose links are being written"),
+            ] {
+                if count > 0 {
+                    parts.push(format!("{count} {what}"));
+                }
+            }
+            format!("{}: {}, for {:?}", of.model, parts.join(", "), of.age)
+        });
+        f.write_str(&lines.collect::<Vec<_>>().join("; "))
+    }
+}
+
+/// What is owed, of all documents of these models or of one.
+pub(crate) async fn owed(
+    access: &Access,
+    models: &'static [&'static Model],
+    one: Option<&(&'static Model, RawDocumentBuf)>,
+) -> Result<Owed> {
+    let mut owed = Owed::default();
+    for model in models {
+        if one.is_some_and(|(of, _)| of.collection != model.collection) {
+            continue;
+        }
+        let mut oldest = None;
+        let [mut sources, mut dependents, mut links] = [0; 3];
+        for (promise, count) in [
+            (Promise::FAN, &mut sources),
+            (Promise::VERIFY, &mut dependents),
+            (Promise::LINK, &mut links),
+        ] {
+            if !promise.is_of(access, model) {
+                continue;
+            }
+            let mut filter = one.map(|(_, filter)| filter.clone()).unwrap_or_default();
+            also(&mut filter, &promise.due(), document("$exists", true)?)?;
+            let found = Count {
+                collection: model.collection.into(),
+                filter: filter.clone(),
+                limit: None,
+            };
+            *count = access.count(model, found).await?;
+            if *count == 0 {
+                continue;
+            }
+            let first = Find {
+                collection: model.collection.into(),
+                filter,
+                projection: Some(document(&promise.due(), 1)?),
+                sort: Some(document(&promise.due(), 1)?),
+                limit: Some(1),
+            };
+            let found = access.find_all(model, first).await?;
+            let due = found.first().map(|raw| promise.due_of(raw)).transpose();
+            let due = due.map_err(error::of(model))?.flatten();
+            oldest = oldest.into_iter().chain(due).min();
+        }
+        if sources + dependents + links > 0 {
+            owed.models.push(OwedOf {
+                model: model.name,
+                sources,
+                dependents,
+                links,
+                age: age(oldest),
+            });
+        }
+    }
+    Ok(owed)
+}
+
+/// How long ago something was said that others may carry out from then on.
+fn age(due: Option<DateTime>) -> Duration {
+    let said = due.map(|due| due.to_system_time() - maintain::LEASE);
+    let age = said.and_then(|said| SystemTime::now().duration_since(said).ok());
+    age.unwrap_or_default()
+}

@@ -1,0 +1,837 @@
+//! Copies of other documents: filled, followed, and snapshots that stay.
+
+use std::time::Duration;
+
+use odm::{
+    ErrorKind, Filter,
+    backend::operation::{Change, Direction, Find, Index, Update},
+    bson::{Bson, RawDocumentBuf, rawdoc},
+    check::Fault,
+    prelude::*,
+};
+
+use crate::Fixture;
+use crate::crash::{Crashes, Write};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+struct Place {
+    city: String,
+    room: i32,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "hosts")]
+struct Host {
+    #[serde(rename = "_id")]
+    id: i64,
+    name: String,
+    ipaddr: String,
+    #[embed]
+    place: Place,
+    notes: Option<String>,
+}
+
+/// S7.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "logmsgs", timestamps)]
+struct LogMessage {
+    #[serde(rename = "_id")]
+    id: i64,
+    message: String,
+    #[reference]
+    host: Ref<Host>,
+    #[denormalize(from = host.ipaddr)]
+    ipaddr: String,
+    #[denormalize(from = host.name)]
+    hostname: String,
+    #[denormalize(from = host.place.city)]
+    city: String,
+    created_at: DateTime,
+    updated_at: DateTime,
+}
+
+/// What is copied here is copied further, into [`Alert`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "services")]
+struct Service {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference]
+    host: Option<Ref<Host>>,
+    #[denormalize(from = host.place)]
+    #[embed]
+    place: Option<Place>,
+    #[denormalize(from = host.notes)]
+    notes: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "alerts")]
+struct Alert {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference]
+    service: Ref<Service>,
+    #[denormalize(from = service.notes, sync)]
+    notes: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "parts")]
+struct Part {
+    #[serde(rename = "_id")]
+    id: i64,
+    name: String,
+    price: i64,
+}
+
+/// S5.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+struct PartLink {
+    #[reference]
+    id: Ref<Part>,
+    #[denormalize(from = id.name)]
+    name: String,
+    quantity: i32,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "products", companion)]
+struct Product {
+    #[serde(rename = "_id")]
+    id: i64,
+    name: String,
+    #[embed(max = 20)]
+    parts: Vec<PartLink>,
+}
+
+/// S9.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+struct OrderLine {
+    #[reference]
+    part: Ref<Part>,
+    #[snapshot(from = part.price)]
+    price: i64,
+    #[denormalize(from = part.name)]
+    name: String,
+    quantity: i32,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "orders", companion)]
+struct Order {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[snapshot]
+    #[embed]
+    ship_to: Place,
+    #[embed(max = 20)]
+    lines: Vec<OrderLine>,
+}
+
+#[derive(Schema)]
+#[schema(models(Host, LogMessage, Service, Alert, Part, Product, Order))]
+struct Shop;
+type Db = odm::Database<Shop>;
+
+fn host(id: i64) -> Host {
+    Host {
+        id,
+        name: format!("host{id}"),
+        ipaddr: format!("10.0.0.{id}"),
+        place: place("Bern", 1),
+        notes: None,
+    }
+}
+
+fn place(city: &str, room: i32) -> Place {
+    Place {
+        city: city.into(),
+        room,
+    }
+}
+
+fn line(id: i64, host: i64) -> NewLogMessage {
+    NewLogMessage {
+        id,
+        message: format!("message {id}"),
+        host: Ref::new(host),
+    }
+}
+
+fn part(id: i64) -> Part {
+    Part {
+        id,
+        name: format!("part {id}"),
+        price: 100 * id,
+    }
+}
+
+fn product(id: i64, parts: &[i64]) -> NewProduct {
+    NewProduct {
+        id,
+        name: format!("product {id}"),
+        parts: parts.iter().map(|part| link(*part)).collect(),
+    }
+}
+
+fn link(part: i64) -> NewPartLink {
+    NewPartLink {
+        id: Ref::new(part),
+        quantity: 1,
+    }
+}
+
+fn order(id: i64, parts: &[i64]) -> NewOrder {
+    let line = |part: &i64| NewOrderLine {
+        part: Ref::new(*part),
+        quantity: 2,
+    };
+    NewOrder {
+        id,
+        ship_to: place("Bern", 7),
+        lines: parts.iter().map(line).collect(),
+    }
+}
+
+async fn shop(db: &Db) {
+    db.insert_many([host(1), host(2)]).await.unwrap();
+    db.insert_many([part(1), part(2), part(3)]).await.unwrap();
+}
+
+async fn names_in(db: &Db, product: i64) -> Vec<String> {
+    let product = db.get::<Product>(product).await.unwrap();
+    product.parts.into_iter().map(|part| part.name).collect()
+}
+
+async fn stored(fixture: &Fixture, collection: &'static str) -> Vec<RawDocumentBuf> {
+    let find = Find {
+        collection: collection.into(),
+        filter: rawdoc! {},
+        projection: None,
+        sort: Some(rawdoc! { "_id": 1 }),
+        limit: None,
+    };
+    let cursor = fixture.backend().find(find).await.unwrap();
+    odm::backend::drain(cursor).await.unwrap()
+}
+
+pub async fn copies_are_filled_at_insert(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    shop(&db).await;
+    let message = db.insert(line(1, 1)).await.unwrap();
+    assert_eq!(
+        (&*message.ipaddr, &*message.hostname, &*message.city),
+        ("10.0.0.1", "host1", "Bern")
+    );
+    assert_eq!(db.get::<LogMessage>(1).await.unwrap().city, "Bern");
+    let lonely = NewService { id: 1, host: None };
+    assert_eq!(db.insert(lonely).await.unwrap().place, None);
+    let service = NewService {
+        id: 2,
+        host: Some(Ref::new(2)),
+    };
+    let service = db.insert(service).await.unwrap();
+    assert_eq!(service.place, Some(place("Bern", 1)));
+    db.insert(product(1, &[2, 1, 2])).await.unwrap();
+    assert_eq!(names_in(&db, 1).await, ["part 2", "part 1", "part 2"]);
+    // What other clients see: the copies where they belong, and the bookkeeping under `_odm` alone.
+    let [stored] = stored(&fixture, "products").await.try_into().unwrap();
+    let first = stored.get_array("parts").unwrap().get(0).unwrap().unwrap();
+    let keys = first.as_document().unwrap().iter();
+    let keys: Vec<_> = keys.map(|field| field.unwrap().0.as_str()).collect();
+    assert_eq!(keys, ["id", "name", "quantity", "_odm"]);
+    let upsert = db.update::<LogMessage>(9).set(|m| m.message(), "x");
+    assert!(upsert.or_insert(line(9, 2)).await.unwrap().is_inserted());
+    assert_eq!(db.get::<LogMessage>(9).await.unwrap().hostname, "host2");
+}
+
+pub async fn copies_follow_their_source(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    shop(&db).await;
+    db.insert_many([line(1, 1), line(2, 1), line(3, 2)])
+        .await
+        .unwrap();
+    let before = db.get::<LogMessage>(1).await.unwrap();
+    let ips = async || {
+        let all = db.find::<LogMessage>().sort(|m| m.id().asc()).all().await;
+        let ips = all.unwrap().into_iter().map(|message| message.ipaddr);
+        ips.collect::<Vec<_>>()
+    };
+    db.update::<Host>(1)
+        .set(|h| h.ipaddr(), "10.1.1.1")
+        .await
+        .unwrap();
+    assert_eq!(ips().await, ["10.1.1.1", "10.1.1.1", "10.0.0.2"]);
+    let mut host = db.edit::<Host>(1).await.unwrap();
+    host.ipaddr = "10.2.2.2".into();
+    db.save(&mut host).await.unwrap();
+    assert_eq!(ips().await, ["10.2.2.2", "10.2.2.2", "10.0.0.2"]);
+    let all = db.update_many::<Host>(|_| Filter::all());
+    all.set(|h| h.ipaddr(), "::1").await.unwrap();
+    assert_eq!(ips().await, ["::1"; 3]);
+    db.modify::<Host>(2, |host| host.place.city = "Basel".into())
+        .await
+        .unwrap();
+    assert_eq!(db.get::<LogMessage>(3).await.unwrap().city, "Basel");
+    db.update::<Host>(2)
+        .set(|h| h.place(), place("Genf", 1))
+        .await
+        .unwrap();
+    assert_eq!(db.get::<LogMessage>(3).await.unwrap().city, "Genf");
+    let first = db.update_first::<Host>(|h| h.name().eq("host1"));
+    let renamed = first
+        .set(|h| h.name(), "web")
+        .returning_after()
+        .await
+        .unwrap();
+    assert!(renamed.is_applied());
+    let after = db.get::<LogMessage>(1).await.unwrap();
+    assert_eq!(after.hostname, "web");
+    // Following is no change of one's own.
+    assert_eq!(after.updated_at, before.updated_at);
+    // Nothing is owed any more.
+    for collection in ["hosts", "logmsgs"] {
+        for raw in stored(&fixture, collection).await {
+            let own = raw.get_document("_odm").unwrap();
+            assert_eq!(own.get("fan").unwrap(), None, "{raw:?}");
+            assert_eq!(own.get("verify").unwrap(), None, "{raw:?}");
+        }
+    }
+}
+
+pub async fn copies_in_arrays_follow(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    shop(&db).await;
+    db.insert_many([product(1, &[1, 2, 1]), product(2, &[3])])
+        .await
+        .unwrap();
+    db.update::<Part>(1)
+        .set(|p| p.name(), "bolt")
+        .await
+        .unwrap();
+    assert_eq!(names_in(&db, 1).await, ["bolt", "part 2", "bolt"]);
+    assert_eq!(names_in(&db, 2).await, ["part 3"]);
+    // Neither order nor anything else of the elements has changed.
+    db.update::<Product>(1)
+        .set(|p| p.parts().at(1).quantity(), 7)
+        .await
+        .unwrap();
+    db.update::<Part>(2).set(|p| p.name(), "nut").await.unwrap();
+    let product = db.get::<Product>(1).await.unwrap();
+    let rows: Vec<_> = product
+        .parts
+        .iter()
+        .map(|p| (&*p.name, p.quantity))
+        .collect();
+    assert_eq!(rows, [("bolt", 1), ("nut", 7), ("bolt", 1)]);
+}
+
+pub async fn references_that_change_bring_other_copies(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    shop(&db).await;
+    db.insert_many([line(1, 1), line(2, 1)]).await.unwrap();
+    let name = async |id| db.get::<LogMessage>(id).await.unwrap().hostname;
+    db.update::<LogMessage>(1)
+        .set(|m| m.host(), Ref::new(2))
+        .await
+        .unwrap();
+    assert_eq!(name(1).await, "host2");
+    db.modify::<LogMessage>(2, |m| m.host = Ref::new(2))
+        .await
+        .unwrap();
+    assert_eq!(name(2).await, "host2");
+    let many = db.update_many::<LogMessage>(|_| Filter::all());
+    many.set(|m| m.host(), Ref::new(1)).await.unwrap();
+    assert_eq!(
+        (name(1).await, name(2).await),
+        ("host1".into(), "host1".into())
+    );
+    db.update::<Host>(1).set(|h| h.name(), "web").await.unwrap();
+    assert_eq!(name(1).await, "web");
+
+    let service = NewService {
+        id: 1,
+        host: Some(Ref::new(1)),
+    };
+    db.insert(service).await.unwrap();
+    db.update::<Service>(1).unset(|s| s.host()).await.unwrap();
+    assert_eq!(db.get::<Service>(1).await.unwrap().place, None);
+    db.update::<Service>(1)
+        .set(|s| s.host(), Ref::new(2))
+        .await
+        .unwrap();
+    assert_eq!(
+        db.get::<Service>(1).await.unwrap().place,
+        Some(place("Bern", 1))
+    );
+
+    db.insert(product(1, &[1])).await.unwrap();
+    db.update::<Product>(1)
+        .push(|p| p.parts(), link(2))
+        .await
+        .unwrap();
+    db.update::<Product>(1)
+        .push_each(|p| p.parts(), [link(3), link(1)])
+        .await
+        .unwrap();
+    assert_eq!(
+        names_in(&db, 1).await,
+        ["part 1", "part 2", "part 3", "part 1"]
+    );
+    db.update::<Product>(1)
+        .set(|p| p.parts().at(0).id(), Ref::new(3))
+        .await
+        .unwrap();
+    let twos = db.update::<Product>(1);
+    twos.set(
+        |p| p.parts().matching(|part| part.id().eq(Ref::new(2))).id(),
+        Ref::new(1),
+    )
+    .await
+    .unwrap();
+    assert_eq!(
+        names_in(&db, 1).await,
+        ["part 3", "part 1", "part 3", "part 1"]
+    );
+    db.update::<Product>(1)
+        .set(|p| p.parts().at(3), link(2))
+        .await
+        .unwrap();
+    db.modify::<Product>(1, |product| {
+        product.parts.remove(0);
+    })
+    .await
+    .unwrap();
+    assert_eq!(names_in(&db, 1).await, ["part 1", "part 3", "part 2"]);
+    for id in 1..=3 {
+        db.update::<Part>(id)
+            .set(|p| p.name(), format!("new {id}"))
+            .await
+            .unwrap();
+    }
+    assert_eq!(names_in(&db, 1).await, ["new 1", "new 3", "new 2"]);
+}
+
+pub async fn a_chain_follows(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    shop(&db).await;
+    db.insert(NewService {
+        id: 1,
+        host: Some(Ref::new(1)),
+    })
+    .await
+    .unwrap();
+    db.insert(NewAlert {
+        id: 1,
+        service: Ref::new(1),
+    })
+    .await
+    .unwrap();
+    db.update::<Host>(1)
+        .set(|h| h.notes(), "down".to_owned())
+        .await
+        .unwrap();
+    let notes = async || db.get::<Alert>(1).await.unwrap().notes;
+    assert_eq!(notes().await.as_deref(), Some("down"));
+    db.update::<Service>(1).unset(|s| s.host()).await.unwrap();
+    assert_eq!(notes().await, None);
+    db.update::<Service>(1)
+        .set(|s| s.host(), Ref::new(1))
+        .await
+        .unwrap();
+    assert_eq!(notes().await.as_deref(), Some("down"));
+}
+
+pub async fn snapshots_stay(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    shop(&db).await;
+    let placed = db.insert(order(1, &[1, 2])).await.unwrap();
+    assert_eq!(
+        (placed.lines[1].price, &*placed.lines[1].name),
+        (200, "part 2")
+    );
+    db.update::<Part>(1)
+        .set(|p| p.price(), 999)
+        .set(|p| p.name(), "bolt")
+        .await
+        .unwrap();
+    db.update::<Order>(1)
+        .push(|o| o.lines(), order(0, &[1]).lines.remove(0))
+        .await
+        .unwrap();
+    db.delete::<Part>(2).await.unwrap();
+    let order = db.get::<Order>(1).await.unwrap();
+    let lines: Vec<_> = order
+        .lines
+        .iter()
+        .map(|line| (line.price, &*line.name))
+        .collect();
+    assert_eq!(lines, [(100, "bolt"), (200, "part 2"), (999, "bolt")]);
+    assert_eq!(order.ship_to, place("Bern", 7));
+    let mut edited = db.edit::<Order>(1).await.unwrap();
+    edited.ship_to.room = 8;
+    let refused = db.save(&mut edited).await.unwrap_err();
+    assert_eq!(
+        (refused.kind(), refused.path()),
+        (ErrorKind::Invalid, Some("ship_to.room"))
+    );
+}
+
+pub async fn many_dependents_follow_behind(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    shop(&db).await;
+    db.insert_many((0..1_200).map(|id| line(id, 1)))
+        .await
+        .unwrap();
+    db.update::<Host>(1)
+        .set(|h| h.ipaddr(), "::1")
+        .await
+        .unwrap();
+    let stale = async || {
+        let stale = db.find::<LogMessage>().filter(|m| m.ipaddr().ne("::1"));
+        stale.count().await.unwrap()
+    };
+    db.settled().within(Duration::from_secs(60)).await.unwrap();
+    assert_eq!(stale().await, 0);
+}
+
+pub async fn a_transaction_is_whole(fixture: Fixture) {
+    if !fixture.backend().capabilities().transactions {
+        return;
+    }
+    let db = Db::with_backend(fixture.backend());
+    shop(&db).await;
+    db.insert(line(1, 1)).await.unwrap();
+    let seen = db
+        .transaction(|tx| async move {
+            tx.update::<Host>(1).set(|h| h.name(), "web").await?;
+            tx.insert(line(2, 1)).await?;
+            Ok((
+                tx.get::<LogMessage>(1).await?.hostname,
+                tx.get::<LogMessage>(2).await?.hostname,
+            ))
+        })
+        .await
+        .unwrap();
+    assert_eq!(seen, ("web".into(), "web".into()));
+    let gone: odm::Result<()> = db
+        .transaction(|tx| async move {
+            tx.update::<Host>(1).set(|h| h.name(), "lost").await?;
+            Err(odm::Error::new(ErrorKind::Invalid, "taken back"))
+        })
+        .await;
+    gone.unwrap_err();
+    assert_eq!(db.get::<LogMessage>(1).await.unwrap().hostname, "web");
+}
+
+pub async fn a_bulk_fills_and_follows(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    shop(&db).await;
+    let report = db
+        .bulk()
+        .add(db.insert(line(1, 1)))
+        .add(db.update::<Host>(1).set(|h| h.name(), "web"))
+        .add(db.insert(line(2, 1)))
+        .add(db.update::<LogMessage>(2).set(|m| m.host(), Ref::new(2)))
+        .await
+        .unwrap()
+        .into_result()
+        .unwrap();
+    assert_eq!((report.inserted, report.matched), (2, 2));
+    let all = db
+        .find::<LogMessage>()
+        .sort(|m| m.id().asc())
+        .all()
+        .await
+        .unwrap();
+    let names: Vec<_> = all.iter().map(|m| &*m.hostname).collect();
+    assert_eq!(names, ["web", "host2"]);
+}
+
+pub async fn what_cannot_be_copied_is_refused(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    shop(&db).await;
+    let refused = db.insert(line(1, 7)).await.unwrap_err();
+    assert_eq!(
+        (refused.kind(), refused.path()),
+        (ErrorKind::Dangling, Some("host"))
+    );
+    assert_eq!(refused.id(), Some(&Bson::Int64(7)));
+    db.insert(line(1, 1)).await.unwrap();
+    let refused = db
+        .update::<LogMessage>(1)
+        .set(|m| m.host(), Ref::new(7))
+        .await;
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Dangling);
+    db.insert(product(1, &[1])).await.unwrap();
+    let set = db
+        .update::<Product>(1)
+        .add_to_set(|p| p.parts(), link(2))
+        .await;
+    assert_eq!(set.unwrap_err().kind(), ErrorKind::Unsupported);
+    let mut edited = db.edit::<LogMessage>(1).await.unwrap();
+    edited.hostname = "made up".into();
+    let refused = db.save(&mut edited).await.unwrap_err();
+    assert_eq!(
+        (refused.kind(), refused.path()),
+        (ErrorKind::Invalid, Some("hostname"))
+    );
+    assert_eq!(db.get::<LogMessage>(1).await.unwrap().hostname, "host1");
+}
+
+pub async fn the_indexes_are_declared(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    let keys = async |collection: &str| {
+        let found = fixture.backend().list_indexes(collection).await.unwrap();
+        let keys = found.into_iter().map(|index: Index| index.keys);
+        keys.collect::<Vec<_>>()
+    };
+    let has = |found: &[Vec<(String, Direction)>], path: &str| {
+        let own = vec![(path.to_owned(), Direction::Ascending)];
+        assert!(found.contains(&own), "{path}: {found:?}");
+    };
+    has(&keys("logmsgs").await, "host");
+    has(&keys("logmsgs").await, "_odm.verify.due");
+    has(&keys("products").await, "parts.id");
+    has(&keys("hosts").await, "_odm.fan.due");
+}
+
+pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    shop(&db).await;
+    db.insert_many([line(1, 1), line(2, 1)]).await.unwrap();
+    db.insert(product(1, &[1, 2])).await.unwrap();
+    assert!(db.check().await.unwrap().is_clean());
+    around(
+        &fixture,
+        "logmsgs",
+        1,
+        rawdoc! { "$set": { "hostname": "lies" } },
+    )
+    .await;
+    around(
+        &fixture,
+        "products",
+        1,
+        rawdoc! { "$set": { "parts.1.name": "lies" } },
+    )
+    .await;
+    // As if the copies had been declared when the document was there already.
+    around(
+        &fixture,
+        "logmsgs",
+        2,
+        rawdoc! { "$unset": { "_odm": 1, "city": 1 } },
+    )
+    .await;
+    around(
+        &fixture,
+        "hosts",
+        2,
+        rawdoc! { "$set": { "name": "nobody copies this" } },
+    )
+    .await;
+    let report = db.check().only::<LogMessage>().await.unwrap();
+    let stale = |id: i64, path: &str, fault: &odm::check::Finding| {
+        (
+            &fault.id,
+            &*fault.path,
+            matches!(fault.fault, Fault::Stale { .. }),
+        ) == (&Bson::Int64(id), path, true)
+    };
+    assert!(
+        report
+            .findings
+            .iter()
+            .any(|found| stale(1, "hostname", found)),
+        "{report}"
+    );
+    assert!(
+        report.findings.iter().any(|found| stale(2, "city", found)),
+        "{report}"
+    );
+    let report = db.check().only::<Product>().await.unwrap();
+    assert_eq!(report.findings.len(), 1, "{report}");
+    assert_eq!(report.findings[0].path, "parts.1.name");
+    assert_eq!(
+        report.findings[0].to_string(),
+        r#"products 1, `parts.1.name`: is "lies", and "part 2" in 2 of parts"#
+    );
+    db.repair().apply().await.unwrap();
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
+    assert_eq!(db.get::<LogMessage>(2).await.unwrap().city, "Bern");
+    assert_eq!(names_in(&db, 1).await, ["part 1", "part 2"]);
+    // What was mended follows as everything else.
+    db.update::<Host>(1)
+        .set(|h| h.place().city(), "Basel")
+        .await
+        .unwrap();
+    assert_eq!(db.get::<LogMessage>(2).await.unwrap().city, "Basel");
+}
+
+async fn around(fixture: &Fixture, collection: &'static str, id: i64, change: RawDocumentBuf) {
+    let update = Update {
+        collection: collection.into(),
+        filter: rawdoc! { "_id": id },
+        change: Change::operators(change),
+        multi: false,
+        upsert: false,
+    };
+    assert_eq!(fixture.backend().update(update).await.unwrap().matched, 1);
+}
+
+/// S24.
+pub async fn how_far_behind_copies_are(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    shop(&db).await;
+    db.insert_many([line(1, 1), line(2, 2)]).await.unwrap();
+    assert!(db.owed().await.unwrap().is_empty());
+    db.settled().await.unwrap();
+    // As a process leaves it that dies behind its write.
+    let later = DateTime::from_millis(DateTime::now().timestamp_millis() + 400);
+    let said = rawdoc! { "token": ObjectId::new(), "due": later };
+    let change =
+        rawdoc! { "$set": { "ipaddr": "::1", "_odm.fan": said }, "$inc": { "_odm.rev": 1_i64 } };
+    around(&fixture, "hosts", 1, change).await;
+    let owed = db.owed().await.unwrap();
+    assert_eq!(owed.models.len(), 1, "{owed}");
+    assert_eq!((owed.models[0].model, owed.models[0].sources), ("Host", 1));
+    assert!(owed.models[0].age >= Duration::from_secs(4), "{owed}");
+    // It is not stale for the check: it is owed.
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
+    let late = db.settled().within(Duration::from_millis(20)).await;
+    assert_eq!(late.unwrap_err().kind(), ErrorKind::Unsettled);
+    db.settled()
+        .of::<Host>(2)
+        .within(Duration::ZERO)
+        .await
+        .unwrap();
+    db.settled().within(Duration::from_secs(30)).await.unwrap();
+    assert_eq!(db.get::<LogMessage>(1).await.unwrap().ipaddr, "::1");
+    assert_eq!(db.owed().await.unwrap().to_string(), "nothing");
+}
+
+/// Messages are inserted and moved, hosts renamed: whoever comes second sees the first.
+pub async fn whoever_comes_second_sees_the_first(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    shop(&db).await;
+    let tasks = (0..8_i64).map(|task| {
+        let db = db.clone();
+        tokio::spawn(async move {
+            for round in 0..12_i64 {
+                let id = task * 100 + round;
+                match (task + round) % 4 {
+                    0 => drop(
+                        db.update::<Host>(1 + round % 2)
+                            .set(|h| h.name(), format!("{task} {round}"))
+                            .await
+                            .unwrap(),
+                    ),
+                    1 => drop(
+                        db.insert_many([line(id, 1), line(id + 50, 2)])
+                            .await
+                            .unwrap(),
+                    ),
+                    2 => drop(
+                        db.update_many::<LogMessage>(|m| m.id().lt(id))
+                            .set(|m| m.host(), Ref::new(1 + round % 2))
+                            .await
+                            .unwrap(),
+                    ),
+                    _ => drop(db.insert(line(id, 2)).await.unwrap()),
+                }
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    converged(&db, "at rest").await;
+}
+
+async fn converged(db: &Db, when: &str) {
+    let hosts = db.find::<Host>().all().await.unwrap();
+    for message in db.find::<LogMessage>().all().await.unwrap() {
+        if let Some(host) = hosts.iter().find(|host| host.id == *message.host.id()) {
+            assert_eq!(message.hostname, host.name, "{when}: {message:?}");
+            assert_eq!(message.ipaddr, host.ipaddr, "{when}: {message:?}");
+        }
+    }
+    let parts = db.find::<Part>().all().await.unwrap();
+    for product in db.find::<Product>().all().await.unwrap() {
+        for link in product.parts {
+            if let Some(part) = parts.iter().find(|part| part.id == *link.id.id()) {
+                assert_eq!(link.name, part.name, "{when}");
+            }
+        }
+    }
+}
+
+const WRITES: &[Write<Shop>] = &[
+    ("insert", |db| {
+        Box::pin(async move { db.insert(line(9, 1)).await.map(drop) })
+    }),
+    ("rename", |db| {
+        Box::pin(async move {
+            db.update::<Host>(1)
+                .set(|h| h.name(), "web")
+                .await
+                .map(drop)
+        })
+    }),
+    ("move", |db| {
+        Box::pin(async move {
+            db.update::<LogMessage>(1)
+                .set(|m| m.host(), Ref::new(2))
+                .await
+                .map(drop)
+        })
+    }),
+    ("push", |db| {
+        Box::pin(async move {
+            db.update::<Product>(1)
+                .push(|p| p.parts(), link(2))
+                .await
+                .map(drop)
+        })
+    }),
+    ("rename a part", |db| {
+        Box::pin(async move {
+            db.update::<Part>(1)
+                .set(|p| p.name(), "bolt")
+                .await
+                .map(drop)
+        })
+    }),
+    ("save", |db| {
+        Box::pin(async move {
+            db.modify::<LogMessage>(2, |m| m.host = Ref::new(2))
+                .await
+                .map(drop)
+        })
+    }),
+];
+
+pub async fn wherever_a_write_dies_copies_converge(fixture: Fixture) {
+    let crashes = Crashes {
+        writes: WRITES,
+        begin: |db| {
+            Box::pin(async move {
+                shop(db).await;
+                db.insert_many([line(1, 1), line(2, 1), line(3, 2)])
+                    .await
+                    .unwrap();
+                db.insert(product(1, &[1, 3, 1])).await.unwrap();
+            })
+        },
+        agrees: |db, when| Box::pin(converged(db, when)),
+    };
+    crashes.run(&fixture).await;
+}
