@@ -63,6 +63,7 @@ pub use faults::{Fault, Faults};
 pub use mongodb::MongoDb;
 pub use recorder::Recorder;
 pub(crate) use task::outcome;
+pub use wrapper::Wrapper;
 
 use std::{fmt, pin::Pin, sync::Arc};
 

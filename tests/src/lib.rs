@@ -15,6 +15,8 @@ pub mod models;
 pub mod mongod;
 #[expect(missing_docs, reason = "the models are as good as any")]
 pub mod office;
+#[cfg(feature = "engine")]
+pub mod schedule;
 
 pub use fixture::Fixture;
 

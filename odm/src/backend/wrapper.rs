@@ -14,7 +14,8 @@ use crate::Result;
 
 /// A backend, or a transaction, around another one, that every operation goes through.
 ///
-/// Whoever implements this is a [`Backend`] or a [`Transaction`], like what it is around.
+/// Whoever implements this is a [`Backend`] or a [`Transaction`], like what it is around: [`Recorder`](super::Recorder) and
+/// [`Faults`](super::Faults) are two.
 pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
     /// `dyn Backend` or `dyn Transaction`.
     type Inner: Executor + ?Sized;
@@ -31,6 +32,21 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
 
     /// The same wrapper around a transaction that has begun.
     fn around(&self, transaction: Arc<dyn Transaction>) -> Arc<dyn Transaction>;
+
+    /// What it says of itself, of what it is around.
+    fn capabilities(&self, inner: Capabilities) -> Capabilities {
+        inner
+    }
+
+    /// Changes an insert on its way.
+    fn amend_insert(&self, insert: &mut Insert) {
+        let _ = insert;
+    }
+
+    /// Changes an update on its way.
+    fn amend_update(&self, update: &mut Update) {
+        let _ = update;
+    }
 }
 
 impl<W: Wrapper> Executor for W {
@@ -69,12 +85,14 @@ impl<W: Wrapper> Executor for W {
         self.perform(operation, self.inner().distinct(distinct))
     }
 
-    fn insert(&self, insert: Insert) -> BoxFuture<'_, Result<()>> {
+    fn insert(&self, mut insert: Insert) -> BoxFuture<'_, Result<()>> {
+        self.amend_insert(&mut insert);
         let operation = Operation::Insert(insert.clone());
         self.perform(operation, self.inner().insert(insert))
     }
 
-    fn update(&self, update: Update) -> BoxFuture<'_, Result<Updated>> {
+    fn update(&self, mut update: Update) -> BoxFuture<'_, Result<Updated>> {
+        self.amend_update(&mut update);
         let operation = Operation::Update(update.clone());
         self.perform(operation, self.inner().update(update))
     }
@@ -100,7 +118,7 @@ impl<W: Wrapper> Executor for W {
 
 impl<W: Wrapper<Inner = dyn Backend>> Backend for W {
     fn capabilities(&self) -> Capabilities {
-        self.inner().capabilities()
+        Wrapper::capabilities(self, self.inner().capabilities())
     }
 
     fn list_collections(&self) -> BoxFuture<'_, Result<Vec<String>>> {

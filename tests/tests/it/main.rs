@@ -5,6 +5,8 @@ mod crash;
 #[cfg(feature = "engine")]
 mod engine;
 mod failures;
+#[cfg(feature = "engine")]
+mod interleavings;
 mod kill;
 mod mongodb;
 mod out_of_sight;

@@ -1,0 +1,271 @@
+//! Interleavings: several processes, whose operations happen one at a time in an order that a seed picks; any of them may die at
+//! any moment.
+//!
+//! The clock stands still while something can run, so that the next operation is only picked when all that could go on has.
+
+mod copies;
+
+use std::{
+    collections::BTreeSet,
+    fmt::Write as _,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use odm::{
+    Result,
+    backend::{
+        Backend, BoxFuture, Capabilities, Executor, Transaction, Wrapper,
+        operation::{Insert, Operation, Update},
+    },
+};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use tokio::{sync::oneshot, task::JoinHandle};
+
+pub use copies::Copies;
+
+/// Something that several processes do at once, and what must be so behind it.
+pub trait Case: Send + Sync + 'static {
+    /// Fills an empty database.
+    fn begin(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, ()>;
+
+    /// What each process does, by itself.
+    fn processes(&self) -> Vec<Process>;
+
+    /// Carries out what is owed, and looks.
+    ///
+    /// # Errors
+    ///
+    /// What is not as it must be.
+    fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>>;
+}
+
+/// What a process does on a database of its own; it may fail.
+pub type Process = fn(Arc<dyn Backend>) -> BoxFuture<'static, ()>;
+
+/// A guard that is taken away, to see that its loss is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sabotage {
+    /// A copy is written over a newer one.
+    Revision,
+    /// What another write owes is taken for carried out.
+    Token,
+    /// New references are not looked at again.
+    Verification,
+    /// A write does not say that copies are to follow, but only lets them.
+    FanOut,
+}
+
+/// How a schedule is run.
+#[derive(Debug, Clone, Copy)]
+pub struct Schedule {
+    /// Which one.
+    pub seed: u64,
+    /// Whether the backend has transactions.
+    pub transactions: bool,
+    /// What is broken on purpose.
+    pub sabotage: Option<Sabotage>,
+}
+
+impl Schedule {
+    /// Runs it on the engine in memory.
+    ///
+    /// # Errors
+    ///
+    /// What is not as it must be, with the operations in their order.
+    ///
+    /// # Panics
+    ///
+    /// If a process does, or nothing comes to an end.
+    pub fn run(self, case: &dyn Case) -> Result<(), String> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .expect("a runtime");
+        let done = runtime.block_on(self.run_in(case));
+        runtime.shutdown_background();
+        done
+    }
+
+    async fn run_in(self, case: &dyn Case) -> Result<(), String> {
+        let backend = odm::backend::Engine::memory();
+        let backend: Arc<dyn Backend> = Arc::new(backend);
+        let turns = Arc::new(Turns::default());
+        // What is there before is right, whatever is broken.
+        let plain = Scheduled {
+            inner: backend.clone(),
+            process: 0,
+            turns: None,
+            schedule: Self {
+                sabotage: None,
+                ..self
+            },
+        };
+        let plain: Arc<dyn Backend> = Arc::new(plain);
+        case.begin(plain.clone()).await;
+        let processes = case.processes().into_iter().enumerate();
+        let processes = processes.map(|(process, run)| {
+            let own: Arc<dyn Backend> = Arc::new(Scheduled {
+                inner: backend.clone(),
+                process,
+                turns: Some(turns.clone()),
+                schedule: self,
+            });
+            tokio::spawn(run(own))
+        });
+        let processes: Vec<_> = processes.collect();
+        self.drive(&turns, processes).await;
+        case.end(plain).await.map_err(|wrong| {
+            let mut text = format!("{self:?}: {wrong}\n");
+            for line in turns.with(|state| std::mem::take(&mut state.told)) {
+                let _ = writeln!(text, "  {line}");
+            }
+            text
+        })
+    }
+
+    /// Lets one operation after the other happen, until every process has come to its end or died.
+    async fn drive(self, turns: &Turns, processes: Vec<JoinHandle<()>>) {
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
+        // In every third schedule nobody dies.
+        let deaths = if self.seed % 3 == 0 { 0 } else { 25 };
+        for _ in 0..20_000 {
+            // It ends when nothing else can run.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            let is_over = turns.with(|state| {
+                let mut all = processes.iter().enumerate();
+                let is_over =
+                    all.all(|(process, task)| task.is_finished() || state.dead.contains(&process));
+                is_over && state.waiting.is_empty()
+            });
+            if is_over {
+                for (process, task) in processes.into_iter().enumerate() {
+                    if !turns.with(|state| state.dead.contains(&process)) {
+                        task.await.expect("a process that does not panic");
+                    }
+                }
+                return;
+            }
+            turns.with(|state| {
+                if state.waiting.is_empty() {
+                    return;
+                }
+                let next = random.random_range(0..state.waiting.len());
+                let next = state.waiting.swap_remove(next);
+                let process = next.process;
+                if deaths > 0 && random.random_range(0..deaths) == 0 {
+                    state
+                        .told
+                        .push(format!("{process} dies before {}", next.name));
+                    state.dead.insert(process);
+                    state.waiting.retain(|other| other.process != process);
+                    return;
+                }
+                state.told.push(format!("{process} {}", next.name));
+                // Whoever has stopped waiting for it has dropped it.
+                let _ = next.go.send(());
+            });
+        }
+        panic!("{self:?} does not end");
+    }
+}
+
+/// Whose turn it is.
+#[derive(Debug, Default)]
+struct Turns(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: Vec<Waiting>,
+    dead: BTreeSet<usize>,
+    told: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    process: usize,
+    name: String,
+    go: oneshot::Sender<()>,
+}
+
+impl Turns {
+    fn with<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A backend whose operations wait for their turn.
+#[derive(Debug)]
+struct Scheduled<T: ?Sized = dyn Backend> {
+    inner: Arc<T>,
+    process: usize,
+    /// None if nothing waits.
+    turns: Option<Arc<Turns>>,
+    schedule: Schedule,
+}
+
+impl<T: Executor + ?Sized> Wrapper for Scheduled<T> {
+    type Inner = T;
+
+    fn inner(&self) -> &T {
+        &self.inner
+    }
+
+    fn perform<'a, R: Send + 'a>(
+        &'a self,
+        operation: Operation,
+        run: BoxFuture<'a, Result<R>>,
+    ) -> BoxFuture<'a, Result<R>> {
+        Box::pin(async move {
+            let Some(turns) = &self.turns else {
+                return run.await;
+            };
+            let (go, goes) = oneshot::channel();
+            let is_dead = turns.with(|state| {
+                state.waiting.push(Waiting {
+                    process: self.process,
+                    name: format!("{operation:?}"),
+                    go,
+                });
+                if state.dead.contains(&self.process) {
+                    state.waiting.pop();
+                }
+                state.dead.contains(&self.process)
+            });
+            if is_dead || goes.await.is_err() {
+                return std::future::pending().await;
+            }
+            run.await
+        })
+    }
+
+    fn around(&self, transaction: Arc<dyn Transaction>) -> Arc<dyn Transaction> {
+        Arc::new(Scheduled {
+            inner: transaction,
+            process: self.process,
+            turns: self.turns.clone(),
+            schedule: self.schedule,
+        })
+    }
+
+    fn capabilities(&self, inner: Capabilities) -> Capabilities {
+        match self.schedule.transactions {
+            true => inner,
+            false => Capabilities::new(false),
+        }
+    }
+
+    fn amend_insert(&self, insert: &mut Insert) {
+        if let Some(sabotage) = self.schedule.sabotage {
+            copies::spoil_insert(sabotage, insert);
+        }
+    }
+
+    fn amend_update(&self, update: &mut Update) {
+        if let Some(sabotage) = self.schedule.sabotage {
+            copies::spoil_update(sabotage, update);
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Copies under schedules: sources are renamed, dependents inserted and moved, and somebody always thinks that another has died.
+
+use std::sync::Arc;
+
+use odm::{
+    Filter,
+    backend::{
+        Backend, BoxFuture,
+        operation::{Change, Insert, Update},
+    },
+    bson::{Bson, Document, RawDocumentBuf, rawdoc},
+    prelude::*,
+};
+
+use super::{Case, Process, Sabotage};
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "hosts")]
+struct Host {
+    #[serde(rename = "_id")]
+    id: i64,
+    name: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "services")]
+struct Service {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference]
+    host: Ref<Host>,
+    #[denormalize(from = host.name)]
+    at: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Embedded)]
+struct Use {
+    #[reference]
+    service: Ref<Service>,
+    #[denormalize(from = service.at)]
+    at: String,
+}
+
+/// The copies of copies, in an array.
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "users", companion)]
+struct User {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[embed(max = 10)]
+    uses: Vec<Use>,
+}
+
+#[derive(Schema)]
+#[schema(models(Host, Service, User))]
+struct Net;
+type Db = odm::Database<Net>;
+
+/// Two processes change sources, one inserts dependents, one moves them, and one carries out what the others seem to have left.
+#[derive(Debug)]
+pub struct Copies;
+
+fn service(id: i64, host: i64) -> NewService {
+    NewService {
+        id,
+        host: Ref::new(host),
+    }
+}
+
+fn uses(service: i64) -> NewUse {
+    NewUse {
+        service: Ref::new(service),
+    }
+}
+
+impl Case for Copies {
+    fn begin(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let db = Db::with_backend(backend);
+            for id in [1, 2] {
+                let name = format!("host {id}");
+                db.insert(Host { id, name }).await.expect("a host");
+            }
+            db.insert(service(1, 1)).await.expect("a service");
+            let user = NewUser {
+                id: 1,
+                uses: vec![uses(1)],
+            };
+            db.insert(user).await.expect("a user");
+        })
+    }
+
+    fn processes(&self) -> Vec<Process> {
+        // What fails has met another write too often, and has done nothing.
+        vec![
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    for name in ["a", "b"] {
+                        let _ = db.update::<Host>(1).set(|h| h.name(), name).await;
+                    }
+                })
+            },
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    let all = db.update_many::<Host>(|_| Filter::all());
+                    let _ = all.set(|h| h.name(), "c").await;
+                })
+            },
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    let _ = db.insert(service(2, 1)).await;
+                    let _ = db.update::<User>(1).push(|u| u.uses(), uses(2)).await;
+                })
+            },
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    let moved = db.update::<Service>(1).set(|s| s.host(), Ref::new(2));
+                    let _ = moved.await;
+                    let back = db.modify::<Service>(1, |service| service.host = Ref::new(1));
+                    let _ = back.await;
+                })
+            },
+            |backend| {
+                Box::pin(async move {
+                    for _ in 0..2 {
+                        overdue(&backend).await;
+                        let _ = Db::with_backend(backend.clone()).settle().await;
+                    }
+                })
+            },
+        ]
+    }
+
+    fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async move {
+            let db = Db::with_backend(backend.clone());
+            let said = |error: odm::Error| error.to_string();
+            // Bringing copies up to date may owe further ones.
+            for _ in 0..4 {
+                overdue(&backend).await;
+                db.settle().await.map_err(said)?;
+            }
+            let owed = db.owed().await.map_err(said)?;
+            if !owed.is_empty() {
+                return Err(format!("there is owed {owed}"));
+            }
+            let report = db.check().await.map_err(said)?;
+            match report.is_clean() {
+                true => Ok(()),
+                false => Err(report.to_string()),
+            }
+        })
+    }
+}
+
+/// Nobody waits for what another may still be doing.
+async fn overdue(backend: &Arc<dyn Backend>) {
+    let long_ago = DateTime::from_millis(0);
+    for collection in ["hosts", "services", "users"] {
+        let fan = rawdoc! { "_odm.fan.due": { "$exists": true } };
+        let verify = rawdoc! { "_odm.verify.due": { "$exists": true } };
+        let all = [
+            (fan, rawdoc! { "_odm.fan.due": long_ago }),
+            (verify, rawdoc! { "_odm.verify.due": long_ago }),
+        ];
+        for (filter, set) in all {
+            let update = Update {
+                collection: collection.into(),
+                filter,
+                change: Change::operators(rawdoc! { "$set": set }),
+                multi: true,
+                upsert: false,
+            };
+            let _ = backend.update(update).await;
+        }
+    }
+}
+
+/// Takes a guard out of an insert.
+pub(super) fn spoil_insert(sabotage: Sabotage, insert: &mut Insert) {
+    if sabotage == Sabotage::Verification {
+        for raw in &mut insert.documents {
+            change(raw, |document| {
+                if let Ok(own) = document.get_document_mut("_odm") {
+                    own.remove("verify");
+                }
+            });
+        }
+    }
+}
+
+/// Takes a guard out of an update.
+pub(super) fn spoil_update(sabotage: Sabotage, update: &mut Update) {
+    let Change::Operators {
+        update: operators,
+        array_filters,
+    } = &mut update.change
+    else {
+        return;
+    };
+    match sabotage {
+        Sabotage::Revision => {
+            change(&mut update.filter, without_guard);
+            for filter in array_filters {
+                change(filter, without_guard);
+            }
+        }
+        Sabotage::Token => change(&mut update.filter, |filter| {
+            filter.remove("_odm.fan.token");
+            filter.remove("_odm.verify.token");
+        }),
+        Sabotage::Verification => change(operators, |operators| {
+            if let Ok(set) = operators.get_document_mut("$set") {
+                set.remove("_odm.verify");
+            }
+        }),
+        Sabotage::FanOut => change(operators, |operators| {
+            if let Ok(set) = operators.get_document_mut("$set") {
+                set.remove("_odm.fan");
+            }
+        }),
+    }
+}
+
+/// Without the condition that what is there is older.
+fn without_guard(condition: &mut Document) {
+    let guards: Vec<_> = condition
+        .keys()
+        .filter(|path| path.contains("_odm.from"))
+        .cloned()
+        .collect();
+    for guard in guards {
+        condition.remove(guard);
+    }
+    for (_, inside) in condition.iter_mut() {
+        if let Bson::Document(inside) = inside {
+            without_guard(inside);
+        }
+    }
+}
+
+fn change(raw: &mut RawDocumentBuf, change: impl FnOnce(&mut Document)) {
+    let mut document = Document::try_from(&**raw).expect("what was encoded can be decoded");
+    change(&mut document);
+    *raw = RawDocumentBuf::try_from(&document).expect("what was decoded can be encoded");
+}

@@ -1,0 +1,48 @@
+//! Plans under a scheduler that picks the order of every operation.
+
+use odm_tests::schedule::{Case, Copies, Sabotage, Schedule};
+
+/// How many schedules there are of each kind: `ODM_SCHEDULES=50000` for more.
+fn schedules() -> u64 {
+    let said = std::env::var("ODM_SCHEDULES").ok();
+    said.and_then(|said| said.parse().ok()).unwrap_or(150)
+}
+
+/// The first of the schedules at whose end something is wrong.
+fn first_wrong(
+    case: &dyn Case,
+    count: u64,
+    transactions: bool,
+    sabotage: Option<Sabotage>,
+) -> Option<String> {
+    (0..count).find_map(|seed| {
+        let schedule = Schedule {
+            seed,
+            transactions,
+            sabotage,
+        };
+        schedule.run(case).err()
+    })
+}
+
+#[test]
+fn copies_converge() {
+    for transactions in [false, true] {
+        let wrong = first_wrong(&Copies, schedules(), transactions, None);
+        assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
+    }
+}
+
+/// Without a guard something is wrong in one of them.
+#[test]
+fn each_guard_of_copies_is_needed() {
+    for sabotage in [
+        Sabotage::Revision,
+        Sabotage::Token,
+        Sabotage::Verification,
+        Sabotage::FanOut,
+    ] {
+        let wrong = first_wrong(&Copies, 5_000, false, Some(sabotage));
+        assert!(wrong.is_some(), "nobody misses {sabotage:?}");
+    }
+}
