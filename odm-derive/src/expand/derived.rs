@@ -5,7 +5,7 @@ use quote::{quote, quote_spanned};
 use syn::{Path, ext::IdentExt, spanned::Spanned};
 
 use super::{
-    fields::{layout_function, of_stored},
+    fields::{at, layout_function, of_stored},
     quiet,
 };
 use crate::{
@@ -72,13 +72,10 @@ impl<'a> Model<'a> {
 
     /// What the type has of other documents, as data.
     pub(crate) fn copies(&self, private: &TokenStream) -> TokenStream {
-        let own = self.taken().map(|(field, derived, source)| {
+        let own = self.taken().filter_map(|(field, derived, source)| {
             let name = field.ident.unraw().to_string();
             let stored = &field.stored;
-            let reference = self.reference(source);
-            let Some(through) = reference else {
-                return quote!();
-            };
+            let through = self.reference(source)?;
             let (ty, stored_reference) = (through.ty, &through.stored);
             let target = quote_spanned!(ty.span()=> <#ty as #private::RefersTo>::Target);
             let steps = steps(source);
@@ -88,7 +85,7 @@ impl<'a> Model<'a> {
                 Derived::Denormalized { pace: Pace::Background, .. } => quote!(Background),
                 Derived::Taken { .. } | Derived::Frozen => quote!(Never),
             };
-            quote! {
+            Some(quote! {
                 #private::CopiedField {
                     field: #name,
                     stored: #stored,
@@ -99,7 +96,7 @@ impl<'a> Model<'a> {
                     from: || #private::path_of(<#target as #private::Document>::fields() #(#steps)*),
                     follows: #private::Follows::#follows,
                 }
-            }
+            })
         });
         let frozen = self
             .fields
@@ -127,8 +124,10 @@ impl<'a> Model<'a> {
             let through = self.reference(source)?;
             let (ty, of) = (field.ty, through.ty);
             let steps = steps(source);
-            let at = source.path.last()?.span();
-            Some(quote_spanned!(at=> #private::copied::<#of, _, #ty>(|source| source #(#steps)*);))
+            let last = source.path.last()?.span();
+            let source =
+                quote_spanned!(last=> #private::copied::<#of, _>(|source| source #(#steps)*));
+            Some(quote_spanned!(ty.span()=> #source.fits::<#ty>();))
         });
         let fits: Vec<_> = fits.collect();
         let quiet = quiet();
@@ -145,8 +144,9 @@ impl<'a> Model<'a> {
                  and insert a `New{name}`, which is without them"
             );
             let lost = "the values of a map have no copies and no snapshots yet: use an array of structs";
-            let has_companion = quote_spanned!(field.ty.span()=> #private::has_companion(#is_drafted, #copies, #message));
-            let is_kept = quote_spanned!(field.ty.span()=> #private::is_kept(#copies, #lost));
+            let span = field.ty.span();
+            let has_companion = at(quote!(#private::has_companion(#is_drafted, #copies, #message)), span);
+            let is_kept = at(quote!(#private::is_kept(#copies, #lost)), span);
             quote! {
                 const _: () = #has_companion;
                 const _: () = #is_kept;

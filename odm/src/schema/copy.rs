@@ -1,9 +1,11 @@
 //! What a model has of other documents, as plain data: copies that follow, and snapshots.
 
+use std::marker::PhantomData;
+
 use super::Model;
 use crate::{
     document::{Document, Ref},
-    field::{Path, Place, role, shape},
+    field::{Path, Place, Single, role},
 };
 
 /// What a type has of other documents: in its own fields, and in what is embedded in them.
@@ -136,14 +138,25 @@ pub const fn is_kept(copies: &Copies, message: &str) {
     assert!(!copies.loses(), "{}", message);
 }
 
-/// Checks that a `C` can be a copy of a place, reached through an `R`; called by derived code.
+/// What is copied of a place that an `R` leads to; called by derived code.
 #[doc(hidden)]
-pub fn copied<R, P, C>(_: impl FnOnce(<R::Target as Document>::Fields) -> P)
+#[must_use]
+pub fn copied<R, P>(_: impl FnOnce(<R::Target as Document>::Fields) -> P) -> Source<R, P::Value>
 where
     R: LeadsToOne,
-    P: Place<Shape = shape::One, Role: Copied>,
-    C: CopyOf<R, P::Value>,
+    P: Place<Shape: Single, Role: Copied>,
 {
+    Source(PhantomData)
+}
+
+/// A `V` that is copied through an `R`.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Source<R, V>(PhantomData<fn() -> (R, V)>);
+
+impl<R, V> Source<R, V> {
+    /// Checks that a `C` can hold it.
+    pub fn fits<C: CopyOf<R, V>>(self) {}
 }
 
 /// A reference to one document.
