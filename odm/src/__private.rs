@@ -34,8 +34,9 @@ pub use crate::{
     rule::{FieldRule, Parts, Proposed, Rules, Verdict, Whole as WholeRules},
     schema::{
         Closed, Contains, CopiedField, Copies, Follows, InEmbedded, InverseLink, LinkSide,
-        ListedIn, Model, OnDelete, OwnLink, RefersTo, Schema, copied, has_companion, is_filled_as,
-        is_first_on_its_collection, is_kept, leaves_to, links_match, stored_or_own, stores_alike,
+        ListedIn, Model, OnDelete, OwnLink, RefersTo, Schema, copied, copies_end, has_companion,
+        is_filled_as, is_first_on_its_collection, is_kept, leaves_to, links_match, stored_or_own,
+        stores_alike,
     },
     scope::{AllScopes, InScope, Scope, Unscoped},
     soft_delete::SoftDelete,

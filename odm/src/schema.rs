@@ -7,8 +7,8 @@ mod sync;
 pub(crate) mod upgrade;
 
 pub use copy::{
-    Copied, CopiedField, Copies, CopyOf, Follows, InEmbedded, LeadsToOne, copied, has_companion,
-    is_kept,
+    Copied, CopiedField, Copies, CopyOf, Follows, InEmbedded, LeadsToOne, copied, copies_end,
+    has_companion, is_kept,
 };
 pub use link::{
     InverseFrom, InverseLink, LeadsTo, LinkSide, OnDelete, OwnLink, RefersTo, links_match,

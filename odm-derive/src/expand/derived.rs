@@ -78,6 +78,7 @@ impl<'a> Model<'a> {
             let through = self.reference(source)?;
             let (ty, stored_reference) = (through.ty, &through.stored);
             let target = quote_spanned!(ty.span()=> <#ty as #private::RefersTo>::Target);
+            let first = source.path.first()?.unraw().to_string();
             let steps = steps(source);
             let follows = match derived {
                 Derived::Denormalized { pace: Pace::Bounded, .. } => quote!(Bounded),
@@ -94,6 +95,7 @@ impl<'a> Model<'a> {
                     collection: <#target as #private::Document>::COLLECTION,
                     model: || &<#target as #private::Document>::MODEL,
                     from: || #private::path_of(<#target as #private::Document>::fields() #(#steps)*),
+                    first: #first,
                     follows: #private::Follows::#follows,
                 }
             })
@@ -104,10 +106,10 @@ impl<'a> Model<'a> {
             .filter(|field| matches!(field.derived, Some(Derived::Frozen)));
         let frozen = frozen.map(|field| &field.stored);
         let inside = self.embedding().map(|field| {
-            let stored = &field.stored;
+            let (name, stored) = (field.ident.unraw().to_string(), &field.stored);
             let copies = of_stored(field.ty, private, &quote!(COPIES));
             let is_array = of_stored(field.ty, private, &quote!(IS_ARRAY));
-            quote!(#private::InEmbedded { stored: #stored, is_array: #is_array, copies: #copies })
+            quote!(#private::InEmbedded { field: #name, stored: #stored, is_array: #is_array, copies: #copies })
         });
         quote!(&#private::Copies { own: &[#(#own),*], frozen: &[#(#frozen),*], inside: &[#(#inside),*], is_lost: false })
     }

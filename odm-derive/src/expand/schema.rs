@@ -41,6 +41,10 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
              `#[reference(inverse_of = …)]`",
             text(model),
         );
+        let copies = format!(
+            "a copy in `{}` is, through others, one of itself, or one of more than 16 others in a row: take it from where the value is first",
+            text(model),
+        );
         quote_spanned! {model.span()=>
             #quiet
             type #alias = #model;
@@ -59,6 +63,10 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             const _: () = ::core::assert!(
                 #private::links_match(<#name as #private::Schema>::MODELS, #position),
                 #links
+            );
+            const _: () = ::core::assert!(
+                #private::copies_end(<#name as #private::Schema>::MODELS, #position),
+                #copies
             );
             const _: fn() = #private::closed::<#name, #alias>;
         }

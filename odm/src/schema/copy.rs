@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::Model;
+use super::{Model, same};
 use crate::{
     document::{Document, Ref},
     field::{Path, Place, Single, role},
@@ -38,6 +38,8 @@ pub struct CopiedField {
     pub model: fn() -> &'static Model,
     /// What is taken of them.
     pub from: fn() -> Path,
+    /// The field there that it is of or inside of, in Rust.
+    pub first: &'static str,
     /// When it follows a change there.
     pub follows: Follows,
 }
@@ -45,6 +47,8 @@ pub struct CopiedField {
 /// An embedded field with copies inside.
 #[derive(Debug, Clone, Copy)]
 pub struct InEmbedded {
+    /// The field in Rust.
+    pub field: &'static str,
     /// The field as it is stored.
     pub stored: &'static str,
     /// Whether it is an array.
@@ -122,6 +126,76 @@ impl Copies {
         }
         self.is_lost
     }
+}
+
+/// Whether no copy of a model is, through others, one of itself; called by derived code, at compile time.
+#[doc(hidden)]
+#[must_use]
+pub const fn copies_end(models: &[&Model], position: usize) -> bool {
+    all_end(models, models[position].copies, 0)
+}
+
+/// How long a chain may be: the compiler does not follow one further by much.
+const LONGEST: usize = 16;
+
+const fn all_end(models: &[&Model], copies: &Copies, length: usize) -> bool {
+    let mut i = 0;
+    while i < copies.own.len() {
+        if !ends(models, &copies.own[i], length) {
+            return false;
+        }
+        i += 1;
+    }
+    let mut i = 0;
+    while i < copies.inside.len() {
+        if !all_end(models, copies.inside[i].copies, length) {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+/// Whether what a copy is taken from is no copy, or one that ends.
+const fn ends(models: &[&Model], copy: &CopiedField, length: usize) -> bool {
+    if length > LONGEST {
+        return false;
+    }
+    if let Follows::Never = copy.follows {
+        return true;
+    }
+    let mut i = 0;
+    while i < models.len() {
+        if same(models[i].collection, copy.collection)
+            && !field_ends(models, models[i].copies, copy.first, length + 1)
+        {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+const fn field_ends(models: &[&Model], copies: &Copies, field: &str, length: usize) -> bool {
+    let mut i = 0;
+    while i < copies.own.len() {
+        if same(copies.own[i].field, field) && !ends(models, &copies.own[i], length) {
+            return false;
+        }
+        i += 1;
+    }
+    let mut i = 0;
+    while i < copies.inside.len() {
+        // What is in an array cannot be copied from there.
+        if same(copies.inside[i].field, field)
+            && !copies.inside[i].is_array
+            && !all_end(models, copies.inside[i].copies, length)
+        {
+            return false;
+        }
+        i += 1;
+    }
+    true
 }
 
 /// Refuses a field whose values have copies where nothing is filled; called by derived code, at compile time.

@@ -285,10 +285,12 @@ mod tests {
                 collection: "hosts",
                 model: || &Model::UNKNOWN,
                 from: || crate::field::Path::ROOT.then("ipaddr"),
+                first: "ipaddr",
                 follows: Follows::Bounded,
             }],
             frozen: &[],
             inside: &[InEmbedded {
+                field: "lines",
                 stored: "lines",
                 is_array: true,
                 copies: &Copies {
@@ -300,6 +302,7 @@ mod tests {
                         collection: "products",
                         model: || &Model::UNKNOWN,
                         from: || crate::field::Path::ROOT.then("name"),
+                        first: "name",
                         follows: Follows::Bounded,
                     }],
                     ..Copies::NONE
