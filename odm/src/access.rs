@@ -13,6 +13,7 @@ use crate::{
     },
     error,
     field::Path,
+    maintain::Searched,
     query::{Node, append, document},
     schema::{Model, Schema},
     scope::Scope,
@@ -37,6 +38,7 @@ pub struct Access {
     /// What is told of; shared by the parts of one operation.
     operation: Arc<Operation>,
     repetition: Arc<Repetition>,
+    searched: Arc<Searched>,
     /// How many hooks have led here.
     depth: u8,
 }
@@ -56,6 +58,7 @@ impl Access {
             sight: Sight::Present,
             operation: Arc::new(Operation::new("session", None)),
             repetition: Arc::default(),
+            searched: Arc::default(),
         }
     }
 
@@ -121,6 +124,11 @@ impl Access {
                 "a transaction has none inside of it",
             )),
         }
+    }
+
+    /// What is known of the indexes of the database.
+    pub(crate) fn searched(&self) -> &Searched {
+        &self.searched
     }
 
     /// The transaction that this is in.

@@ -17,7 +17,8 @@ use tracing::Instrument;
 
 pub(crate) use bulk::{Narrowed, Planned, SentWith, run_bulk};
 pub(crate) use copy::{
-    Sources, StaleCopy, copy_again, refuse_fixed, resolve, stale, with_indexes as with_copies,
+    Searched, Sources, StaleCopy, brings_copies, copy_again, refuse_fixed, resolve, stale,
+    with_indexes as with_copies,
 };
 pub use link::Consequences;
 pub(crate) use link::{

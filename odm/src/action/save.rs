@@ -18,7 +18,7 @@ use crate::{
     error,
     field::{Path, Variants},
     hook::{self, Changes, Committed, RunHooks, Selection, Written},
-    maintain::{Plan, refuse_fixed},
+    maintain::{self, Plan, refuse_fixed},
     query::{Filter, Key, Node, encode_document, encode_unchecked},
     schema::upgrade,
 };
@@ -205,6 +205,11 @@ async fn write<T: Document>(
             None => error::not_found::<T>(key.id()),
             Some(stored) => conflict::<T>(&difference, &edited.stored, &stored),
         });
+    }
+    if maintain::brings_copies(&T::MODEL, &change)
+        && let Some(stored) = stored_by_key::<T>(&access, &key).await?
+    {
+        return Ok(Some(stored));
     }
     let stored = difference::filled(difference.applied(&edited.stored), &change, &T::MODEL);
     Ok(Some(stored))

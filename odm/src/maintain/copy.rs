@@ -15,6 +15,7 @@ mod check;
 mod fan;
 mod fill;
 mod group;
+mod index;
 mod source;
 
 use bson::{DateTime, RawDocument};
@@ -23,13 +24,14 @@ pub(crate) use check::{StaleCopy, copy_again, stale};
 pub(crate) use fan::{Owed, settle};
 pub(crate) use fill::resolve;
 use group::{dependents, groups};
+pub(crate) use index::{Searched, with_indexes};
 pub(crate) use source::Sources;
 
 use super::{Effect, Promise, Said, Write, with};
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
-    backend::operation::{Change, Direction, Index},
+    backend::operation::Change,
     error,
     schema::{Follows, Model},
 };
@@ -48,36 +50,6 @@ const VERIFY: Promise = Promise::VERIFY;
 
 /// How many dependents follow before a write is answered, unless its copies say otherwise.
 pub(crate) const FEW: usize = 500;
-
-/// The declared indexes, with those by which dependents, and what is owed, are found.
-pub(crate) fn with_indexes(
-    mut declared: Vec<(&'static Model, Vec<Index>)>,
-    models: &[&'static Model],
-) -> Vec<(&'static Model, Vec<Index>)> {
-    for (model, indexes) in &mut declared {
-        let groups = groups(model);
-        let following = groups.iter().filter(|group| group.is_following());
-        let references = following.map(group::Group::reference_path);
-        for path in references.collect::<Vec<_>>() {
-            let own = Index::new(vec![(path, Direction::Ascending)]);
-            if !indexes.iter().any(|index| index.serves_as(&own)) {
-                indexes.push(own);
-            }
-        }
-        let owes = |promise: Promise| {
-            let mut index = Index::new(vec![(promise.due(), Direction::Ascending)]);
-            index.sparse = true;
-            index
-        };
-        if is_dependent(model) {
-            indexes.push(owes(VERIFY));
-        }
-        if dependents(models, model).next().is_some() {
-            indexes.push(owes(FAN));
-        }
-    }
-    declared
-}
 
 /// Refuses to change by a save what was taken of other documents, or never changes.
 pub(crate) fn refuse_fixed(model: &Model, update: &RawDocument) -> Result<()> {
@@ -111,6 +83,26 @@ pub(crate) fn refuse_fixed(model: &Model, update: &RawDocument) -> Result<()> {
 /// A new revision, for a document that is inserted: higher than that of any which had the same `_id` before.
 fn first_revision() -> i64 {
     DateTime::now().timestamp_millis() << 20
+}
+
+/// Whether a change makes references lead elsewhere whose copies follow them.
+pub(crate) fn brings_copies(model: &Model, change: &Change) -> bool {
+    let Change::Operators { update, .. } = change else {
+        return false;
+    };
+    if !model.copies.is_filled() {
+        return false;
+    }
+    let groups = groups(model);
+    let fields = update.iter().flatten();
+    let mut fields = fields.filter_map(|(_, fields)| fields.as_document());
+    fields.any(|fields| {
+        let mut paths = fields.iter().flatten();
+        paths.any(|(path, _)| {
+            let mut groups = groups.iter();
+            groups.any(|group| group.meets(path.as_str()) != group::Meets::Nothing)
+        })
+    })
 }
 
 /// Whether the documents of a model may have copies that are to be looked at again.
@@ -165,6 +157,7 @@ pub(super) async fn prepare<W: Write>(
     }
     let touched = fan::touched(&dependents, update);
     if !touched.is_empty() {
+        index::refuse_without(access, &dependents).await?;
         let said = Said::now();
         *update = with(update, "$inc", REVISION, 1_i64.into())?;
         *update = with(update, "$set", FAN.0, said.to_raw()?)?;

@@ -77,6 +77,7 @@ impl Case for Copies {
     fn begin(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, ()> {
         Box::pin(async {
             let db = Db::with_backend(backend);
+            db.sync_indexes().await.expect("indexes");
             for id in [1, 2] {
                 let name = format!("host {id}");
                 db.insert(Host { id, name }).await.expect("a host");

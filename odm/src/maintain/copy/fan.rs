@@ -58,9 +58,16 @@ impl Owed {
     /// Carries out what is owed, behind the write: before its answer, or in a task of its own.
     pub(crate) async fn carry_out(self, access: Access, model: &'static Model) {
         let all = access.to_everything();
-        if let Some(said) = self.verify {
-            let done = verify_said(&all, model, said).await;
-            tell(model, &done.map(|_| ()));
+        if let Some(said) = self.verify
+            // When too much is under way, the next write waits.
+            && let Ok(turn) = VERIFIERS.acquire().await
+        {
+            let all = all.clone();
+            tokio::spawn(async move {
+                let done = verify_said(&all, model, said).await;
+                tell(model, &done.map(|_| ()));
+                drop(turn);
+            });
         }
         if let Some((said, pace)) = self.fan {
             let mut room = Room::of(pace);
@@ -86,6 +93,9 @@ impl Owed {
 
 /// How many fan-outs of this process run beside each other behind their writes.
 static WORKERS: Semaphore = Semaphore::const_new(4);
+
+/// How many writes of this process are looked at again beside each other.
+static VERIFIERS: Semaphore = Semaphore::const_new(64);
 
 /// How many documents one write changes at most.
 const BATCH: usize = 1_000;

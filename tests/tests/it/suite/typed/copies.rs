@@ -195,6 +195,7 @@ fn order(id: i64, parts: &[i64]) -> NewOrder {
 }
 
 async fn shop(db: &Db) {
+    db.sync_indexes().await.unwrap();
     db.insert_many([host(1), host(2)]).await.unwrap();
     db.insert_many([part(1), part(2), part(3)]).await.unwrap();
 }
@@ -291,6 +292,7 @@ pub async fn copies_follow_their_source(fixture: Fixture) {
     // Following is no change of one's own.
     assert_eq!(after.updated_at, before.updated_at);
     // Nothing is owed any more.
+    db.settled().await.unwrap();
     for collection in ["hosts", "logmsgs"] {
         for raw in stored(&fixture, collection).await {
             let own = raw.get_document("_odm").unwrap();
@@ -337,9 +339,10 @@ pub async fn references_that_change_bring_other_copies(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!(name(1).await, "host2");
-    db.modify::<LogMessage>(2, |m| m.host = Ref::new(2))
-        .await
-        .unwrap();
+    let mut edited = db.edit::<LogMessage>(2).await.unwrap();
+    edited.host = Ref::new(2);
+    db.save(&mut edited).await.unwrap();
+    assert_eq!(edited.hostname, "host2");
     assert_eq!(name(2).await, "host2");
     let many = db.update_many::<LogMessage>(|_| Filter::all());
     many.set(|m| m.host(), Ref::new(1)).await.unwrap();
@@ -480,7 +483,6 @@ pub async fn snapshots_stay(fixture: Fixture) {
 
 pub async fn many_dependents_follow_behind(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
-    db.sync_indexes().await.unwrap();
     shop(&db).await;
     db.insert_many((0..1_200).map(|id| line(id, 1)))
         .await
@@ -583,7 +585,23 @@ pub async fn what_cannot_be_copied_is_refused(fixture: Fixture) {
 
 pub async fn the_indexes_are_declared(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
+    db.insert(host(1)).await.unwrap();
+    // Nothing copies it yet.
+    db.update::<Host>(1).set(|h| h.name(), "web").await.unwrap();
+    db.insert(line(1, 1)).await.unwrap();
+    let refused = db
+        .update::<Host>(1)
+        .set(|h| h.name(), "x")
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (refused.kind(), refused.path()),
+        (ErrorKind::Unsupported, Some("host"))
+    );
+    assert_eq!(db.get::<Host>(1).await.unwrap().name, "web");
     db.sync_indexes().await.unwrap();
+    db.update::<Host>(1).set(|h| h.name(), "x").await.unwrap();
+    assert_eq!(db.get::<LogMessage>(1).await.unwrap().hostname, "x");
     let keys = async |collection: &str| {
         let found = fixture.backend().list_indexes(collection).await.unwrap();
         let keys = found.into_iter().map(|index: Index| index.keys);
@@ -687,11 +705,10 @@ async fn around(fixture: &Fixture, collection: &'static str, id: i64, change: Ra
 /// S24.
 pub async fn how_far_behind_copies_are(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
-    db.sync_indexes().await.unwrap();
     shop(&db).await;
     db.insert_many([line(1, 1), line(2, 2)]).await.unwrap();
-    assert!(db.owed().await.unwrap().is_empty());
     db.settled().await.unwrap();
+    assert!(db.owed().await.unwrap().is_empty());
     // As a process leaves it that dies behind its write.
     let later = DateTime::from_millis(DateTime::now().timestamp_millis() + 400);
     let said = rawdoc! { "token": ObjectId::new(), "due": later };
@@ -720,7 +737,6 @@ pub async fn how_far_behind_copies_are(fixture: Fixture) {
 /// Messages are inserted and moved, hosts renamed: whoever comes second sees the first.
 pub async fn whoever_comes_second_sees_the_first(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
-    db.sync_indexes().await.unwrap();
     shop(&db).await;
     let tasks = (0..8_i64).map(|task| {
         let db = db.clone();
