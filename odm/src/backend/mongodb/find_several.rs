@@ -2,11 +2,12 @@
 
 use ::mongodb::{
     Database,
+    action::Action,
     bson::{Document, doc},
 };
 
 use super::{
-    cursor::{Opened, Rest},
+    cursor::{Batches, Opened, Rest},
     decode, error, limit,
 };
 use crate::{
@@ -32,7 +33,12 @@ pub(super) async fn find_several(database: &Database, find: FindSeveral) -> Resu
         } });
     }
     let collection = database.collection::<Document>(&first.collection);
-    match collection.aggregate(pipeline).batch().await {
+    let action = collection
+        .aggregate(pipeline)
+        .optional(Batches::Full.size(None), |action, size| {
+            action.batch_size(size)
+        });
+    match action.batch().await {
         Ok(rest) => Opened::new(Rest::Outside(rest), None).await,
         Err(failure) => Err(error::from_driver(failure)),
     }
