@@ -378,3 +378,34 @@ fn limit(limit: u64) -> i64 {
 
 /// The session of an action, where there is one.
 type Session<'a> = Option<&'a mut ClientSession>;
+
+#[cfg(test)]
+mod tests {
+    use bson::{RawArrayBuf, doc, rawdoc};
+
+    use super::*;
+
+    #[test]
+    fn no_condition_is_lost_at_any_depth() {
+        let mut twice = rawdoc! { "$gt": 1 };
+        twice.append(bson::raw::cstr!("$gt"), 2);
+        let mut two_types = rawdoc! { "a": { "$gt": 1 } };
+        two_types.append(bson::raw::cstr!("a"), 2);
+        let mut list = RawArrayBuf::new();
+        list.push(rawdoc! { "a": twice.clone() });
+        for lost in [
+            twice.clone(),
+            two_types,
+            rawdoc! { "a": twice },
+            rawdoc! { "$or": list },
+        ] {
+            let refused = decode(&lost).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Unsupported);
+        }
+        let all = doc! { "a": { "$in": [1, "b", null, ["c", { "d": 1 }]] }, "$or": [{ "a": 1 }, { "a": 1 }] };
+        assert_eq!(
+            decode(&RawDocumentBuf::try_from(&all).unwrap()).unwrap(),
+            all
+        );
+    }
+}
