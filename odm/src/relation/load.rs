@@ -39,7 +39,7 @@ where
     let mut ids = Ids::default();
     let mut references: Vec<Option<Vec<To<'_>>>> = parents
         .iter()
-        .map(|parent| Some(ids.to_all(edge.way.references(parent)?)))
+        .map(|parent| Some(ids.place_all(edge.way.references(parent)?)))
         .collect();
     let leaves_out = !edge.filter.is_empty() || edge.limit.is_some();
     let leaves_out = leaves_out && <P::Out<J::Item> as Gather<J::Item>>::IS_MANY;
@@ -76,7 +76,7 @@ where
 pub(crate) async fn by_ids<T: Document>(access: Access, ids: &[T::Id]) -> Result<Links<T>> {
     let raw = ids.iter().map(encode).collect::<Result<Vec<_>>>()?;
     let mut ids = Ids::default();
-    let wanted = ids.to_all(raw.iter().map(RawBson::as_raw_bson_ref));
+    let wanted = ids.place_all(raw.iter().map(RawBson::as_raw_bson_ref));
     let targets = Targets::load::<T, ()>(access, ids, Asked::default(), ()).await?;
     Ok(targets.links(&wanted)?.into_iter().collect())
 }
@@ -88,7 +88,7 @@ pub(crate) fn found_by_ids<T: Document>(
 ) -> Result<Links<T>> {
     let (items, found) = decode_all::<T>(found);
     let mut ids = Ids::default();
-    let wanted = ids.to_all(raw.iter().map(RawBson::as_raw_bson_ref));
+    let wanted = ids.place_all(raw.iter().map(RawBson::as_raw_bson_ref));
     let targets = Targets::new(&ids.places, &found, items);
     Ok(targets.links(&wanted)?.into_iter().collect())
 }
@@ -109,11 +109,11 @@ struct To<'r> {
 }
 
 impl<'r> Ids<'r> {
-    fn to_all(&mut self, ids: impl IntoIterator<Item = RawBsonRef<'r>>) -> Vec<To<'r>> {
-        ids.into_iter().map(|id| self.to(id)).collect()
+    fn place_all(&mut self, ids: impl IntoIterator<Item = RawBsonRef<'r>>) -> Vec<To<'r>> {
+        ids.into_iter().map(|id| self.place(id)).collect()
     }
 
-    fn to(&mut self, id: RawBsonRef<'r>) -> To<'r> {
+    fn place(&mut self, id: RawBsonRef<'r>) -> To<'r> {
         let place = *self.places.entry(Key::of(id)).or_insert_with(|| {
             self.each.push(id);
             self.each.len() - 1

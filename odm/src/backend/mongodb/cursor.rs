@@ -31,11 +31,14 @@ pub(super) enum Batches {
 /// How many documents the server sends first, if nobody says anything.
 const FIRST: u64 = 101;
 
+/// More documents than fit in a reply.
+pub(super) const FULL_BATCH: u32 = i32::MAX.unsigned_abs();
+
 impl Batches {
     /// The size of a batch to ask for.
     pub(super) fn size(self, limit: Option<u64>) -> Option<u32> {
         match self {
-            Self::Full if limit.is_none_or(|limit| limit > FIRST) => Some(i32::MAX.unsigned_abs()),
+            Self::Full if limit.is_none_or(|limit| limit > FIRST) => Some(FULL_BATCH),
             _ => None,
         }
     }

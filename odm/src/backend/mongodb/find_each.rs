@@ -2,14 +2,13 @@
 
 use ::mongodb::{
     Database,
-    action::Action,
     bson::{Bson, Document, doc},
 };
 use bson::RawBson;
 
 use super::{
     Session,
-    cursor::{Batches, Opened, Rest},
+    cursor::{FULL_BATCH, Opened, Rest},
     decode, error, limit,
 };
 use crate::{Error, ErrorKind, Result, backend::operation::FindEach};
@@ -23,11 +22,7 @@ pub(super) async fn find_each(
     if find.keys.is_empty() || find.limit == Some(0) {
         return Ok(Opened::empty());
     }
-    let action = database
-        .aggregate(pipeline(&find)?)
-        .optional(Batches::Full.size(None), |action, size| {
-            action.batch_size(size)
-        });
+    let action = database.aggregate(pipeline(&find)?).batch_size(FULL_BATCH);
     let opened = match session.as_deref_mut() {
         None => action.batch().await.map(Rest::Outside),
         Some(session) => action.session(session).batch().await.map(Rest::Inside),

@@ -2,12 +2,11 @@
 
 use ::mongodb::{
     Database,
-    action::Action,
     bson::{Document, doc},
 };
 
 use super::{
-    cursor::{Batches, Opened, Rest},
+    cursor::{FULL_BATCH, Opened, Rest},
     decode, error, limit,
 };
 use crate::{
@@ -33,11 +32,7 @@ pub(super) async fn find_several(database: &Database, find: FindSeveral) -> Resu
         } });
     }
     let collection = database.collection::<Document>(&first.collection);
-    let action = collection
-        .aggregate(pipeline)
-        .optional(Batches::Full.size(None), |action, size| {
-            action.batch_size(size)
-        });
+    let action = collection.aggregate(pipeline).batch_size(FULL_BATCH);
     match action.batch().await {
         Ok(rest) => Opened::new(Rest::Outside(rest), None).await,
         Err(failure) => Err(error::from_driver(failure)),
