@@ -29,6 +29,12 @@ struct Arguments {
     /// Join beside Mongoose too: needs Node.js and npm, which installs it.
     #[arg(long)]
     mongoose: bool,
+    /// Only the tasks with this in their name: `--only join`.
+    #[arg(long, default_value = "")]
+    only: String,
+    /// Leave the embedded engine out.
+    #[arg(long)]
+    no_engine: bool,
     /// Leave MongoDB out.
     #[arg(long)]
     no_mongodb: bool,
@@ -44,23 +50,25 @@ async fn main() -> contender::Result<()> {
         products: arguments.products,
         rounds: arguments.rounds,
     };
+    let only = arguments.only.as_str();
     println!(
         "{} products, {} rounds; medians for one operation",
         sizes.products, sizes.rounds
     );
 
-    let files = tempfile::tempdir()?;
-    let url = format!("odm:{}", files.path().join("bench.odm").display());
-    let mut engine = Odm::open("odm, engine on disk", &url).await?;
-    let mut sqlite = Sqlite::open(&files.path().join("bench.sqlite"))?;
-    measure::pair(&mut engine, &mut sqlite, sizes).await?;
-
+    if !arguments.no_engine {
+        let files = tempfile::tempdir()?;
+        let url = format!("odm:{}", files.path().join("bench.odm").display());
+        let mut engine = Odm::open("odm, engine on disk", &url).await?;
+        let mut sqlite = Sqlite::open(&files.path().join("bench.sqlite"))?;
+        measure::pair(&mut engine, &mut sqlite, sizes, only).await?;
+    }
     if !arguments.no_mongodb {
         let server = mongod::replica_set().await;
         let url = server.fresh_url();
         let mut odm = Odm::open("odm, MongoDB", &url).await?;
         let mut driver = Driver::open(&server.fresh_url()).await?;
-        measure::pair(&mut odm, &mut driver, sizes).await?;
+        measure::pair(&mut odm, &mut driver, sizes, only).await?;
         if arguments.mongoose {
             mongoose::compare(&mut odm, &url, sizes).await?;
         }

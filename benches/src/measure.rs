@@ -27,17 +27,19 @@ const TASKS: [(&str, i64); 6] = [
 /// The name of the join.
 pub(crate) const JOIN: &str = "join 100 with 1,000 parts";
 
-/// Loads both, measures each task in turns, and prints medians and ratios.
+/// Loads both, measures each task with `only` in its name in turns, and prints medians and ratios.
 pub(crate) async fn pair(
     a: &mut impl Contender,
     b: &mut impl Contender,
     sizes: Sizes,
+    only: &str,
 ) -> Result<()> {
     load(a, sizes).await?;
     load(b, sizes).await?;
     agree(a, b, sizes).await?;
     head(a.name(), b.name());
-    for (task, (name, operations)) in TASKS.into_iter().enumerate() {
+    let tasks = TASKS.into_iter().enumerate();
+    for (task, (name, operations)) in tasks.filter(|(_, (name, _))| name.contains(only)) {
         let (mut times_a, mut times_b, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         // The first round warms up and is left out.
         for round in 0..=sizes.rounds {

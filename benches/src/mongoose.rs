@@ -13,6 +13,9 @@ use crate::{
     measure::{self, Sizes},
 };
 
+/// How many joins each does in a round, one after the other.
+const JOINS: usize = 10;
+
 /// The other process.
 struct Mongoose {
     child: Child,
@@ -81,14 +84,22 @@ pub(crate) async fn compare(odm: &mut Odm, url: &str, sizes: Sizes) -> Result<()
     let mut mongoose = Mongoose::start(url)?;
     let (mut times_a, mut times_b, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..=sizes.rounds {
-        let category = i64::try_from(round)? * 7 % (sizes.products / IN_CATEGORY);
+        let category = |n: usize| -> Result<i64> {
+            Ok(i64::try_from(round * JOINS + n)? * 7 % (sizes.products / IN_CATEGORY))
+        };
+        let (mut own_parts, mut other_parts) = (0, 0);
         let start = Instant::now();
-        let joined = odm.join(category).await?;
-        let own = start.elapsed().as_secs_f64();
+        for n in 0..JOINS {
+            let joined = odm.join(category(n)?).await?;
+            own_parts += joined.iter().map(|(_, parts)| parts.len()).sum::<usize>();
+        }
+        let own = start.elapsed().as_secs_f64() / JOINS as f64;
         let start = Instant::now();
-        let parts = mongoose.join(category)?;
-        let other = start.elapsed().as_secs_f64();
-        if parts != joined.iter().map(|(_, parts)| parts.len()).sum::<usize>() {
+        for n in 0..JOINS {
+            other_parts += mongoose.join(category(n)?)?;
+        }
+        let other = start.elapsed().as_secs_f64() / JOINS as f64;
+        if own_parts != other_parts {
             return Err("the contenders do not agree".into());
         }
         // The first round warms up and is left out.

@@ -220,12 +220,12 @@ impl Access {
     }
 
     /// Asks for all that there is.
-    async fn drain(
+    async fn all(
         &self,
         model: &Model,
-        asked: impl Future<Output = Result<Box<dyn Cursor>>>,
+        asked: impl Future<Output = Result<Vec<RawDocumentBuf>>>,
     ) -> Result<Vec<RawDocumentBuf>> {
-        let all = self.ask(model, async { drain(asked.await?).await }).await?;
+        let all = self.ask(model, asked).await?;
         self.operation.had(all.len() as u64);
         Ok(all)
     }
@@ -335,7 +335,7 @@ impl Access {
     ) -> Result<Vec<RawDocumentBuf>> {
         self.narrow(model, &mut find.filter)?;
         self.tell_plan(model, || Ok(find.clone())).await;
-        self.drain(model, self.executor.find(find)).await
+        self.all(model, self.executor.find_all(find)).await
     }
 
     pub(crate) async fn find_each(
@@ -345,7 +345,8 @@ impl Access {
     ) -> Result<Vec<RawDocumentBuf>> {
         self.narrow(model, &mut find.filter)?;
         self.tell_plan(model, || of_each(&find)).await;
-        self.drain(model, self.executor.find_each(find)).await
+        let all = async { drain(self.executor.find_each(find).await?).await };
+        self.all(model, all).await
     }
 
     /// What several queries find, each about documents of its own model: one round trip.
@@ -420,7 +421,8 @@ impl Access {
         aggregate: Aggregate,
     ) -> Result<Vec<RawDocumentBuf>> {
         let aggregate = self.narrowed(model, aggregate).await?;
-        self.drain(model, self.executor.aggregate(aggregate)).await
+        self.all(model, self.executor.aggregate_all(aggregate))
+            .await
     }
 
     async fn narrowed(&self, model: &Model, mut aggregate: Aggregate) -> Result<Aggregate> {

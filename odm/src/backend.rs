@@ -85,6 +85,11 @@ pub trait Executor: fmt::Debug + Send + Sync + 'static {
     /// The documents that match, in the order asked for, as of one point in time or later.
     fn find(&self, find: Find) -> BoxFuture<'_, Result<Box<dyn Cursor>>>;
 
+    /// The documents that match, all of them: what [`find`](Self::find) and [`drain`] give, in as few round trips as it takes.
+    fn find_all(&self, find: Find) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
+        Box::pin(async move { drain(self.find(find).await?).await })
+    }
+
     /// How the documents that match are found, and what that takes. It carries the query out to count what it reads.
     ///
     /// In a transaction it is an error of kind [`Unsupported`](ErrorKind::Unsupported) on MongoDB.
@@ -95,6 +100,11 @@ pub trait Executor: fmt::Debug + Send + Sync + 'static {
     /// Other collections that its stages read are read as of the same point in time in a transaction and on the engine,
     /// and on MongoDB outside of one whenever their turn comes. A stage that writes is refused.
     fn aggregate(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Box<dyn Cursor>>>;
+
+    /// What a pipeline gives, all of it: what [`aggregate`](Self::aggregate) and [`drain`] give, in as few round trips as it takes.
+    fn aggregate_all(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
+        Box::pin(async move { drain(self.aggregate(aggregate).await?).await })
+    }
 
     /// For each of several keys, the documents whose value at a path is, or whose array there contains, that key.
     ///

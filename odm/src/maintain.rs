@@ -95,6 +95,17 @@ pub(crate) trait Write: Clone + Sized + Send + Sync + 'static {
         None
     }
 
+    /// The same write as one that gives the document back as it was: only for an update of one document by operators, which
+    /// inserts none.
+    fn giving_back(&self) -> Option<FindAndModify> {
+        None
+    }
+
+    /// What is told of the one document that such a write was about, and that is another one now or not.
+    fn done_to_one(is_modified: bool) -> Self::Done {
+        Self::done(is_modified.into())
+    }
+
     /// What is told of so many documents that were changed in a plain way; of none it is where a sum begins.
     fn done(documents: u64) -> Self::Done;
 
@@ -266,6 +277,28 @@ impl Write for Update {
 
     fn change(&mut self) -> Option<&mut Change> {
         Some(&mut self.change)
+    }
+
+    fn giving_back(&self) -> Option<FindAndModify> {
+        let is_plain = matches!(self.change, Change::Operators { .. });
+        (is_plain && !self.multi && !self.upsert).then(|| FindAndModify {
+            collection: self.collection.clone(),
+            filter: self.filter.clone(),
+            sort: None,
+            projection: None,
+            modification: Modification::Update {
+                change: self.change.clone(),
+                upsert: false,
+                return_new: false,
+            },
+        })
+    }
+
+    fn done_to_one(is_modified: bool) -> Updated {
+        Updated {
+            modified: is_modified.into(),
+            ..Self::done(1)
+        }
     }
 
     fn done(documents: u64) -> Updated {

@@ -29,16 +29,18 @@ mod write_command;
 use std::{fmt, sync::Arc};
 
 use ::mongodb::{Client, ClientSession, Database, bson::Document};
-use bson::{RawBson, RawDocument, RawDocumentBuf};
+use bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::operation::{
     Aggregate, BulkWrite, BulkWritten, Count, Delete, Deleted, Distinct, Explain, Find,
     FindAndModify, FindEach, FindSeveral, Index, Insert, ShardKey, Update, Updated, Watch,
 };
 use super::{
-    Backend, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Transaction, no_cluster,
+    Backend, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Transaction, drain,
+    no_cluster,
 };
 use crate::{Error, ErrorKind, Result};
+use cursor::Batches;
 
 /// A database on a MongoDB server, replica set or sharded cluster.
 ///
@@ -76,6 +78,25 @@ impl MongoDb {
     fn client(&self) -> &Client {
         self.database.client()
     }
+
+    async fn open_find(&self, find: Find, batches: Batches) -> Result<Box<dyn Cursor>> {
+        let database = self.database.clone();
+        let opened = task::finish(async move { find::find(&database, find, batches, None).await });
+        Ok(opened.await?.outside_transaction())
+    }
+
+    async fn open_aggregate(
+        &self,
+        aggregate: Aggregate,
+        batches: Batches,
+    ) -> Result<Box<dyn Cursor>> {
+        let database = self.database.clone();
+        let opened =
+            task::finish(
+                async move { aggregate::aggregate(&database, aggregate, batches, None).await },
+            );
+        Ok(opened.await?.outside_transaction())
+    }
 }
 
 impl fmt::Debug for MongoDb {
@@ -90,11 +111,11 @@ impl fmt::Debug for MongoDb {
 
 impl Executor for MongoDb {
     fn find(&self, find: Find) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
-        let database = self.database.clone();
-        Box::pin(async move {
-            let opened = task::finish(async move { find::find(&database, find, None).await });
-            Ok(opened.await?.outside_transaction())
-        })
+        Box::pin(self.open_find(find, Batches::Usual))
+    }
+
+    fn find_all(&self, find: Find) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
+        Box::pin(async move { drain(self.open_find(find, Batches::Full).await?).await })
     }
 
     fn explain(&self, find: Find) -> BoxFuture<'_, Result<Explain>> {
@@ -105,12 +126,11 @@ impl Executor for MongoDb {
     }
 
     fn aggregate(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
-        let database = self.database.clone();
-        Box::pin(async move {
-            let opened =
-                task::finish(async move { aggregate::aggregate(&database, aggregate, None).await });
-            Ok(opened.await?.outside_transaction())
-        })
+        Box::pin(self.open_aggregate(aggregate, Batches::Usual))
+    }
+
+    fn aggregate_all(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
+        Box::pin(async move { drain(self.open_aggregate(aggregate, Batches::Full).await?).await })
     }
 
     fn find_each(&self, find: FindEach) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
@@ -311,14 +331,44 @@ impl Backend for MongoDb {
 /// condition would be silent, so that is refused.
 fn decode(document: &RawDocument) -> Result<Document> {
     let decoded = Document::try_from(document).map_err(crate::error::encode)?;
-    let encoded = RawDocumentBuf::try_from(&decoded).map_err(crate::error::encode)?;
-    if encoded.as_bytes().len() != document.as_bytes().len() {
+    if !has_all(&decoded, document) {
         return Err(Error::new(
             ErrorKind::Unsupported,
             "MongoDB's driver cannot send a document in which a field or an operator stands twice: use `$and`",
         ));
     }
     Ok(decoded)
+}
+
+/// Whether what was decoded has each field of a document, at every depth.
+fn has_all(decoded: &Document, document: &RawDocument) -> bool {
+    let mut fields = 0;
+    let values = document.iter().flatten().inspect(|_| fields += 1);
+    let mut values = values.map(|(name, value)| (decoded.get(name.as_str()), value));
+    let inside = values.all(|(decoded, value)| decoded.is_some_and(|own| has_all_of(own, value)));
+    inside && fields == decoded.len()
+}
+
+fn has_all_of(decoded: &Bson, value: RawBsonRef<'_>) -> bool {
+    match (decoded, value) {
+        (Bson::Document(decoded), RawBsonRef::Document(document)) => has_all(decoded, document),
+        (Bson::JavaScriptCodeWithScope(decoded), RawBsonRef::JavaScriptCodeWithScope(code)) => {
+            has_all(&decoded.scope, code.scope)
+        }
+        (Bson::Array(decoded), RawBsonRef::Array(array)) => {
+            // A long list of ids has nothing to look into.
+            let has_fields = |value: &Bson| {
+                matches!(
+                    value,
+                    Bson::Document(_) | Bson::Array(_) | Bson::JavaScriptCodeWithScope(_)
+                )
+            };
+            let mut elements = decoded.iter().zip(array.into_iter().flatten());
+            !decoded.iter().any(has_fields)
+                || elements.all(|(decoded, value)| has_all_of(decoded, value))
+        }
+        _ => true,
+    }
 }
 
 /// A limit as MongoDB wants it. It takes 0 for "no limit", so the caller has answered that one already.
@@ -328,3 +378,34 @@ fn limit(limit: u64) -> i64 {
 
 /// The session of an action, where there is one.
 type Session<'a> = Option<&'a mut ClientSession>;
+
+#[cfg(test)]
+mod tests {
+    use bson::{RawArrayBuf, doc, rawdoc};
+
+    use super::*;
+
+    #[test]
+    fn no_condition_is_lost_at_any_depth() {
+        let mut twice = rawdoc! { "$gt": 1 };
+        twice.append(bson::raw::cstr!("$gt"), 2);
+        let mut two_types = rawdoc! { "a": { "$gt": 1 } };
+        two_types.append(bson::raw::cstr!("a"), 2);
+        let mut list = RawArrayBuf::new();
+        list.push(rawdoc! { "a": twice.clone() });
+        for lost in [
+            twice.clone(),
+            two_types,
+            rawdoc! { "a": twice },
+            rawdoc! { "$or": list },
+        ] {
+            let refused = decode(&lost).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Unsupported);
+        }
+        let all = doc! { "a": { "$in": [1, "b", null, ["c", { "d": 1 }]] }, "$or": [{ "a": 1 }, { "a": 1 }] };
+        assert_eq!(
+            decode(&RawDocumentBuf::try_from(&all).unwrap()).unwrap(),
+            all
+        );
+    }
+}

@@ -55,6 +55,11 @@ impl<W: Wrapper> Executor for W {
         self.perform(operation, self.inner().find(find))
     }
 
+    fn find_all(&self, find: Find) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
+        let operation = Operation::Find(find.clone());
+        self.perform(operation, self.inner().find_all(find))
+    }
+
     fn explain(&self, find: Find) -> BoxFuture<'_, Result<Explain>> {
         let operation = Operation::Explain(find.clone());
         self.perform(operation, self.inner().explain(find))
@@ -63,6 +68,11 @@ impl<W: Wrapper> Executor for W {
     fn aggregate(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
         let operation = Operation::Aggregate(aggregate.clone());
         self.perform(operation, self.inner().aggregate(aggregate))
+    }
+
+    fn aggregate_all(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
+        let operation = Operation::Aggregate(aggregate.clone());
+        self.perform(operation, self.inner().aggregate_all(aggregate))
     }
 
     fn find_each(&self, find: FindEach) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {

@@ -3,7 +3,8 @@
 //! The reference is the truth; what lists the documents that refer to another one is made from it, here and nowhere else. A
 //! write that may change a reference is carried out together with what follows from it, in one transaction or, where there is none,
 //! by a promise (`link/promise.rs`). In a transaction, what the documents refer to is read before the write, and behind it unless the
-//! write alone tells; what is in one list and not in the other enters or leaves the other sides.
+//! write alone tells; what is in one list and not in the other enters or leaves the other sides. An update of one document that tells
+//! does not read before either: it gives the document back as it was.
 //! Two changes of one reference meet in its document, a deletion and a new reference to what is deleted in the document that it leads
 //! to, whose fence each of them changes: the second to come is tried again.
 //!
@@ -154,6 +155,10 @@ struct Whole<'r> {
 impl Whole<'_> {
     async fn run<W: Write>(mut self, model: &'static Model, mut write: W) -> Result<W::Done> {
         let access = self.access.clone();
+        let at_once = self.at_once(&access, model, &write).await;
+        if let Some(done) = at_once.map_err(|error| access.fail(error))? {
+            return Ok(done);
+        }
         let before = self.look(&access, model, &mut write).await?;
         let done = async {
             let done = self.carry_out(&access, model, write, &before).await?;
@@ -172,6 +177,50 @@ impl Whole<'_> {
         };
         // The caller cannot keep one side without the other.
         done.await.map_err(|error| access.fail(error))
+    }
+
+    /// Carries out an update of one document that gives back what it was, if that and the update tell what it refers to now.
+    async fn at_once<W: Write>(
+        &self,
+        access: &Access,
+        model: &'static Model,
+        write: &W,
+    ) -> Result<Option<W::Done>> {
+        let (Some(mut modify), Effect::Changes(change)) = (write.giving_back(), write.effect())
+        else {
+            return Ok(None);
+        };
+        if effect::predicted(change, model, &[]).is_none() {
+            return Ok(None);
+        }
+        also(&mut modify.filter, GOING, document("$exists", false)?)?;
+        // Whether it has changed anything is told by all that it may have changed.
+        if model.upgrade.is_none() && effect::is_of_links_alone(change, model) {
+            modify.projection = Some(linked::sides(model)?);
+        }
+        let projection = modify.projection.clone();
+        let Some(raw) = access.executor().find_and_modify(modify).await? else {
+            return Ok(Some(W::done(0)));
+        };
+        let before = [Linked::of(model, &raw)?];
+        let after = effect::predicted(change, model, &before).unwrap_or_default();
+        self.follow(access, model, &before, &after).await?;
+        let refers_to_others = (0..model.links.len()).any(|link| {
+            let held = |all: &[Linked]| all.first().map(|document| document.held(link));
+            held(&before) != held(&after)
+        });
+        if refers_to_others {
+            return Ok(Some(W::done_to_one(true)));
+        }
+        let now = Find {
+            projection,
+            ..found_by(
+                &model.collection.into(),
+                &document("_id", one_of(ids(&before))?)?,
+            )
+        };
+        let now = self.all.find_all(model, now).await?;
+        Ok(Some(W::done_to_one(now.first() != Some(&raw))))
     }
 
     /// The documents that a write is about, as they are; it is about no others from now on.
@@ -240,16 +289,29 @@ impl Whole<'_> {
             let those = document("_id", one_of(ids(before))?)?;
             after = read(all, model, found_by(&model.collection.into(), &those)).await?;
         }
+        self.follow(access, model, before, &after).await?;
+        Ok(done)
+    }
+
+    /// What follows for the other sides from what documents referred to before a write and refer to behind it.
+    async fn follow(
+        &self,
+        access: &Access,
+        model: &'static Model,
+        before: &[Linked],
+        after: &[Linked],
+    ) -> Result<()> {
+        let all = &self.all;
         // Whoever restores a document sees those that are deleted, and refers to none of them.
         let present = access.clone().seeing(Sight::Present);
         let mut sides = Sides::new(&present, all);
         for (position, link) in model.links.iter().enumerate() {
-            let entered = only_in(&after, before, position);
+            let entered = only_in(after, before, position);
             let Some(inverse) = link.inverse() else {
                 hold(&present, link, entered.into_keys().collect()).await?;
                 continue;
             };
-            for (target, owners) in only_in(before, &after, position) {
+            for (target, owners) in only_in(before, after, position) {
                 let target = target.value()?;
                 sides.leave(link, inverse, &target, &owners).await?;
             }
@@ -258,8 +320,7 @@ impl Whole<'_> {
                 sides.enter(link, inverse, target, owners).await?;
             }
         }
-        sides.write().await?;
-        Ok(done)
+        sides.write().await
     }
 }
 

@@ -1,11 +1,8 @@
 //! How joins are carried out: one query for each relation and level, whatever the number of documents.
 
-use std::{
-    collections::{HashMap, hash_map::Entry},
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
-use bson::{Bson, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{Bson, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, oid::ObjectId};
 
 use super::{
     edge::Edge,
@@ -39,9 +36,10 @@ where
     R: Projection<Of = P::Target>,
     J: Joins<R, Item: Item<Of = P::Target>>,
 {
-    let mut references: Vec<Option<Vec<RawBson>>> = parents
+    let mut ids = Ids::default();
+    let mut references: Vec<Option<Vec<To<'_>>>> = parents
         .iter()
-        .map(|parent| edge.way.references(parent))
+        .map(|parent| Some(ids.place_all(edge.way.references(parent)?)))
         .collect();
     let leaves_out = !edge.filter.is_empty() || edge.limit.is_some();
     let leaves_out = leaves_out && <P::Out<J::Item> as Gather<J::Item>>::IS_MANY;
@@ -50,8 +48,7 @@ where
         sort: edge.sort,
     };
     let is_sorted = asked.sort.is_some();
-    let targets =
-        Targets::load::<R, J>(access, references.iter().flatten().flatten(), asked, joins).await?;
+    let targets = Targets::load::<R, J>(access, ids, asked, joins).await?;
     Ok(references
         .iter_mut()
         .zip(parents.iter())
@@ -70,28 +67,59 @@ where
                 references.sort_by_key(|reference| targets.rank(reference).unwrap_or(usize::MAX));
             }
             references.truncate(edge.limit.unwrap_or(usize::MAX));
-            let links = references.iter().map(|reference| targets.link(reference));
-            P::Out::gather(links.collect::<Result<_>>()?).ok_or_else(no_reference)
+            P::Out::gather(targets.links(references)?).ok_or_else(no_reference)
         })
         .collect())
 }
 
 /// Loads documents by their ids, in the order of the ids.
 pub(crate) async fn by_ids<T: Document>(access: Access, ids: &[T::Id]) -> Result<Links<T>> {
-    let ids = ids.iter().map(encode).collect::<Result<Vec<_>>>()?;
-    let targets = Targets::load::<T, ()>(access, ids.iter(), Asked::default(), ()).await?;
-    ids.iter().map(|id| targets.link(id)).collect()
+    let raw = ids.iter().map(encode).collect::<Result<Vec<_>>>()?;
+    let mut ids = Ids::default();
+    let wanted = ids.place_all(raw.iter().map(RawBson::as_raw_bson_ref));
+    let targets = Targets::load::<T, ()>(access, ids, Asked::default(), ()).await?;
+    Ok(targets.links(&wanted)?.into_iter().collect())
 }
 
 /// What was found of the documents with these ids, in the order of the ids.
 pub(crate) fn found_by_ids<T: Document>(
-    ids: &[RawBson],
+    raw: &[RawBson],
     found: Vec<RawDocumentBuf>,
 ) -> Result<Links<T>> {
     let (items, found) = decode_all::<T>(found);
-    let mut targets = Targets(HashMap::new());
-    targets.take(&found, items);
-    ids.iter().map(|id| targets.link(id)).collect()
+    let mut ids = Ids::default();
+    let wanted = ids.place_all(raw.iter().map(RawBson::as_raw_bson_ref));
+    let targets = Targets::new(&ids.places, &found, items);
+    Ok(targets.links(&wanted)?.into_iter().collect())
+}
+
+/// Ids as they are referred to, which lead to documents: each has a place, that of all ids which are the same one.
+#[derive(Default)]
+struct Ids<'r> {
+    places: HashMap<Key<'r>, usize>,
+    /// One for each place.
+    each: Vec<RawBsonRef<'r>>,
+}
+
+/// A reference to the document of a place.
+#[derive(Clone, Copy)]
+struct To<'r> {
+    id: RawBsonRef<'r>,
+    place: usize,
+}
+
+impl<'r> Ids<'r> {
+    fn place_all(&mut self, ids: impl IntoIterator<Item = RawBsonRef<'r>>) -> Vec<To<'r>> {
+        ids.into_iter().map(|id| self.place(id)).collect()
+    }
+
+    fn place(&mut self, id: RawBsonRef<'r>) -> To<'r> {
+        let place = *self.places.entry(Key::of(id)).or_insert_with(|| {
+            self.each.push(id);
+            self.each.len() - 1
+        });
+        To { id, place }
+    }
 }
 
 /// What is asked of the documents that references lead to.
@@ -101,8 +129,8 @@ struct Asked {
     sort: Option<RawDocumentBuf>,
 }
 
-/// The documents that a set of references leads to, each loaded once, if it was found.
-struct Targets<X>(HashMap<Key, Option<Target<X>>>);
+/// The documents that a set of references leads to, each loaded once, by its place: none where it was not found.
+struct Targets<X>(Vec<Option<Target<X>>>);
 
 struct Target<X> {
     /// Its place in the order of the query.
@@ -111,29 +139,16 @@ struct Target<X> {
 }
 
 impl<X: Item> Targets<X> {
-    async fn load<'a, R, J>(
-        access: Access,
-        references: impl Iterator<Item = &'a RawBson>,
-        asked: Asked,
-        joins: J,
-    ) -> Result<Self>
+    async fn load<R, J>(access: Access, ids: Ids<'_>, asked: Asked, joins: J) -> Result<Self>
     where
         R: Projection<Of = X::Of>,
         J: Joins<R, Item = X>,
     {
-        let mut targets = HashMap::new();
-        let mut ids = Vec::new();
-        for reference in references {
-            if let Entry::Vacant(entry) = targets.entry(Key::of(reference.as_raw_bson_ref())) {
-                entry.insert(None);
-                ids.push(reference);
-            }
-        }
-        if asked.sort.is_some() && ids.len() > MAX_KEYS {
+        if asked.sort.is_some() && ids.each.len() > MAX_KEYS {
             let message = format!(
                 "a join in an order asks for {MAX_KEYS} documents at most in one query, and these are {}: leave its `sort` out, or \
                  read fewer at once, by `stream` or `page`",
-                ids.len()
+                ids.each.len()
             );
             let error = Error::new(ErrorKind::Unsupported, message);
             return Err(error::of_model::<X::Of>(error));
@@ -142,10 +157,10 @@ impl<X: Item> Targets<X> {
         needs.push("_id".to_owned());
         let projection = projection::to_raw::<R>(&needs)?;
         let mut found = Vec::new();
-        for some in ids.chunks(MAX_KEYS) {
+        for some in ids.each.chunks(MAX_KEYS) {
             let mut keys = RawArrayBuf::new();
             for id in some {
-                keys.push(id.as_raw_bson_ref());
+                keys.push(*id);
             }
             let mut filter = asked.filter.clone();
             also(&mut filter, "_id", document("$in", keys)?)?;
@@ -160,35 +175,45 @@ impl<X: Item> Targets<X> {
         }
         let (roots, found) = decode_all::<R>(found);
         let items = joins.load(access, Arc::clone(&found), roots).await?;
-        let mut targets = Self(targets);
-        targets.take(&found, items);
-        Ok(targets)
+        Ok(Self::new(&ids.places, &found, items))
     }
 
-    /// Takes in what was found.
-    fn take(&mut self, found: &[RawDocumentBuf], items: Vec<Result<X>>) {
+    /// Puts what was found in its place.
+    fn new(
+        places: &HashMap<Key<'_>, usize>,
+        found: &[RawDocumentBuf],
+        items: Vec<Result<X>>,
+    ) -> Self {
+        let mut targets: Vec<Option<Target<X>>> = Vec::new();
+        targets.resize_with(places.len(), || None);
         for (rank, (raw, item)) in found.iter().zip(items).enumerate() {
-            if let Some(id) = decode::id(raw) {
+            let place = decode::id(raw).and_then(|id| places.get(&Key::of(id)));
+            if let Some(target) = place.and_then(|place| targets.get_mut(*place)) {
                 let item = item.map(Arc::new);
-                self.0.insert(Key::of(id), Some(Target { rank, item }));
+                *target = Some(Target { rank, item });
             }
         }
+        Self(targets)
     }
 
-    fn get(&self, reference: &RawBson) -> Option<&Target<X>> {
-        self.0.get(&Key::of(reference.as_raw_bson_ref()))?.as_ref()
+    fn get(&self, reference: &To<'_>) -> Option<&Target<X>> {
+        self.0.get(reference.place)?.as_ref()
     }
 
     /// The place in the order of the query, if the document was found.
-    fn rank(&self, reference: &RawBson) -> Option<usize> {
+    fn rank(&self, reference: &To<'_>) -> Option<usize> {
         self.get(reference).map(|target| target.rank)
     }
 
-    fn link(&self, reference: &RawBson) -> Result<Link<X>> {
-        match self.get(reference) {
-            Some(target) => target.item.clone().map(Link::loaded_from),
-            None => decode::value(reference).map(Link::missing),
+    fn links(&self, references: &[To<'_>]) -> Result<Vec<Link<X>>> {
+        let mut links = Vec::with_capacity(references.len());
+        for reference in references {
+            links.push(match self.get(reference) {
+                Some(target) => target.item.clone().map(Link::loaded_from),
+                None => decode::value(&RawBson::from(reference.id)).map(Link::missing),
+            }?);
         }
+        Ok(links)
     }
 }
 
@@ -281,13 +306,15 @@ fn no_reference(parent: &RawDocument, path: &str) -> Error {
 
 /// An id for comparing: integers of either width are one number, as they are to the server.
 #[derive(PartialEq, Eq, Hash)]
-enum Key {
+enum Key<'r> {
     Integer(i64),
+    Text(&'r str),
+    ObjectId(ObjectId),
     Other(Vec<u8>),
 }
 
-impl Key {
-    fn of(value: RawBsonRef<'_>) -> Self {
+impl<'r> Key<'r> {
+    fn of(value: RawBsonRef<'r>) -> Self {
         match value {
             RawBsonRef::Int32(number) => Self::Integer(number.into()),
             RawBsonRef::Int64(number) => Self::Integer(number),
@@ -300,6 +327,8 @@ impl Key {
             RawBsonRef::Double(number) if number as i64 as f64 == number => {
                 Self::Integer(number as i64)
             }
+            RawBsonRef::String(text) => Self::Text(text),
+            RawBsonRef::ObjectId(id) => Self::ObjectId(id),
             other => {
                 let mut bytes = RawDocumentBuf::new();
                 bytes.append(bson::raw::cstr!(""), other);

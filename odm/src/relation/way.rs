@@ -1,6 +1,6 @@
 //! The way to references in stored documents.
 
-use bson::{RawBson, RawBsonRef, RawDocument};
+use bson::{RawBsonRef, RawDocument};
 
 use crate::{
     Result,
@@ -56,7 +56,7 @@ impl Way {
 
     /// The references of a document, in order, through arrays; null and missing count as none. Nothing where no enum on the way
     /// is of its variant, so that the document has no such place.
-    pub(super) fn references(&self, document: &RawDocument) -> Option<Vec<RawBson>> {
+    pub(super) fn references<'d>(&self, document: &'d RawDocument) -> Option<Vec<RawBsonRef<'d>>> {
         let mut found = None;
         if self.variants.is_empty() {
             found = Some(Vec::new());
@@ -66,7 +66,7 @@ impl Way {
     }
 
     /// Goes on from a value that this many names have led to.
-    fn walk(&self, value: RawBsonRef<'_>, at: usize, found: &mut Option<Vec<RawBson>>) {
+    fn walk<'d>(&self, value: RawBsonRef<'d>, at: usize, found: &mut Option<Vec<RawBsonRef<'d>>>) {
         let name = self.names.get(at);
         match value {
             RawBsonRef::Null | RawBsonRef::Undefined => return,
@@ -96,7 +96,7 @@ impl Way {
             found.get_or_insert_default();
         }
         match (value, name) {
-            (value, None) => found.get_or_insert_default().push(RawBson::from(value)),
+            (value, None) => found.get_or_insert_default().push(value),
             (RawBsonRef::Document(document), Some(name)) => {
                 if let Ok(Some(value)) = document.get(name) {
                     self.walk(value, at + 1, found);
@@ -130,7 +130,7 @@ mod tests {
         values(way(path, &[]).references(document).unwrap())
     }
 
-    fn values(found: Vec<RawBson>) -> Vec<Bson> {
+    fn values(found: Vec<RawBsonRef<'_>>) -> Vec<Bson> {
         let values = found.into_iter().map(|value| value.try_into().unwrap());
         values.collect()
     }

@@ -6,7 +6,7 @@ use odm::{
     ErrorKind,
     backend::{
         self, drain,
-        operation::{Count, Direction, FindEach, Index, Insert},
+        operation::{Aggregate, Count, Direction, Find, FindEach, FindSeveral, Index, Insert},
     },
 };
 use odm_tests::{
@@ -97,6 +97,69 @@ async fn find_each_uses_the_index_for_order_and_limit() {
     }
     assert_eq!(profile.get("hasSortStage"), None, "{profile}");
     fixture.cleanup().await;
+}
+
+/// All of 1,000 documents are one reply, not 101 of them and then the others; who reads batch by batch gets the former.
+#[tokio::test]
+async fn who_wants_all_gets_it_at_once() {
+    for fixture in [
+        Fixture::mongodb_standalone().await,
+        Fixture::mongodb_replica_set().await,
+    ] {
+        let (backend, driver) = (fixture.backend(), driver(&fixture).await);
+        let documents = (0..1_000).map(|i| rawdoc! { "_id": i, "host": i % 10 });
+        backend.insert(insert(documents)).await.unwrap();
+        let find = || Find {
+            collection: "things".into(),
+            filter: rawdoc! {},
+            projection: None,
+            sort: None,
+            limit: None,
+        };
+        let hosts = FindEach {
+            collection: "things".into(),
+            path: "host".to_owned(),
+            keys: (0..10).map(Into::into).collect(),
+            filter: rawdoc! {},
+            projection: None,
+            sort: None,
+            limit: None,
+        };
+        let several = FindSeveral {
+            finds: vec![find(), find()],
+        };
+        let grouped = Aggregate {
+            collection: "things".into(),
+            pipeline: vec![rawdoc! { "$match": {} }],
+            variables: rawdoc! {},
+        };
+        let limited = Find {
+            limit: Some(500),
+            ..find()
+        };
+        driver.run_command(doc! { "profile": 2 }).await.unwrap();
+        assert_eq!(backend.find_all(find()).await.unwrap().len(), 1_000);
+        assert_eq!(backend.find_all(limited).await.unwrap().len(), 500);
+        assert_eq!(backend.aggregate_all(grouped).await.unwrap().len(), 1_000);
+        let each = drain(backend.find_each(hosts).await.unwrap()).await;
+        assert_eq!(each.unwrap().len(), 1_000);
+        let several = drain(backend.find_several(several).await.unwrap()).await;
+        assert_eq!(several.unwrap().len(), 2_000);
+        driver.run_command(doc! { "profile": 0 }).await.unwrap();
+        let profile = driver.collection::<bson::Document>("system.profile");
+        let more = profile.count_documents(doc! { "op": "getmore" }).await;
+        assert_eq!(more.unwrap(), 0);
+
+        let mut cursor = backend.find(find()).await.unwrap();
+        assert_eq!(cursor.next_batch().await.unwrap().len(), 101);
+        drop(cursor);
+        if fixture.backend().capabilities().transactions {
+            let tx = backend.begin().await.unwrap();
+            assert_eq!(tx.find_all(find()).await.unwrap().len(), 1_000);
+            tx.commit().await.unwrap();
+        }
+        fixture.cleanup().await;
+    }
 }
 
 #[tokio::test]

@@ -289,6 +289,10 @@ macro_rules! for_every_test {
                 link_storm: [
                     at_rest_and_at_every_moment_all_sides_agree,
                 ]
+                link_reports: [
+                    a_reference_moves_twice_in_one_transaction,
+                    an_update_of_a_reference_tells_whether_it_has_changed_anything,
+                ]
                 links: [
                     a_cascade_takes_the_whole_tree,
                     a_deletion_does_what_the_references_say,

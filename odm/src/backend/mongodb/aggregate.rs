@@ -5,7 +5,7 @@ use bson::RawDocumentBuf;
 
 use super::{
     Session,
-    cursor::{Opened, Rest},
+    cursor::{Batches, Opened, Rest},
     decode, error,
 };
 use crate::{Error, ErrorKind, Result, backend::operation::Aggregate};
@@ -14,6 +14,7 @@ use crate::{Error, ErrorKind, Result, backend::operation::Aggregate};
 pub(super) async fn aggregate(
     database: &Database,
     aggregate: Aggregate,
+    batches: Batches,
     mut session: Session<'_>,
 ) -> Result<Opened> {
     let collection = database.collection::<Document>(&aggregate.collection);
@@ -34,7 +35,8 @@ pub(super) async fn aggregate(
     };
     let action = collection
         .aggregate(stages)
-        .optional(variables, |action, variables| action.let_vars(variables));
+        .optional(variables, |action, variables| action.let_vars(variables))
+        .optional(batches.size(None), |action, size| action.batch_size(size));
     let opened = match session.as_deref_mut() {
         None => action.batch().await.map(Rest::Outside),
         Some(session) => action.session(session).batch().await.map(Rest::Inside),

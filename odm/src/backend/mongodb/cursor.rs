@@ -19,6 +19,31 @@ pub(super) struct Opened {
     rest: Option<Rest>,
 }
 
+/// How much the server sends at once.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Batches {
+    /// 101 documents first and then what fits in a reply: for whoever may stop before the end.
+    Usual,
+    /// What fits in a reply, 16 MiB, from the first one on: for whoever wants all. Most reads are one round trip then, not two.
+    Full,
+}
+
+/// How many documents the server sends first, if nobody says anything.
+const FIRST: u64 = 101;
+
+/// More documents than fit in a reply.
+pub(super) const FULL_BATCH: u32 = i32::MAX.unsigned_abs();
+
+impl Batches {
+    /// The size of a batch to ask for.
+    pub(super) fn size(self, limit: Option<u64>) -> Option<u32> {
+        match self {
+            Self::Full if limit.is_none_or(|limit| limit > FIRST) => Some(FULL_BATCH),
+            _ => None,
+        }
+    }
+}
+
 /// A cursor of the driver that has more to give.
 pub(super) enum Rest {
     Outside(RawBatchCursor),

@@ -4,7 +4,7 @@ use ::mongodb::{Database, action::Action, bson::Document};
 
 use super::{
     Session,
-    cursor::{Opened, Rest},
+    cursor::{Batches, Opened, Rest},
     decode, error, limit,
 };
 use crate::{
@@ -16,6 +16,7 @@ use crate::{
 pub(super) async fn find(
     database: &Database,
     find: Find,
+    batches: Batches,
     mut session: Session<'_>,
 ) -> Result<Opened> {
     if find.limit == Some(0) {
@@ -30,7 +31,10 @@ pub(super) async fn find(
             action.projection(projection)
         })
         .optional(sort, |action, sort| action.sort(sort))
-        .optional(find.limit, |action, n| action.limit(limit(n)));
+        .optional(find.limit, |action, n| action.limit(limit(n)))
+        .optional(batches.size(find.limit), |action, size| {
+            action.batch_size(size)
+        });
     let opened = match session.as_deref_mut() {
         None => action.batch().await.map(Rest::Outside),
         Some(session) => action.session(session).batch().await.map(Rest::Inside),

@@ -8,7 +8,7 @@ use bson::RawBson;
 
 use super::{
     Session,
-    cursor::{Opened, Rest},
+    cursor::{FULL_BATCH, Opened, Rest},
     decode, error, limit,
 };
 use crate::{Error, ErrorKind, Result, backend::operation::FindEach};
@@ -22,7 +22,7 @@ pub(super) async fn find_each(
     if find.keys.is_empty() || find.limit == Some(0) {
         return Ok(Opened::empty());
     }
-    let action = database.aggregate(pipeline(&find)?);
+    let action = database.aggregate(pipeline(&find)?).batch_size(FULL_BATCH);
     let opened = match session.as_deref_mut() {
         None => action.batch().await.map(Rest::Outside),
         Some(session) => action.session(session).batch().await.map(Rest::Inside),

@@ -6,7 +6,7 @@ use ::mongodb::{
 };
 
 use super::{
-    cursor::{Opened, Rest},
+    cursor::{FULL_BATCH, Opened, Rest},
     decode, error, limit,
 };
 use crate::{
@@ -32,7 +32,8 @@ pub(super) async fn find_several(database: &Database, find: FindSeveral) -> Resu
         } });
     }
     let collection = database.collection::<Document>(&first.collection);
-    match collection.aggregate(pipeline).batch().await {
+    let action = collection.aggregate(pipeline).batch_size(FULL_BATCH);
+    match action.batch().await {
         Ok(rest) => Opened::new(Rest::Outside(rest), None).await,
         Err(failure) => Err(error::from_driver(failure)),
     }

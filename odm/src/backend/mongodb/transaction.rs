@@ -15,8 +15,9 @@ use bson::{RawBson, RawDocumentBuf, rawdoc};
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::{
-    aggregate, bulk_write, cursor::Opened, delete, distinct, error, find, find_and_modify,
-    find_each, insert, task, update,
+    aggregate, bulk_write,
+    cursor::{Batches, Opened},
+    delete, distinct, error, find, find_and_modify, find_each, insert, task, update,
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -146,19 +147,40 @@ impl MongoTransaction {
     fn parts(&self) -> (Database, Arc<Slot>) {
         (self.database.clone(), Arc::clone(&self.slot))
     }
+
+    async fn open_find(&self, find: Find, batches: Batches) -> Result<Box<dyn Cursor>> {
+        let (database, slot) = self.parts();
+        let opened = task::finish(async move {
+            let mut turn = slot.turn().await?;
+            let opened = find::find(&database, find, batches, Some(turn.session())).await;
+            turn.settle(opened).await
+        });
+        Ok(opened.await?.in_transaction(Arc::downgrade(&self.slot)))
+    }
+
+    async fn open_aggregate(
+        &self,
+        aggregate: Aggregate,
+        batches: Batches,
+    ) -> Result<Box<dyn Cursor>> {
+        let (database, slot) = self.parts();
+        let opened = task::finish(async move {
+            let mut turn = slot.turn().await?;
+            let session = Some(turn.session());
+            let opened = aggregate::aggregate(&database, aggregate, batches, session).await;
+            turn.settle(opened).await
+        });
+        Ok(opened.await?.in_transaction(Arc::downgrade(&self.slot)))
+    }
 }
 
 impl Executor for MongoTransaction {
     fn find(&self, find: Find) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
-        let (database, slot) = self.parts();
-        Box::pin(async move {
-            let opened = task::finish(async move {
-                let mut turn = slot.turn().await?;
-                let opened = find::find(&database, find, Some(turn.session())).await;
-                turn.settle(opened).await
-            });
-            Ok(opened.await?.in_transaction(Arc::downgrade(&self.slot)))
-        })
+        Box::pin(self.open_find(find, Batches::Usual))
+    }
+
+    fn find_all(&self, find: Find) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
+        Box::pin(async move { drain(self.open_find(find, Batches::Full).await?).await })
     }
 
     fn explain(&self, _: Find) -> BoxFuture<'_, Result<Explain>> {
@@ -174,15 +196,11 @@ impl Executor for MongoTransaction {
     }
 
     fn aggregate(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
-        let (database, slot) = self.parts();
-        Box::pin(async move {
-            let opened = task::finish(async move {
-                let mut turn = slot.turn().await?;
-                let opened = aggregate::aggregate(&database, aggregate, Some(turn.session())).await;
-                turn.settle(opened).await
-            });
-            Ok(opened.await?.in_transaction(Arc::downgrade(&self.slot)))
-        })
+        Box::pin(self.open_aggregate(aggregate, Batches::Usual))
+    }
+
+    fn aggregate_all(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
+        Box::pin(async move { drain(self.open_aggregate(aggregate, Batches::Full).await?).await })
     }
 
     fn find_each(&self, find: FindEach) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
@@ -202,7 +220,7 @@ impl Executor for MongoTransaction {
         Box::pin(async move {
             let mut all = Vec::new();
             for (query, find) in (0_i32..).zip(several.finds) {
-                let found = drain(self.find(find).await?).await?;
+                let found = self.find_all(find).await?;
                 let marked =
                     |document: RawDocumentBuf| rawdoc! { "query": query, "document": document };
                 all.extend(found.into_iter().map(marked));

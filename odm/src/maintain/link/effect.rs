@@ -60,6 +60,14 @@ pub(super) fn is_of(link: &OwnLink, path: &str) -> bool {
     path.split('.').next() == Some(link.side.stored)
 }
 
+/// Whether a change writes to nothing but references.
+pub(super) fn is_of_links_alone(change: &Change, model: &Model) -> bool {
+    let Change::Operators { update, .. } = change else {
+        return false;
+    };
+    changes(update).all(|(_, path, _)| model.links.iter().any(|link| is_of(link, path)))
+}
+
 /// What the documents that a change is about refer to behind it; none if that has to be read.
 pub(super) fn predicted(change: &Change, model: &Model, before: &[Linked]) -> Option<Vec<Linked>> {
     let Change::Operators { update, .. } = change else {

@@ -103,7 +103,7 @@ pub(super) async fn read(access: &Access, model: &Model, find: Find) -> Result<V
 }
 
 /// What is read of a document: its sides of links, and what the framework keeps in it.
-fn sides(model: &Model) -> Result<RawDocumentBuf> {
+pub(super) fn sides(model: &Model) -> Result<RawDocumentBuf> {
     let mut projection = RawDocumentBuf::new();
     let links = model.links.iter().map(|link| link.side.stored);
     let inverses = model.inverses.iter().map(|inverse| inverse.side.stored);

@@ -17,6 +17,7 @@ pub mod hooks_narrowed;
 pub mod ids;
 pub mod injection;
 pub mod kinds;
+pub mod link_reports;
 pub mod link_storm;
 pub mod links;
 pub mod native;
