@@ -17,7 +17,7 @@ use tracing::Instrument;
 
 pub(crate) use bulk::{Narrowed, Planned, SentWith, run_bulk};
 pub(crate) use copy::{
-    Searched, Sources, StaleCopy, brings_copies, copy_again, refuse_fixed, resolve, stale,
+    Searched, Sources, StaleCopy, brings_copies, copy_again, of_a_save, resolve, stale,
     with_indexes as with_copies,
 };
 pub use link::Consequences;

@@ -18,7 +18,7 @@ use crate::{
     error,
     field::{Path, Variants},
     hook::{self, Changes, Committed, RunHooks, Selection, Written},
-    maintain::{self, Plan, refuse_fixed},
+    maintain::{self, Plan, of_a_save},
     query::{Filter, Key, Node, encode_document, encode_unchecked},
     schema::upgrade,
 };
@@ -168,7 +168,7 @@ async fn write<T: Document>(
         return Ok(None);
     }
     let update = difference.update().map_err(error::of_model::<T>)?;
-    refuse_fixed(&T::MODEL, &update)?;
+    let update = of_a_save(&T::MODEL, &edited.stored, update)?;
     let by_key = key.node().map_err(error::of_model::<T>)?;
     let as_read = version(edited).unwrap_or_else(|| difference.untouched());
     let filter = Filter::<T>::from_node(by_key.and(as_read));

@@ -16,15 +16,17 @@ mod fan;
 mod fill;
 mod group;
 mod index;
+mod save;
 mod source;
 
-use bson::{DateTime, RawDocument};
+use bson::DateTime;
 
 pub(crate) use check::{StaleCopy, copy_again, stale};
 pub(crate) use fan::{Owed, settle};
 pub(crate) use fill::resolve;
 use group::{dependents, groups};
 pub(crate) use index::{Searched, with_indexes};
+pub(crate) use save::of_a_save;
 pub(crate) use source::Sources;
 
 use super::{Effect, Promise, Said, Write, with};
@@ -32,7 +34,6 @@ use crate::{
     Error, ErrorKind, Result,
     access::Access,
     backend::operation::Change,
-    error,
     schema::{Follows, Model},
 };
 
@@ -50,35 +51,6 @@ const VERIFY: Promise = Promise::VERIFY;
 
 /// How many dependents follow before a write is answered, unless its copies say otherwise.
 pub(crate) const FEW: usize = 500;
-
-/// Refuses to change by a save what was taken of other documents, or never changes.
-pub(crate) fn refuse_fixed(model: &Model, update: &RawDocument) -> Result<()> {
-    if !model.copies.is_any() {
-        return Ok(());
-    }
-    let fixed = group::fixed(model);
-    let paths = update
-        .iter()
-        .flatten()
-        .filter_map(|(_, fields)| fields.as_document());
-    for (path, _) in paths.flat_map(|fields| fields.iter().flatten()) {
-        let names = path
-            .as_str()
-            .split('.')
-            .filter(|part| !group::is_position(part));
-        let names = names.collect::<Vec<_>>().join(".");
-        let is_inside = |fixed: &String| {
-            let rest = names.strip_prefix(fixed.as_str());
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        };
-        if fixed.iter().any(is_inside) {
-            let message = "a copy follows what it was taken from, and a snapshot stays as it was taken: leave the field as it was read";
-            let error = Error::new(ErrorKind::Invalid, message).with_path(path.as_str());
-            return Err(error::of(model)(error));
-        }
-    }
-    Ok(())
-}
 
 /// A new revision, for a document that is inserted: higher than that of any which had the same `_id` before.
 fn first_revision() -> i64 {

@@ -122,7 +122,11 @@ fn wants(
 /// Puts into a struct what its reference leads to.
 fn fill(model: &Model, group: &Group, inside: &mut Document, sources: &Sources) -> Result<()> {
     let id = inside.get(group.reference).cloned().unwrap_or(Bson::Null);
-    let source = find(model, group, &id, sources)?;
+    let source = match find(model, group, &id, sources) {
+        // It was filled before what it was taken from had gone, and is written as it was.
+        Err(_) if group.revision_in(inside).is_some() => return Ok(()),
+        source => source?,
+    };
     for taken in &group.fields {
         // What was taken once stays.
         if taken.is_following() || !inside.contains_key(taken.stored) {
@@ -334,7 +338,7 @@ fn retarget(
 }
 
 /// Puts a value at a dotted path.
-fn set(document: &mut Document, dotted: &str, value: impl Into<Bson>) {
+pub(super) fn set(document: &mut Document, dotted: &str, value: impl Into<Bson>) {
     let Some((first, rest)) = dotted.split_once('.') else {
         document.insert(dotted, value);
         return;
@@ -350,10 +354,7 @@ pub(super) fn references(group: &Group, document: &mut Document) -> Vec<(Bson, O
     let mut found = Vec::new();
     let seen: Result<(), ()> = group.each_struct(0, document, &mut |inside| {
         if let Some(id) = inside.get(group.reference).filter(|id| **id != Bson::Null) {
-            let own = inside.get_document("_odm").ok();
-            let from = own.and_then(|own| own.get_document("from").ok());
-            let from = from.and_then(|from| from.get_i64(group.reference).ok());
-            found.push((id.clone(), from));
+            found.push((id.clone(), group.revision_in(inside)));
         }
         Ok(())
     });

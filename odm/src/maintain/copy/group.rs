@@ -134,6 +134,12 @@ impl Group {
         format!("{}.{}", super::FROM, self.reference)
     }
 
+    /// Of which revision the copies in a struct are.
+    pub(super) fn revision_in(&self, inside: &Document) -> Option<i64> {
+        let own = inside.get_document("_odm").ok()?;
+        own.get_document("from").ok()?.get_i64(self.reference).ok()
+    }
+
     /// Whether the struct is inside of an array.
     pub(super) fn is_in_array(&self) -> bool {
         self.steps.iter().any(|step| step.is_array)

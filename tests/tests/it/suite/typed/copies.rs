@@ -472,6 +472,34 @@ pub async fn snapshots_stay(fixture: Fixture) {
         .collect();
     assert_eq!(lines, [(100, "bolt"), (200, "part 2"), (999, "bolt")]);
     assert_eq!(order.ship_to, place("Bern", 7));
+    // A save leaves what was there as it was, though its source is gone, and takes what is new.
+    db.modify::<Order>(1, |order| {
+        order.lines[1].quantity = 9;
+        let mut line = order.lines[0].clone();
+        (line.part, line.price, line.name) = (Ref::new(3), 0, String::new());
+        order.lines.insert(0, line);
+    })
+    .await
+    .unwrap();
+    let order = db.get::<Order>(1).await.unwrap();
+    let lines = order
+        .lines
+        .iter()
+        .map(|line| (line.price, &*line.name, line.quantity));
+    let expected = [
+        (300, "part 3", 2),
+        (100, "bolt", 2),
+        (200, "part 2", 9),
+        (999, "bolt", 2),
+    ];
+    assert_eq!(lines.collect::<Vec<_>>(), expected);
+    let mut edited = db.edit::<Order>(1).await.unwrap();
+    edited.lines[1].price = 1;
+    let refused = db.save(&mut edited).await.unwrap_err();
+    assert_eq!(
+        (refused.kind(), refused.path()),
+        (ErrorKind::Invalid, Some("lines"))
+    );
     let mut edited = db.edit::<Order>(1).await.unwrap();
     edited.ship_to.room = 8;
     let refused = db.save(&mut edited).await.unwrap_err();
