@@ -16,7 +16,8 @@ use tracing::Instrument;
 pub(crate) use bulk::{Narrowed, Planned, SentWith, run_bulk};
 pub use link::Consequences;
 pub(crate) use link::{
-    Effect, Mending, PROMISE, Rule, consequences, ids_at, list_once, mend, rules, settle,
+    Effect, Mending, PROMISE, Rule, Settled, consequences, ids_at, list_once, mend, refuse_another,
+    rules, settle,
 };
 pub(crate) use number::Numbers;
 pub(crate) use removal::{Means, Removal, of_one};

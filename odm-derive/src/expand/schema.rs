@@ -41,6 +41,11 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
              `#[reference(inverse_of = …)]`",
             text(model),
         );
+        let misplaced = format!(
+            "an embedded struct of `{}` has a reference with a rule that cannot be kept: it is in a map, in an array that is in an array, \
+             says `pull` outside of an array, or goes around hooks",
+            text(model),
+        );
         quote_spanned! {model.span()=>
             #quiet
             type #alias = #model;
@@ -59,6 +64,10 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             const _: () = ::core::assert!(
                 #private::links_match(<#name as #private::Schema>::MODELS, #position),
                 #links
+            );
+            const _: () = ::core::assert!(
+                !<#alias as #private::Document>::MODEL.links_inside.misplaced,
+                #misplaced
             );
             const _: fn() = #private::closed::<#name, #alias>;
         }

@@ -18,7 +18,7 @@ use crate::{
     error,
     field::{Path, Variants},
     hook::{self, Changes, Committed, RunHooks, Selection, Written},
-    maintain::Plan,
+    maintain::{self, Plan},
     query::{Filter, Key, Node, encode_document, encode_unchecked},
     schema::upgrade,
 };
@@ -166,6 +166,9 @@ async fn write<T: Document>(
     }
     if difference.is_empty() {
         return Ok(None);
+    }
+    if difference.is_another() {
+        maintain::refuse_another(&access, &T::MODEL, &edited.stored)?;
     }
     let by_key = key.node().map_err(error::of_model::<T>)?;
     let as_read = version(edited).unwrap_or_else(|| difference.untouched());

@@ -192,6 +192,14 @@ macro_rules! for_every_test {
                     the_layout_is_plain,
                     unknown_fields_survive_updates,
                 ]
+                deletions: [
+                    all_that_can_be_is_settled,
+                    many_at_once_leave_nothing_dangling,
+                    what_goes_with_it_keeps_nothing,
+                    what_may_stay_can_be_referred_to,
+                    what_stays_keeps_all_of_it,
+                    wherever_a_deletion_dies_nothing_dangles,
+                ]
                 edit: [
                     a_conflict_in_a_transaction_runs_it_again,
                     a_deleted_document_stays_deleted,
@@ -290,6 +298,17 @@ macro_rules! for_every_test {
                     an_upsert_gives_back_what_is_stored,
                     they_are_stored_as_bsons_own,
                     what_a_type_cannot_hold_is_an_error,
+                ]
+                nested_references: [
+                    a_deletion_does_what_the_references_say,
+                    a_promise_is_found_by_what_it_wants,
+                    many_at_once_leave_nothing_dangling,
+                    the_index_is_declared,
+                    what_dangles_is_found_and_mended,
+                    what_is_missing_on_the_way_is_left_alone,
+                    what_is_renamed_leads_somewhere,
+                    what_leads_nowhere_is_refused,
+                    wherever_a_write_dies_nothing_dangles,
                 ]
                 outcome: [
                     a_condition_gives_an_outcome,
