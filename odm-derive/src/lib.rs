@@ -121,6 +121,14 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `pull`, of a `Vec<Ref>` | it leaves their arrays |
 /// | `keep` | they refer to what is not there |
 ///
+/// All that goes in one deletion is looked at together: a document that goes itself keeps no other one from going, and if something that
+/// stays does, nothing is deleted.
+///
+/// A reference of an embedded struct has such rules too, at any depth of structs, options and arrays of structs: `lines.product`. Those of
+/// several elements are looked at together; `cascade` deletes the document; `nullify` empties the reference in each element that has it;
+/// and `pull`, of a reference that is alone in its struct, takes the whole struct out of the nearest array, which there must be. In maps,
+/// in arrays directly inside of arrays, in variants, and in a struct that holds itself there are none yet.
+///
 /// It is done to all of them: those of other scopes too, and those that are deleted by a mark. A mark itself is no deletion here: what it
 /// is set on can come back. What a cascade deletes is deleted for good.
 ///
@@ -128,9 +136,10 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// All that belongs to a write is one transaction, the caller's or one of its own, in which the documents that are referred to from now on
 /// are written to: two that refer to one document at the same time come one after the other. A deletion of its own that takes more than
-/// 10,000 documents goes in parts, and on a standalone server each document is written by itself: there `update_many`, `insert_many`,
-/// `delete_many` and cascades go one after the other, and an error leaves those before it written. `Database::settle` finishes what a
-/// process that died has begun.
+/// 10,000 documents goes in parts, and on a standalone server each document is written by itself: there `update_many` and `insert_many` go
+/// document by document, and an error leaves those before it written. What goes with a document is marked first, and goes once it is known
+/// that nothing keeps any of it. `delete_many` does so for one after the other; one that is kept is tried again behind the others where
+/// these may be what keeps it, and then the error is told. `Database::settle` finishes what a process that died has begun.
 ///
 /// With `keep`, a document that is inserted again under the same `_id` does not list what still refers to it: the check finds that, and
 /// the repair mends it.

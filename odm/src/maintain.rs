@@ -16,8 +16,8 @@ use tracing::Instrument;
 pub(crate) use bulk::{Narrowed, Planned, SentWith, run_bulk};
 pub use link::Consequences;
 pub(crate) use link::{
-    Effect, Mending, PROMISE, Rule, Settled, consequences, ids_at, list_once, mend, refuse_another,
-    rules, settle,
+    Effect, Mending, PROMISE, Rule, Settled, bring_up, consequences, ids_at, list_once, mend,
+    refuse_another, rules, settle,
 };
 pub(crate) use number::Numbers;
 pub(crate) use removal::{Means, Removal, of_one};
@@ -262,7 +262,7 @@ impl Write for FindAndModify {
 /// Narrows what a write is about to documents of the model, in today's form. One of a single document says on which shard that is.
 async fn narrow(
     access: &Access,
-    model: &Model,
+    model: &'static Model,
     filter: &mut RawDocumentBuf,
     is_of_one: bool,
 ) -> Result<()> {

@@ -20,6 +20,7 @@ mod parting;
 mod promise;
 mod refusal;
 mod sides;
+mod upgrade;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,6 +36,7 @@ pub(crate) use effect::{Effect, is_linking};
 pub(crate) use linked::ids_at;
 pub(crate) use mend::{Mending, list_once, mend};
 pub(crate) use refusal::refuse_another;
+pub(crate) use upgrade::bring_up;
 
 use super::{Means, Removal, Write, narrow};
 use crate::{
@@ -287,16 +289,29 @@ impl Whole<'_> {
             let those = document("_id", one_of(ids(before))?)?;
             after = read(all, model, found_by(&model.collection.into(), &those)).await?;
         }
+        self.follow(access, model, before, &after).await?;
+        Ok(done)
+    }
+
+    /// Leaves what documents do not refer to any more, and enters what they do from now on, for whoever sees what `access` does.
+    async fn follow(
+        &self,
+        access: &Access,
+        model: &'static Model,
+        before: &[Linked],
+        after: &[Linked],
+    ) -> Result<()> {
+        let all = &self.all;
         // Whoever restores a document sees those that are deleted, and refers to none of them.
         let present = access.clone().seeing(Sight::Present);
         let mut sides = Sides::new(&present, all);
         for (position, link) in model.links().iter().enumerate() {
-            let entered = only_in(&after, before, position);
+            let entered = only_in(after, before, position);
             let Some(inverse) = link.inverse() else {
                 hold(&present, link, entered.into_keys().collect()).await?;
                 continue;
             };
-            for (target, owners) in only_in(before, &after, position) {
+            for (target, owners) in only_in(before, after, position) {
                 let target = target.value()?;
                 sides.leave(link, inverse, &target, &owners).await?;
             }
@@ -305,8 +320,7 @@ impl Whole<'_> {
                 sides.enter(link, inverse, target, owners).await?;
             }
         }
-        sides.write().await?;
-        Ok(done)
+        sides.write().await
     }
 }
 
@@ -456,7 +470,7 @@ async fn hold(access: &Access, link: &OwnLink, targets: Vec<Id>) -> Result<()> {
 /// Changes what the framework keeps in documents: neither their version nor their time of change tells of that.
 async fn update(
     access: &Access,
-    model: &Model,
+    model: &'static Model,
     mut filter: RawDocumentBuf,
     change: RawDocumentBuf,
 ) -> Result<u64> {

@@ -193,11 +193,14 @@ macro_rules! for_every_test {
                     unknown_fields_survive_updates,
                 ]
                 deletions: [
+                    a_variant_that_is_referred_to_stays_one,
                     all_that_can_be_is_settled,
                     many_at_once_leave_nothing_dangling,
                     what_goes_with_it_keeps_nothing,
+                    what_is_referred_to_does_not_expire,
                     what_may_stay_can_be_referred_to,
                     what_stays_keeps_all_of_it,
+                    what_was_begun_with_links_of_before_is_cleared,
                     wherever_a_deletion_dies_nothing_dangles,
                 ]
                 edit: [
@@ -302,6 +305,7 @@ macro_rules! for_every_test {
                 nested_references: [
                     a_deletion_does_what_the_references_say,
                     a_promise_is_found_by_what_it_wants,
+                    an_upgrade_enters_what_it_refers_to,
                     many_at_once_leave_nothing_dangling,
                     the_index_is_declared,
                     what_dangles_is_found_and_mended,

@@ -177,14 +177,6 @@ async fn enter_new(
 /// may have been there before.
 fn promising(model: &Model, raw: &RawDocument, token: ObjectId) -> Result<RawDocumentBuf> {
     let mut own = RawDocumentBuf::new();
-    let mut promising = RawDocumentBuf::new();
-    for field in raw.iter() {
-        let (name, value) = field.map_err(error::encode)?;
-        match value.as_document() {
-            Some(before) if name == "_odm" => own = before.to_owned(),
-            _ => append(&mut promising, name.as_str(), RawBson::from(value))?,
-        }
-    }
     if !model.inverses.is_empty() {
         append(&mut own, "fence", token)?;
     }
@@ -194,8 +186,28 @@ fn promising(model: &Model, raw: &RawDocument, token: ObjectId) -> Result<RawDoc
         append(&mut own, "link", promise)?;
         append(&mut own, "due", due())?;
     }
-    append(&mut promising, "_odm", own)?;
-    Ok(promising)
+    with_own(raw, own)
+}
+
+/// The document with these fields beside what else the framework keeps in it.
+fn with_own(raw: &RawDocument, mut new: RawDocumentBuf) -> Result<RawDocumentBuf> {
+    let mut whole = RawDocumentBuf::new();
+    for field in raw.iter() {
+        let (name, value) = field.map_err(error::encode)?;
+        match value.as_document() {
+            Some(before) if name == "_odm" => {
+                for field in before.iter() {
+                    let (name, value) = field.map_err(error::encode)?;
+                    if new.get(name).is_ok_and(|own| own.is_none()) {
+                        append(&mut new, name.as_str(), RawBson::from(value))?;
+                    }
+                }
+            }
+            _ => append(&mut whole, name.as_str(), RawBson::from(value))?,
+        }
+    }
+    append(&mut whole, "_odm", new)?;
+    Ok(whole)
 }
 
 /// Changes one document; none if it is not there, or not as the write asks for.
@@ -393,7 +405,12 @@ async fn finish(
 }
 
 /// Sees to it that a write is not carried out any more, if it was not yet.
-async fn give_up(access: &Access, model: &Model, id: &RawBson, token: ObjectId) -> Result<()> {
+async fn give_up(
+    access: &Access,
+    model: &'static Model,
+    id: &RawBson,
+    token: ObjectId,
+) -> Result<()> {
     let all = access.to_everything();
     let mut filter = by_id(id)?;
     append(&mut filter, TOKEN, document("$eq", token)?)?;

@@ -6,7 +6,7 @@ use super::deletion::{Rule, rules};
 use crate::{
     Error, ErrorKind,
     access::Access,
-    error,
+    decode, error,
     schema::{InverseLink, Model, OnDelete, OwnLink},
 };
 
@@ -58,6 +58,16 @@ pub(super) fn deciding(model: &Model, id: &RawBson) -> Error {
     at(Error::new(ErrorKind::Conflict, message), model, id)
 }
 
+/// An upgrade gives a reference a value where nothing can be entered together with it.
+pub(super) fn unentered(model: &Model, link: &OwnLink, id: &RawBson) -> Error {
+    let message = format!(
+        "the upgrade of the model changes what `{}` leads to, which takes a transaction, and the server has none: upgrade where there are \
+         some, or leave the reference to an update of the application",
+        link.side.field
+    );
+    at(Error::new(ErrorKind::Unsupported, message), model, id)
+}
+
 /// Nobody comes to an end.
 pub(super) fn busy(model: &Model, id: &RawBson) -> Error {
     let message = "others are writing to the document and to what it refers to all the time, and nobody knows what became of this write: \
@@ -86,10 +96,11 @@ pub(crate) fn refuse_another(
         rule.model.name,
         (rule.link.side.model)().name,
     );
-    Err(error::of(model)(Error::new(
-        ErrorKind::Unsupported,
-        message,
-    )))
+    let error = Error::new(ErrorKind::Unsupported, message);
+    Err(match decode::id(stored).map(RawBson::from) {
+        Some(id) => at(error, model, &id),
+        None => error::of(model)(error),
+    })
 }
 
 /// Whether a reference could not be entered.

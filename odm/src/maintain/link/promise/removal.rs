@@ -251,7 +251,7 @@ fn delete(
     Box::pin(async move { run(&all, model, removal).await })
 }
 
-async fn narrowed<W: Write>(access: &Access, model: &Model, mut write: W) -> Result<W> {
+async fn narrowed<W: Write>(access: &Access, model: &'static Model, mut write: W) -> Result<W> {
     if let Some(filter) = write.filter() {
         narrow(access, model, filter, false).await?;
     }

@@ -279,6 +279,175 @@ pub async fn all_that_can_be_is_settled(fixture: Fixture) {
     assert_at_rest(&db, &fixture).await;
 }
 
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "shapes")]
+#[serde(tag = "kind")]
+enum Shape {
+    Circle(Circle),
+    Square(Square),
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(variant_of = Shape)]
+struct Circle {
+    #[serde(rename = "_id")]
+    id: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(variant_of = Shape)]
+struct Square {
+    #[serde(rename = "_id")]
+    id: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "wheels")]
+struct Wheel {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[embed]
+    rim: Rim,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+struct Rim {
+    #[reference(exists)]
+    circle: Ref<Circle>,
+    #[reference(exists)]
+    hub: Option<Ref<Shape>>,
+}
+
+#[derive(Schema)]
+#[schema(models(Shape, Wheel))]
+struct Drawing;
+
+/// What a reference leads to by its variant does not become another one.
+pub async fn a_variant_that_is_referred_to_stays_one(fixture: Fixture) {
+    let db = odm::Database::<Drawing>::with_backend(fixture.backend());
+    let wheel = |id, circle: i64, hub: i64| Wheel {
+        id,
+        rim: Rim {
+            circle: Ref::new(circle),
+            hub: Some(Ref::new(hub)),
+        },
+    };
+    db.insert(Circle { id: 1 }).await.unwrap();
+    db.insert(Square { id: 2 }).await.unwrap();
+    db.insert(wheel(1, 1, 2)).await.unwrap();
+    let error = db.insert(wheel(2, 2, 1)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Dangling, "no circle");
+    let becomes = async |id: i64, shape: Shape| {
+        let mut edited = db.edit::<Shape>(id).await.unwrap();
+        *edited = shape;
+        db.save(&mut edited).await.map(drop)
+    };
+    let square = Shape::Square(Square { id: 1 });
+    let error = becomes(1, square).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.id()),
+        (ErrorKind::Unsupported, Some(&1_i64.into())),
+        "{error}"
+    );
+    let text = error.to_string();
+    assert!(text.contains("`rim.circle` of Wheel"), "{text}");
+    db.get::<Circle>(1).await.unwrap();
+    // No rule leads to squares alone.
+    becomes(2, Shape::Circle(Circle { id: 2 })).await.unwrap();
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "visits")]
+struct Visit {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[index(expire_after_seconds = 60)]
+    until: DateTime,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "carts")]
+struct Cart {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[embed]
+    of: OfVisit,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+struct OfVisit {
+    #[reference(on_delete = cascade)]
+    visit: Ref<Visit>,
+}
+
+#[derive(Schema)]
+#[schema(models(Cart, Visit))]
+struct Visits;
+
+/// An index that deletes documents would leave what refers to them.
+pub async fn what_is_referred_to_does_not_expire(fixture: Fixture) {
+    let db = odm::Database::<Visits>::with_backend(fixture.backend());
+    let error = db.sync_indexes().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let text = error.to_string();
+    assert!(
+        text.contains("`of.visit` of Cart") && text.contains("on_delete = keep"),
+        "{text}"
+    );
+    let created = fixture.backend().list_indexes("carts").await.unwrap();
+    assert_eq!(created, [], "nothing was created before");
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "members")]
+struct PlainMember {
+    #[serde(rename = "_id")]
+    id: i64,
+    team: i64,
+}
+
+#[derive(Schema)]
+#[schema(models(PlainMember))]
+struct Plain;
+
+/// Without its links, a model has nothing to keep of what was begun with them.
+pub async fn what_was_begun_with_links_of_before_is_cleared(fixture: Fixture) {
+    let before = Db::with_backend(fixture.backend());
+    before.sync_indexes().await.unwrap();
+    before.insert(Team { id: 1 }).await.unwrap();
+    let promises = [
+        rawdoc! { "token": ObjectId::new(), "applied": true },
+        rawdoc! { "token": ObjectId::new(), "before": { "team": 1_i64 }, "wanted": {} },
+    ];
+    for (id, promise) in (1_i64..).zip(promises) {
+        before.insert(member(id, 1)).await.unwrap();
+        let update = Update {
+            collection: "members".into(),
+            filter: rawdoc! { "_id": id },
+            change: Change::operators(rawdoc! { "$set": {
+                "_odm.link": promise,
+                "_odm.due": DateTime::from_millis(0),
+            } }),
+            multi: false,
+            upsert: false,
+        };
+        fixture.backend().update(update).await.unwrap();
+    }
+    let db = odm::Database::<Plain>::with_backend(fixture.backend());
+    assert_eq!(db.settle().await.unwrap(), 2);
+    let left = Count {
+        collection: "members".into(),
+        filter: rawdoc! { "$or": [
+            { "_odm.link": { "$exists": true } },
+            { "_odm.due": { "$exists": true } },
+        ] },
+        limit: None,
+    };
+    assert_eq!(fixture.backend().count(left).await.unwrap(), 0);
+}
+
 /// Teams are deleted while badges and loans are given: whatever comes first, nothing dangles.
 pub async fn many_at_once_leave_nothing_dangling(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());

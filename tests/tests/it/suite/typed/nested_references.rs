@@ -3,8 +3,8 @@
 use odm::{
     ErrorKind, Filter,
     action::BulkResult,
-    backend::operation::{Change, Direction, Update},
-    bson::{RawDocumentBuf, rawdoc},
+    backend::operation::{Change, Direction, Insert, Update},
+    bson::{self, RawDocumentBuf, rawdoc},
     check::{Fault, RepairOutcome},
     prelude::*,
 };
@@ -720,4 +720,83 @@ pub async fn a_promise_is_found_by_what_it_wants(fixture: Fixture) {
     fixture.backend().update(update).await.unwrap();
     let error = db.delete::<Product>(3).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Restricted, "{error}");
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "writers")]
+struct Writer {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(inverse_of = author, max = 5)]
+    papers: Vec<Ref<Paper>>,
+}
+
+/// Its author was a mere number once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "papers", schema_version = 2, upgrade = with_author)]
+struct Paper {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(inverse = papers)]
+    author: Ref<Writer>,
+    #[embed]
+    about: Spot,
+}
+
+fn with_author(_: u32, paper: &mut bson::Document) -> odm::Result<()> {
+    if let Some(author) = paper.remove("by") {
+        paper.insert("author", author);
+    }
+    Ok(())
+}
+
+#[derive(Schema)]
+#[schema(models(Writer, Paper, Product))]
+struct Press;
+
+/// What an upgrade refers to is there, and knows of it, as with any other write.
+pub async fn an_upgrade_enters_what_it_refers_to(fixture: Fixture) {
+    let db = odm::Database::<Press>::with_backend(fixture.backend());
+    db.insert(NewWriter { id: 1 }).await.unwrap();
+    db.insert(Product { id: 1 }).await.unwrap();
+    let older = |id: i64, by: i64| rawdoc! { "_id": id, "by": by, "about": { "product": 1_i64 } };
+    let insert = Insert {
+        collection: "papers".into(),
+        documents: vec![older(1, 1), older(2, 9), older(3, 1)],
+        ordered: true,
+    };
+    fixture.backend().insert(insert).await.unwrap();
+    // By a write that meets it, and by all of them.
+    let update = db.update::<Paper>(3);
+    let update = update.set(|p| p.about().product(), Ref::new(1)).await;
+    if !fixture.backend().capabilities().transactions {
+        let error = update.map(drop).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.id()),
+            (ErrorKind::Unsupported, Some(&3_i64.into())),
+            "{error}"
+        );
+        let done = db.upgrade::<Paper>().await.unwrap();
+        assert_eq!((done.upgraded, done.failed.len()), (0, 3));
+        return;
+    }
+    update.unwrap();
+    let listed = async || {
+        let writer = db.get::<Writer>(1).await.unwrap();
+        let mut papers: Vec<_> = writer.papers.iter().map(|paper| *paper.id()).collect();
+        papers.sort_unstable();
+        papers
+    };
+    assert_eq!(listed().await, [3]);
+    let done = db.upgrade::<Paper>().await.unwrap();
+    assert_eq!((done.upgraded, done.failed.len()), (1, 1));
+    assert_eq!(done.failed[0].kind(), ErrorKind::Dangling);
+    assert_eq!(listed().await, [1, 3]);
+    db.insert(NewWriter { id: 9 }).await.unwrap();
+    assert_eq!(db.upgrade::<Paper>().await.unwrap().upgraded, 1);
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
+    let held = db.delete::<Writer>(9).await.unwrap_err();
+    assert_eq!(held.kind(), ErrorKind::Restricted);
+    assert_eq!(db.settle().await.unwrap(), 0);
 }
