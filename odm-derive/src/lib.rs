@@ -36,10 +36,11 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `shard_key(customer, id)`, `shard_key(hashed(customer))` | by what a sharded cluster spreads the documents: see below |
 /// | `schema_version = 2`, `upgrade = function` | documents of older versions become those of this one when they are read or written; a write then costs one indexed look more: [`Session::upgrade`](../odm/struct.Session.html#method.upgrade) |
 /// | `validate` | every typed write keeps to the rules of the crate `garde` on the fields: see below |
+/// | `companion` | a companion for inserting, as something embedded has fields that the framework fills |
 /// | `hooks` | the model says by `impl odm::Hooks` what is done before and after its writes |
 /// | `crate = mapper` | the path of the crate `odm`, if it has another name |
 ///
-/// Of a model with such fields, here `Task`, a companion `NewTask` is made without them: that is what is inserted.
+/// Of a model with fields that the framework fills, here `Task`, a companion `NewTask` is made without them: that is what is inserted.
 ///
 /// # On a field
 ///
@@ -53,6 +54,8 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `#[reference(exists, on_delete = …)]` | a reference to a document that is there, [see below](#references-with-rules); an array of them with `max = N` |
 /// | `#[reference(inverse = field, on_delete = …)]` | the same, and the other side knows of it, [see below](#two-way-links) |
 /// | `#[reference(inverse_of = field)]` | the other side: an `Option<Ref>` or, with `max = N`, a `Vec<Ref>` |
+/// | `#[denormalize(from = host.ipaddr)]` | a copy that follows its source, [see below](#copies-and-snapshots); with `sync` or `background` |
+/// | `#[snapshot(from = product.price)]`, `#[snapshot]` | a value that is taken, or said, once |
 /// | `#[index]`, `#[index(…)]` | an index over this field, with options |
 ///
 /// A field of one value (a number, a text, a date, an enum, a newtype) has neither `#[embed]` nor `#[reference]`.
@@ -121,6 +124,14 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `pull`, of a `Vec<Ref>` | it leaves their arrays |
 /// | `keep` | they refer to what is not there |
 ///
+/// All that goes in one deletion is looked at together: a document that goes itself keeps no other one from going, and if something that
+/// stays does, nothing is deleted.
+///
+/// A reference of an embedded struct has such rules too, at any depth of structs, options and arrays of structs: `lines.product`. Those of
+/// several elements are looked at together; `cascade` deletes the document; `nullify` empties the reference in each element that has it;
+/// and `pull`, of a reference that is alone in its struct, takes the whole struct out of the nearest array, which there must be. In maps,
+/// in arrays directly inside of arrays, in variants, and in a struct that holds itself there are none yet.
+///
 /// It is done to all of them: those of other scopes too, and those that are deleted by a mark. A mark itself is no deletion here: what it
 /// is set on can come back. What a cascade deletes is deleted for good.
 ///
@@ -128,9 +139,10 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// All that belongs to a write is one transaction, the caller's or one of its own, in which the documents that are referred to from now on
 /// are written to: two that refer to one document at the same time come one after the other. A deletion of its own that takes more than
-/// 10,000 documents goes in parts, and on a standalone server each document is written by itself: there `update_many`, `insert_many`,
-/// `delete_many` and cascades go one after the other, and an error leaves those before it written. `Database::settle` finishes what a
-/// process that died has begun.
+/// 10,000 documents goes in parts, and on a standalone server each document is written by itself: there `update_many` and `insert_many` go
+/// document by document, and an error leaves those before it written. What goes with a document is marked first, and goes once it is known
+/// that nothing keeps any of it. `delete_many` does so for one after the other; one that is kept is tried again behind the others where
+/// these may be what keeps it, and then the error is told. `Database::settle` finishes what a process that died has begun.
 ///
 /// With `keep`, a document that is inserted again under the same `_id` does not list what still refers to it: the check finds that, and
 /// the repair mends it.
@@ -142,6 +154,24 @@ use syn::{DeriveInput, parse_macro_input};
 /// an error. It can be filtered by and joined as any reference. A schema checks that both sides name each other.
 ///
 /// The inverse must have room: for one (`AlreadyLinked`) or for `max` (`TooManyElements`).
+///
+/// # Copies and snapshots
+///
+/// `#[denormalize(from = host.ipaddr)]` is a copy of a field of the document to which the reference `host` beside it leads, and follows it: in a
+/// document as in an embedded struct, also in arrays. The copy has the type of its source, through an `Option<Ref>` an `Option` of that. It
+/// can be a whole embedded struct, or a copy itself. It is filled when the document is inserted and whenever the reference changes, which is
+/// an error of kind `Dangling` where there is nothing to copy from. It has no setter, and is missing in the companion that is inserted.
+///
+/// Every typed write of the source leads to its copies being changed: before the answer up to 500 of them, with `sync` all, with
+/// `background` none; where there are transactions, what is before the answer is in the write's own. They are found by an index of the
+/// reference, which `sync_indexes` creates; without it such a write is an error of kind `Unsupported`. `Database::settled` waits for what is
+/// behind the answer. A source that is deleted leaves its last value, unless the reference goes with it.
+///
+/// `#[snapshot(from = product.price)]` is taken in the same way, once: when the document is inserted, or the struct is pushed into its
+/// array. A field with `#[snapshot]` alone is said when the document is inserted. No update changes them, and a `save` that does is an error
+/// of kind `Invalid`.
+///
+/// A struct that embeds some with such fields says `companion`: then `NewOrder` has a `Vec<NewOrderLine>`.
 ///
 /// # An `_id` made of fields
 ///
@@ -218,8 +248,8 @@ pub fn document(input: TokenStream) -> TokenStream {
 
 /// Makes a type one that can stand in a document.
 ///
-/// A struct with named fields is embedded: its fields can be asked for and updated one by one. They may have `#[embed]`
-/// and `#[reference]`, as for `Document`; indexes are declared by the document. A newtype, and a struct that serde stores
+/// A struct with named fields is embedded: its fields can be asked for and updated one by one. They may have `#[embed]`,
+/// `#[reference]`, `#[denormalize]` and `#[snapshot]`, as for `Document`; indexes are declared by the document. A newtype, and a struct that serde stores
 /// as something else (`transparent`, `from`, `into`) is one value, asked for and set as a whole; a newtype can be an
 /// `_id`, and compared by order if what is inside can.
 ///

@@ -2,7 +2,7 @@
 
 use quote::format_ident;
 use syn::{
-    Attribute, Data, DeriveInput, Fields, Ident, Token, Type, Visibility, ext::IdentExt,
+    Attribute, Data, DeriveInput, Fields, Ident, LitStr, Token, Type, Visibility, ext::IdentExt,
     punctuated::Punctuated,
 };
 
@@ -35,6 +35,8 @@ pub(crate) struct Field<'a> {
     pub(crate) indexes: Vec<Options>,
     /// serde's `alias` or `default` on it: a document may hold it elsewhere or not at all.
     pub(crate) rewrites: bool,
+    /// serde's `alias` on it.
+    pub(crate) alias: Option<LitStr>,
     /// serde's `skip_serializing_if`.
     pub(crate) skip_if: bool,
     /// serde's `with = "odm::native"`.
@@ -49,21 +51,28 @@ pub(crate) struct Field<'a> {
     pub(crate) rule: Rule<'a>,
 }
 
+/// What a variant is called in messages.
+pub(crate) const VARIANT: &str = "a variant of an enum";
+
+/// Why a reference that is kept has one name.
+pub(crate) const NO_ALIAS: &str = "what a reference with a rule leads to is looked for under its name alone, so it has no `alias`: rename the stored \
+     field by a `schema_version` with an `upgrade`";
+
 impl<'a> Model<'a> {
     /// Understands a struct with named fields; `what` is the derive that asks.
     ///
-    /// `part` says what it is if it is no document: nothing keeps links from there.
+    /// `place` says what it is: not everywhere can be links.
     pub(crate) fn parse(
         ctxt: &mut Ctxt,
         input: &'a DeriveInput,
         what: &str,
-        part: Option<&str>,
+        place: Place,
     ) -> Option<Self> {
         let serde = SerdeContainer::parse(ctxt, &input.attrs);
         let mut skipped = Vec::new();
         let mut fields = Vec::new();
         for field in named_fields(ctxt, input, what)? {
-            match Field::parse(ctxt, field, &serde, part) {
+            match Field::parse(ctxt, field, &serde, place) {
                 Some(field) => fields.push(field),
                 None => skipped.extend(&field.ident),
             }
@@ -123,13 +132,21 @@ pub(crate) fn fields_ident(input: &DeriveInput) -> Ident {
     format_ident!("{}Fields", input.ident.unraw())
 }
 
+/// What has a field.
+#[derive(Clone, Copy)]
+pub(crate) enum Place {
+    Document,
+    Embedded,
+    Variant,
+}
+
 impl<'a> Field<'a> {
-    /// Understands a field with a name; `part` says what it is in if that is no document.
+    /// Understands a field with a name.
     pub(crate) fn parse(
         ctxt: &mut Ctxt,
         field: &'a syn::Field,
         container: &SerdeContainer,
-        part: Option<&str>,
+        place: Place,
     ) -> Option<Self> {
         let ident = field.ident.as_ref()?;
         let serde = SerdeField::parse(ctxt, &field.attrs);
@@ -156,14 +173,18 @@ impl<'a> Field<'a> {
             );
         }
         let layout = Layout::parse(ctxt, &field.attrs, &field.ty);
-        let link = match part {
-            None => Link::parse(ctxt, &field.attrs, &field.ty, &layout),
-            Some(part) => {
-                Link::refuse(ctxt, &field.attrs, part);
+        let link = match place {
+            Place::Document => Link::parse(ctxt, &field.attrs, &field.ty, &layout),
+            Place::Embedded => Link::parse_embedded(ctxt, &field.attrs, &field.ty, &layout),
+            Place::Variant => {
+                Link::refuse(ctxt, &field.attrs, VARIANT);
                 None
             }
         };
         let derived = Derived::parse(ctxt, &field.attrs);
+        if let (Some(_), Some(alias)) = (&link, serde.aliases.first()) {
+            ctxt.error(alias, NO_ALIAS);
+        }
         let indexes = named(&field.attrs, "index")
             .filter_map(|attr| ctxt.ok(parse_field(attr)))
             .collect();
@@ -176,6 +197,7 @@ impl<'a> Field<'a> {
             layout,
             indexes,
             rewrites: !serde.aliases.is_empty() || serde.default,
+            alias: serde.aliases.into_iter().next(),
             skip_if: serde.skip_if,
             native: serde.native,
             filled: filled_by(link.as_ref(), derived.as_ref()),

@@ -6,7 +6,7 @@ use syn::{Attribute, DataEnum, DeriveInput, Fields, Ident, LitStr, Type, ext::Id
 use crate::{
     attr::{Derived, Layout, Link, SerdeContainer, SerdeField, SerdeVariant, named},
     ctxt::Ctxt,
-    model::{Field, refuse_name, refuse_same_names},
+    model::{Field, Place, VARIANT, refuse_name, refuse_same_names},
     rename,
 };
 
@@ -184,7 +184,7 @@ impl<'a> Content<'a> {
                 };
                 let fields = named.named.iter();
                 let fields: Vec<_> = fields
-                    .filter_map(|field| Field::parse(ctxt, field, &rules, Some(PART)))
+                    .filter_map(|field| Field::parse(ctxt, field, &rules, Place::Variant))
                     // The fields of a variant are as visible as the enum.
                     .map(|field| Field {
                         vis: &input.vis,
@@ -193,7 +193,7 @@ impl<'a> Content<'a> {
                     .collect();
                 refuse_same_names(ctxt, &fields);
                 for field in &named.named {
-                    Derived::refuse(ctxt, &field.attrs, PART);
+                    Derived::refuse(ctxt, &field.attrs, VARIANT);
                 }
                 for field in fields.iter().filter(|field| !field.indexes.is_empty()) {
                     ctxt.error(field.ident, NO_INDEX);
@@ -203,9 +203,6 @@ impl<'a> Content<'a> {
         }
     }
 }
-
-/// What a field of a variant is in, for a message.
-const PART: &str = "a variant of an enum";
 
 /// Why a field of a variant has no index.
 const NO_INDEX: &str =
@@ -223,8 +220,8 @@ impl<'a> Item<'a> {
         if let Some(index) = named(&field.attrs, "index").next() {
             ctxt.error(index, NO_INDEX);
         }
-        Link::refuse(ctxt, &field.attrs, PART);
-        Derived::refuse(ctxt, &field.attrs, PART);
+        Link::refuse(ctxt, &field.attrs, VARIANT);
+        Derived::refuse(ctxt, &field.attrs, VARIANT);
         Self {
             ty: &field.ty,
             layout: Layout::parse(ctxt, &field.attrs, &field.ty),

@@ -34,9 +34,9 @@ pub use crate::{
     rule::{FieldRule, Parts, Proposed, Rules, Verdict, Whole as WholeRules},
     schema::{
         Closed, Contains, CopiedField, Copies, Follows, InEmbedded, InverseLink, LinkSide,
-        ListedIn, Model, OnDelete, OwnLink, RefersTo, Schema, copied, copies_end, has_companion,
-        is_filled_as, is_first_on_its_collection, is_kept, leaves_to, links_match, stored_or_own,
-        stores_alike,
+        LinkStep, LinksInside, LinksWalk, ListedIn, Model, OnDelete, OwnLink, RefersTo, Schema,
+        all_links, copied, copies_end, has_companion, is_filled_as, is_first_on_its_collection,
+        is_kept, leaves_to, links_match, stored_or_own, stores_alike,
     },
     scope::{AllScopes, InScope, Scope, Unscoped},
     soft_delete::SoftDelete,
@@ -401,14 +401,6 @@ pub fn index_of_versions() -> Index {
     )])
 }
 
-/// The index by which what writes to links have begun is found.
-pub fn index_of_promises() -> Index {
-    let due = "_odm.due".to_owned();
-    let mut index = Index::new(vec![(due, Direction::Ascending)]);
-    index.sparse = true;
-    index
-}
-
 /// What a newtype holds: a stored value is looked into, any other is [`Opaque`].
 #[derive(Debug)]
 pub struct Inside<'v, T>(pub &'v T);
@@ -419,17 +411,30 @@ impl<T: Stored> Inside<'_, T> {
     }
 }
 
+impl<T: Stored> Inside<'_, T> {
+    pub const LINKS: LinksInside = T::LINKS;
+}
+
 /// Where nothing is found.
 pub trait Opaque {
+    const LINKS: LinksInside = LinksInside::NONE;
     fn variants(&self, _: &mut Variants) {}
 }
 impl<T> Opaque for Inside<'_, T> {}
 
-/// The declared indexes, with one for each of these references by which the documents are found that refer to another one.
+/// The declared indexes, with that by which what writes to links have begun is found, and for each reference with a rule one by which
+/// the documents are found that refer to another one.
 #[must_use]
-pub fn with_references(references: &[&str], mut declared: Vec<Index>) -> Vec<Index> {
-    for stored in references {
-        let keys = vec![((*stored).to_owned(), Direction::Ascending)];
+pub fn with_references(model: &Model, mut declared: Vec<Index>) -> Vec<Index> {
+    let links = model.links();
+    if !links.is_empty() || !model.inverses.is_empty() {
+        let due = "_odm.due".to_owned();
+        let mut index = Index::new(vec![(due, Direction::Ascending)]);
+        index.sparse = true;
+        declared.push(index);
+    }
+    for link in links.iter().filter(|link| link.inverse.is_none()) {
+        let keys = vec![(link.side.stored.to_owned(), Direction::Ascending)];
         let own = Index::new(keys);
         if !declared.iter().any(|index| index.serves_as(&own)) {
             declared.push(own);

@@ -349,9 +349,8 @@ async fn look_at(
 /// Whether a reference must lead to a document. One with `keep` need not, and a write to a document that is not
 /// finished sees to what that refers to.
 fn must_lead(model: &Model, raw: &RawDocument, referring: &Referring) -> bool {
-    let field = referring.path.split('.').next();
-    let mut links = model.links.iter();
-    let link = links.find(|link| field == Some(link.side.stored));
+    let mut links = model.links().iter();
+    let link = links.find(|link| link.side.is_at(&referring.path));
     link.is_none_or(|link| link.on_delete != OnDelete::Keep && !link::is_unfinished(raw))
 }
 

@@ -150,14 +150,18 @@ impl<S: Schema> Database<S> {
     /// Only a server without transactions leaves such work, and a deletion that takes more than 10,000 documents with it: these say in
     /// their own document what is to follow, and five seconds later anybody may do it. Writes that meet such a document do so by
     /// themselves; call this when a process begins, and now and then.
+    ///
+    /// # Errors
+    ///
+    /// Those of the backend; and, once all else is finished, that of the first document that could not be.
     pub async fn settle(&self) -> Result<u64> {
         let access = self.session.access().operation("settle", None);
         let access = access.to_everything();
-        let mut settled = 0;
+        let mut settled = maintain::Settled::default();
         for model in S::MODELS {
-            settled += maintain::settle(&access, model).await?;
+            maintain::settle(&access, model, &mut settled).await?;
         }
-        Ok(settled)
+        settled.failed.map_or(Ok(settled.documents), Err)
     }
 
     /// Follows the changes of the documents of a model, whoever makes them.

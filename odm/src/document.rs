@@ -30,7 +30,7 @@ use crate::{
     query::{Brackets, IntoKey, Key},
     relation::{Children, FoundByIt, Reference},
     rule,
-    schema::{Closed, ContainsTarget, Copies, Model},
+    schema::{Closed, ContainsTarget, Copies, LinksInside, LinksWalk, Model},
     scope::Scope,
 };
 
@@ -190,6 +190,12 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Where its enums are, and of which variants.
     #[doc(hidden)]
     fn variants(&self, found: &mut Variants) {
+        let _ = found;
+    }
+
+    /// The references with rules in its embedded structs.
+    #[doc(hidden)]
+    fn links(found: &mut LinksWalk) {
         let _ = found;
     }
 
@@ -383,6 +389,16 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Where enums are in it, and of which variants.
     #[doc(hidden)]
     fn variants(&self, found: &mut Variants) {
+        let _ = found;
+    }
+
+    /// What there is of references with rules inside of it.
+    #[doc(hidden)]
+    const LINKS: LinksInside = LinksInside::NONE;
+
+    /// The references with rules inside of it.
+    #[doc(hidden)]
+    fn links(found: &mut LinksWalk) {
         let _ = found;
     }
 

@@ -22,7 +22,8 @@ pub(crate) use copy::{
 };
 pub use link::Consequences;
 pub(crate) use link::{
-    Effect, Mending, PROMISE, Rule, consequences, ids_at, list_once, mend, rules,
+    Effect, Mending, PROMISE, Rule, Settled, bring_up, consequences, ids_at, list_once, mend,
+    refuse_another, rules,
 };
 pub(crate) use number::Numbers;
 use promise::Said;
@@ -43,10 +44,15 @@ use crate::{
     unit,
 };
 
-/// Finishes what writes to documents of a model have begun, and gives the number of documents.
-pub(crate) async fn settle(access: &Access, model: &'static Model) -> Result<u64> {
-    let linked = link::settle(access, model).await?;
-    Ok(linked + copy::settle(&access.to_everything(), model).await?)
+/// Finishes what writes to documents of a model have begun. One that cannot be finished keeps none of the others from it.
+pub(crate) async fn settle(
+    access: &Access,
+    model: &'static Model,
+    settled: &mut Settled,
+) -> Result<()> {
+    link::settle(access, model, settled).await?;
+    settled.documents += copy::settle(&access.to_everything(), model).await?;
+    Ok(())
 }
 
 /// A write to documents of one model.
@@ -375,7 +381,7 @@ impl Write for FindAndModify {
 /// Narrows what a write is about to documents of the model, in today's form. One of a single document says on which shard that is.
 async fn narrow(
     access: &Access,
-    model: &Model,
+    model: &'static Model,
     filter: &mut RawDocumentBuf,
     is_of_one: bool,
 ) -> Result<()> {

@@ -3,6 +3,7 @@
 mod copy;
 mod link;
 mod model;
+mod nested;
 mod sync;
 pub(crate) mod upgrade;
 
@@ -11,12 +12,13 @@ pub use copy::{
     has_companion, is_kept,
 };
 pub use link::{
-    InverseFrom, InverseLink, LeadsTo, LinkSide, OnDelete, OwnLink, RefersTo, links_match,
+    InverseFrom, InverseLink, LeadsTo, LinkSide, LinkStep, OnDelete, OwnLink, RefersTo, links_match,
 };
 pub(crate) use model::same;
 pub use model::{
     Model, is_filled_as, is_first_on_its_collection, leaves_to, stored_or_own, stores_alike,
 };
+pub use nested::{LinksInside, LinksWalk, all_links};
 pub use sync::{IndexReport, SyncIndexes};
 pub use upgrade::{Upgrade, UpgradeAll, Upgraded};
 

@@ -72,7 +72,8 @@ impl<S: Schema> Settled<S> {
                 return Err(Error::new(ErrorKind::Unsettled, message));
             }
             for model in S::MODELS {
-                maintain::settle(&self.access, model).await?;
+                // What cannot be finished is owed still.
+                maintain::settle(&self.access, model, &mut maintain::Settled::default()).await?;
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST);

@@ -130,7 +130,7 @@ impl Schedule {
     async fn drive(self, turns: &Turns, processes: Vec<JoinHandle<()>>) {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         // In every third schedule nobody dies.
-        let deaths = if self.seed % 3 == 0 { 0 } else { 25 };
+        let deaths = if self.seed.is_multiple_of(3) { 0 } else { 25 };
         for _ in 0..20_000 {
             // It ends when nothing else can run.
             tokio::time::sleep(Duration::from_millis(1)).await;

@@ -49,14 +49,33 @@ const RULES: [(&str, OnDelete); 5] = [
 ];
 
 impl Link {
-    /// What the attributes of a field say.
+    /// What the attributes of a document's field say.
     pub(crate) fn parse(
         ctxt: &mut Ctxt,
         attrs: &[Attribute],
         ty: &Type,
         layout: &Layout,
     ) -> Option<Self> {
-        Said::parse(ctxt, attrs)?.checked(ctxt, ty, layout)
+        Said::parse(ctxt, attrs)?.checked(ctxt, ty, layout, false)
+    }
+
+    /// What those of an embedded struct's field say: rules, but nothing of another side.
+    pub(crate) fn parse_embedded(
+        ctxt: &mut Ctxt,
+        attrs: &[Attribute],
+        ty: &Type,
+        layout: &Layout,
+    ) -> Option<Self> {
+        let said = Said::parse(ctxt, attrs)?;
+        if let Some(at) = said.inverse.as_ref().or(said.inverse_of.as_ref()) {
+            ctxt.error(
+                at,
+                "an embedded struct has no two-way links yet: leave `inverse` and `inverse_of` out, or declare this one on a field of a \
+                 document; `exists` and `on_delete` are kept here too",
+            );
+            return None;
+        }
+        said.checked(ctxt, ty, layout, true)
     }
 
     /// Refuses what the attributes of a field say where nothing keeps links yet.
@@ -130,7 +149,13 @@ impl Said {
         Ok(())
     }
 
-    fn checked(self, ctxt: &mut Ctxt, ty: &Type, layout: &Layout) -> Option<Link> {
+    fn checked(
+        self,
+        ctxt: &mut Ctxt,
+        ty: &Type,
+        layout: &Layout,
+        is_embedded: bool,
+    ) -> Option<Link> {
         let is_many = matches!(layout, Layout::ReferenceMany(_));
         let word = self.on_delete.as_ref().map(|(word, _)| word);
         let at = self.inverse.as_ref().or(self.inverse_of.as_ref());
@@ -172,7 +197,8 @@ impl Said {
                 OnDelete::Nullify if !is_option(ty) => {
                     Some("only an `Option<Ref<…>>` can become none: say `restrict` or `cascade`")
                 }
-                OnDelete::Pull if !is_many => Some(
+                // It leaves with the struct that it is in: that there is an array of these is seen where they are embedded.
+                OnDelete::Pull if !is_many && !is_embedded => Some(
                     "only an array of references can lose one: say `restrict`, `cascade` or, for an `Option`, `nullify`",
                 ),
                 _ => None,

@@ -105,7 +105,7 @@ impl<'a> Model<'a> {
             .iter()
             .filter(|field| matches!(field.derived, Some(Derived::Frozen)));
         let frozen = frozen.map(|field| &field.stored);
-        let inside = self.embedding().map(|field| {
+        let inside = self.embedding_others().map(|field| {
             let (name, stored) = (field.ident.unraw().to_string(), &field.stored);
             let copies = of_stored(field.ty, private, &quote!(COPIES));
             let is_array = of_stored(field.ty, private, &quote!(IS_ARRAY));
@@ -139,7 +139,7 @@ impl<'a> Model<'a> {
         });
         let is_generic = self.input.generics.type_params().next().is_some();
         let name = self.input.ident.unraw();
-        let inside = self.embedding().filter(|_| !is_generic).map(|field| {
+        let inside = self.embedding_others().filter(|_| !is_generic).map(|field| {
             let copies = of_stored(field.ty, private, &quote!(COPIES));
             let message = format!(
                 "what is embedded here has fields that the framework fills: say `#[{attribute}(…, companion)]`, \
@@ -155,12 +155,6 @@ impl<'a> Model<'a> {
             }
         });
         quote!(#function #(#inside)*)
-    }
-
-    /// The fields in which something is embedded that may have copies; a type inside itself is looked into once.
-    pub(crate) fn embedding(&self) -> impl Iterator<Item = &Field<'a>> {
-        self.nested()
-            .filter(|field| matches!(field.layout, Layout::Embed | Layout::EmbedMany(_)))
     }
 
     fn reference(&self, source: &Source) -> Option<&Field<'a>> {

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     attr::{Container, Direction, IndexAttr, Key, OPTIONS_BEHIND_A_SEMICOLON, Options, What},
     ctxt::Ctxt,
-    model::{Field, Model, fields_ident},
+    model::{Field, Model, Place, fields_ident},
 };
 
 /// What `#[document(…)]` can say, beside `crate`.
@@ -38,7 +38,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         return enum_document::expand(ctxt, input, data);
     }
     let container = Container::parse(ctxt, input, "document", SETTINGS);
-    let mut model = Model::parse(ctxt, input, "Document", None)?;
+    let mut model = Model::parse(ctxt, input, "Document", Place::Document)?;
     model.fill(ctxt, &container.filled);
     if let Some(template) = &container.id {
         model.fill_id(ctxt, template);
@@ -121,6 +121,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         shard_key: shard_key.as_ref(),
         semantic: semantic.as_ref(),
         items: quote!(#rules #run #routing #computed),
+        has_hooks: said.is_some(),
     };
     let implementation = implementation(&model, id, &collection, said_beside, &private);
     let is_drafted = model.is_drafted(container.companion.as_ref());
@@ -134,7 +135,8 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         let shard_key = shard_key.as_ref().map(|key| key.checks(&private));
         let links = model.link_checks(&private);
         let copies = model.copy_checks(is_drafted, "document", &private);
-        quote!(#layout #id #shard_key #links #copies)
+        let inside = model.inside_checks(&container, &private);
+        quote!(#layout #id #shard_key #links #inside #copies)
     });
     let key = shard_key.as_ref().map(|key| key.struct_of_key(&private));
     let parts = semantic.as_ref().map(|id| id.functions(&private));
@@ -449,6 +451,7 @@ struct Beside<'m, 'a> {
     semantic: Option<&'m SemanticId<'m, 'a>>,
     /// Further items of the implementation.
     items: TokenStream,
+    has_hooks: bool,
 }
 
 fn implementation(
@@ -464,6 +467,7 @@ fn implementation(
         shard_key,
         semantic,
         items,
+        has_hooks,
     } = said_beside;
     let input = model.input;
     let (name, ident) = (&input.ident, model.fields_ident());
@@ -483,7 +487,8 @@ fn implementation(
     let soft_delete = model.stored_name_of(What::Deleted, private);
     let scope = model.stored_name_of(What::Scope, private);
     let take_filled = model.take_filled();
-    let links = model.links_of_model(private);
+    let links = model.links_of_model(has_hooks, private);
+    let look_for_links = model.look_for_links(true, private);
     let copies = model.copies(private);
     let variants = model.look_for_variants(private);
     let filled = model.fields.iter().filter(|field| field.filled.is_some());
@@ -493,15 +498,15 @@ fn implementation(
     let mark = upgrade
         .as_ref()
         .map(|_| quote!(#private::index_of_versions()));
-    let promises = model
-        .has_links()
-        .then(|| quote!(#private::index_of_promises()));
-    let indexes = indexes.chain(mark).chain(promises);
+    let indexes = indexes.chain(mark);
     let upgrade = upgrade.map(|Upgrade { version, function }| {
         quote_spanned!(function.span()=> schema_version: #version, upgrade: #private::Some(#function),)
     });
     let indexes = quote!(::std::vec![#(#indexes),*]);
-    let indexes = model.with_indexes_of_links(&indexes, private);
+    let indexes = match model.may_have_links() {
+        true => quote!(#private::with_references(&Self::MODEL, #indexes)),
+        false => indexes,
+    };
     let indexes = match shard_key {
         None => indexes,
         Some(_) => quote!(#private::with_shard_key(&Self::MODEL, #indexes)),
@@ -561,6 +566,10 @@ fn implementation(
             }
             fn variants(&self, found: &mut #private::Variants) {
                 #variants
+            }
+            fn links(found: &mut #private::LinksWalk) {
+                let _ = &found;
+                #look_for_links
             }
             fn take_filled(&mut self, from: Self) {
                 let _ = &from;

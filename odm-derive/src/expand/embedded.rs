@@ -1,14 +1,14 @@
 //! `#[derive(Embedded)]`.
 
 use proc_macro2::TokenStream;
-use quote::quote;
-use syn::{Data, DeriveInput, Fields, ext::IdentExt};
+use quote::{quote, quote_spanned};
+use syn::{Data, DeriveInput, Fields, ext::IdentExt, spanned::Spanned};
 
 use super::{enumeration, private, quiet, where_bounds, with_params};
 use crate::{
-    attr::{Container, SerdeContainer},
+    attr::{Container, Link, SerdeContainer},
     ctxt::Ctxt,
-    model::{Model, fields_ident},
+    model::{Model, Place, fields_ident},
 };
 
 pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream> {
@@ -55,7 +55,7 @@ fn structure(
     container: &Container,
     private: &TokenStream,
 ) -> Option<TokenStream> {
-    let model = Model::parse(ctxt, input, "Embedded", Some("an embedded struct"))?;
+    let model = Model::parse(ctxt, input, "Embedded", Place::Embedded)?;
     for field in &model.fields {
         if !field.indexes.is_empty() {
             ctxt.error(
@@ -79,12 +79,13 @@ fn structure(
         .map(|said| model.embedded_rules(ctxt, said, private));
     let implementation = implementation(&model, rules, is_drafted, private);
     let companion = is_drafted.then(|| model.embedded_companion(private));
-    let layout = ctxt.is_clean().then(|| {
+    let checks = ctxt.is_clean().then(|| {
         let layout = model.layout_checks(private);
+        let inside = model.inside_checks_of_embedded(private);
         let copies = model.copy_checks(is_drafted, "embedded", private);
-        quote!(#layout #copies)
+        quote!(#layout #inside #copies)
     });
-    Some(quote!(#tree #implementation #companion #layout))
+    Some(quote!(#tree #implementation #companion #checks))
 }
 
 fn tree(model: &Model<'_>, private: &TokenStream) -> TokenStream {
@@ -177,6 +178,8 @@ fn implementation(
     let validation = model.validation(private, &quote!(path));
     let rewrites = model.rewrites(private);
     let rounds = model.rounds(private);
+    let links_inside = model.links_inside(private);
+    let look_for_links = model.look_for_links(false, private);
     let variants = model.look_for_variants(private);
     let copies = model.copies(private);
     let new = model.new_type(is_drafted);
@@ -203,7 +206,12 @@ fn implementation(
             const COPIES: &'static #private::Copies = #copies;
             const REWRITES: bool = #rewrites;
             const ROUNDS: bool = #rounds;
+            const LINKS: #private::LinksInside = #links_inside;
             #rules
+            fn links(found: &mut #private::LinksWalk) {
+                let _ = &found;
+                #look_for_links
+            }
             fn validate(&self, path: &#private::Path) -> #private::Result<()> {
                 let _ = path;
                 #validation
@@ -265,8 +273,10 @@ pub(super) fn value(
         &quote!(),
     );
     let newtype = inner.map(|inner| newtype(input, inner, private));
-    let inside = inner.is_some().then(|| {
+    let inside = inner.map(|inner| {
+        let links = links_of_newtype(inner, private);
         quote! {
+            const LINKS: #private::LinksInside = #links.out_of_reach();
             fn variants(&self, found: &mut #private::Variants) {
                 use #private::Opaque as _;
                 #private::Inside(&self.0).variants(found);
@@ -281,6 +291,22 @@ pub(super) fn value(
             }
         }
     });
+    let checks = inner
+        .filter(|_| input.generics.params.is_empty())
+        .map(|inner| {
+            let links = links_of_newtype(inner, private);
+            quote_spanned!(inner.span()=> const _: () = ::core::assert!(!#links.any, #NO_FIELDS);)
+        });
+    // What serde stores in another form has no fields that are kept.
+    if let Data::Struct(data) = &input.data {
+        for field in &data.fields {
+            Link::refuse(
+                ctxt,
+                &field.attrs,
+                "what has no fields of its own in a document",
+            );
+        }
+    }
     let whole = whole(input, private);
     let quiet = quiet();
     quote! {
@@ -307,7 +333,19 @@ pub(super) fn value(
 
         #whole
         #newtype
+        #checks
     }
+}
+
+const NO_FIELDS: &str = "a newtype is one value, and the references with rules inside of it are not found: give it named fields, or leave \
+     `exists` and `on_delete` out of the struct";
+
+/// What there is of references with rules in a newtype, whatever it holds.
+fn links_of_newtype(inner: &syn::Type, private: &TokenStream) -> TokenStream {
+    quote!({
+        use #private::Opaque as _;
+        #private::Inside::<'static, #inner>::LINKS
+    })
 }
 
 /// A newtype has an order if what is inside has one, and can be an id.

@@ -10,9 +10,9 @@ use super::{
     quiet, with_params,
 };
 use crate::{
-    attr::Layout,
+    attr::{Layout, no_links},
     ctxt::Ctxt,
-    model::{Field, fields_ident},
+    model::{Field, VARIANT, fields_ident},
     variant::{Content, Enum, Item, Repr, Variant},
 };
 
@@ -247,6 +247,14 @@ impl<'a> Enum<'a> {
             .filter(|part| part.native && part.name.is_some())
             .chain(self.nested())
             .map(|part| of_stored(part.ty, private, &quote!(ROUNDS)));
+        let links = self
+            .nested()
+            .map(|part| of_stored(part.ty, private, &quote!(LINKS)));
+        let reported = input
+            .generics
+            .params
+            .is_empty()
+            .then(|| quote!(.reported()));
         let whole = whole(input, private);
         let tags = self
             .tag_checks(private)
@@ -262,6 +270,8 @@ impl<'a> Enum<'a> {
                 type New = Self;
                 const REWRITES: bool = #own_rewrites #(|| #nested)*;
                 const ROUNDS: bool = false #(|| #rounds)*;
+                const LINKS: #private::LinksInside =
+                    #private::LinksInside::NONE #(.with_field(#links))* .out_of_reach() #reported;
                 fn validate(&self, path: &#private::Path) -> #private::Result<()> {
                     #(#tags)*
                     let _ = path;
@@ -316,7 +326,12 @@ impl<'a> Enum<'a> {
         // Of a type with parameters the tags are checked where its values are.
         let is_plain = self.input.generics.params.is_empty();
         let tags = self.tag_checks(private).filter(|_| is_plain);
-        quote!(#layouts #(const _: () = #tags;)*)
+        let links = self.nested().filter(|_| is_plain).map(|part| {
+            let links = of_stored(part.ty, private, &quote!(LINKS));
+            let message = no_links(VARIANT);
+            quote_spanned!(part.ty.span()=> const _: () = ::core::assert!(!#links.any, #message);)
+        });
+        quote!(#layouts #(const _: () = #tags;)* #(#links)*)
     }
 
     fn is_parameter(&self, ty: &Type) -> bool {

@@ -71,7 +71,7 @@ impl<'a> Model<'a> {
     }
 
     /// The fields that may refer to other models, or hold some that do.
-    pub(crate) fn nested(&self) -> impl Iterator<Item = &Field<'a>> {
+    fn nested(&self) -> impl Iterator<Item = &Field<'a>> {
         self.fields
             .iter()
             // A type inside itself asks for nothing new, and the compiler would go round in a circle.

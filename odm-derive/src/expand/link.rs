@@ -4,12 +4,28 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{Ident, ext::IdentExt, spanned::Spanned};
 
-use super::{fields::layout_function, quiet};
-use crate::{
-    attr::{Link, OnDelete, no_links},
-    ctxt::Ctxt,
-    model::{Field, Model},
+use super::{
+    fields::{layout_function, mentions, of_stored},
+    quiet,
 };
+use crate::{
+    attr::{Container, Layout, Link, OnDelete, no_links},
+    ctxt::Ctxt,
+    model::{Field, Model, NO_ALIAS},
+};
+
+const NO_WAY: &str = "a reference with a rule is not found in a map, nor in an array that is in an array: make it an array of structs, or leave \
+     `exists` and `on_delete` out of the struct";
+const NO_DEPTH: &str = "a struct that holds itself has references at any depth, where none is found: leave `exists` and `on_delete` out of it, or give \
+     its elements documents of their own";
+const NO_ARRAY: &str = "`on_delete = pull` takes the struct with the reference out of its array, and it is in none here: make it an array of these \
+     structs, or say `restrict`, `cascade` or, for an `Option`, `nullify`";
+const AROUND_HOOKS: &str = "what follows from deleting another document would go around the hooks of this one: say `restrict` or `keep` inside of it, \
+     and delete or change these documents first";
+
+fn assert(at: &impl Spanned, condition: &TokenStream, message: &str) -> TokenStream {
+    quote_spanned!(at.span()=> const _: () = ::core::assert!(#condition, #message);)
+}
 
 impl<'a> Model<'a> {
     fn links(&self) -> impl Iterator<Item = (&Field<'a>, &Link)> {
@@ -17,28 +33,128 @@ impl<'a> Model<'a> {
         fields.filter_map(|field| Some((field, field.link.as_ref()?)))
     }
 
-    /// The declared indexes, with those by which is found what refers to a document, and what writes to links have begun.
-    pub(crate) fn with_indexes_of_links(
-        &self,
-        declared: &TokenStream,
-        private: &TokenStream,
-    ) -> TokenStream {
-        if self.links().next().is_none() {
-            return declared.clone();
-        }
-        let references = self.links().filter_map(|(field, link)| match link {
-            Link::Owner { inverse: None, .. } => Some(&field.stored),
-            _ => None,
-        });
-        quote!(#private::with_references(&[#(#references),*], #declared))
+    /// The fields in which may be embedded structs with references.
+    fn embedding(&self) -> impl Iterator<Item = &Field<'a>> {
+        let fields = self.fields.iter();
+        fields.filter(|field| matches!(field.layout, Layout::Embed | Layout::EmbedMany(_)))
     }
 
-    pub(crate) fn has_links(&self) -> bool {
-        self.links().next().is_some()
+    /// Whether there may be references with rules.
+    pub(super) fn may_have_links(&self) -> bool {
+        self.links().next().is_some() || self.embedding().next().is_some()
+    }
+
+    /// Those that do not hold the struct itself.
+    pub(super) fn embedding_others(&self) -> impl Iterator<Item = &Field<'a>> {
+        self.embedding()
+            .filter(|field| !mentions(field.ty, &self.input.ident))
+    }
+
+    /// What an embedded struct has of references with rules.
+    pub(crate) fn links_inside(&self, private: &TokenStream) -> TokenStream {
+        let own = self.links().filter_map(|(field, link)| match link {
+            Link::Owner { on_delete, .. } => {
+                let takes_element = *on_delete == OnDelete::Pull
+                    && !matches!(field.layout, Layout::ReferenceMany(_));
+                let on_delete = on_delete.tokens(private);
+                Some(quote!(.with_rule(#on_delete, #takes_element)))
+            }
+            Link::Inverse { .. } => None,
+        });
+        let nested = self.embedding_others().map(|field| {
+            let links = of_stored(field.ty, private, &quote!(LINKS));
+            quote!(.with_field(#links))
+        });
+        let reported = self.reported();
+        quote!(#private::LinksInside::NONE #(#own)* #(#nested)* #reported)
+    }
+
+    /// A type without parameters says by itself what is misplaced in it, and where.
+    fn reported(&self) -> Option<TokenStream> {
+        let is_plain = self.input.generics.params.is_empty();
+        is_plain.then(|| quote!(.reported()))
+    }
+
+    /// The generated body of `links`.
+    pub(crate) fn look_for_links(&self, is_document: bool, private: &TokenStream) -> TokenStream {
+        // Those of a document are in its model.
+        let own = self.links().filter(|_| !is_document);
+        let own = own.filter_map(|(field, link)| match link {
+            Link::Owner { on_delete, .. } => {
+                let (name, stored, ty) = (field.ident.unraw().to_string(), &field.stored, field.ty);
+                let on_delete = on_delete.tokens(private);
+                Some(quote!(found.link::<#ty>(#name, #stored, #on_delete);))
+            }
+            Link::Inverse { .. } => None,
+        });
+        let nested = self
+            .embedding()
+            .filter(|field| is_document || !mentions(field.ty, &self.input.ident));
+        let nested = nested.map(|field| {
+            let (name, stored) = (field.ident.unraw().to_string(), &field.stored);
+            let links = of_stored(field.ty, private, &quote!(links));
+            // What is wrong with the type is said at the type, once.
+            quote!({
+                let links: fn(&mut #private::LinksWalk) = #links;
+                found.field(#name, #stored, links);
+            })
+        });
+        quote!(#(#own)* #(#nested)*)
+    }
+
+    /// The generated checks of an embedded struct: that what is in its fields can be kept.
+    pub(crate) fn inside_checks_of_embedded(&self, private: &TokenStream) -> TokenStream {
+        if !self.input.generics.params.is_empty() {
+            return TokenStream::new();
+        }
+        let checks = self
+            .embedding_others()
+            .flat_map(|field| self.kept(field, private));
+        let name = &self.input.ident;
+        let own = self.embedding().filter(|field| mentions(field.ty, name));
+        let own = own.map(|field| {
+            let links = quote!(<#name as #private::Stored>::LINKS);
+            assert(field.ty, &quote!(!#links.any), NO_DEPTH)
+        });
+        quote!(#(#checks)* #(#own)*)
+    }
+
+    /// The generated checks of a document: that what is in its fields can be kept.
+    pub(crate) fn inside_checks(
+        &self,
+        container: &Container,
+        private: &TokenStream,
+    ) -> TokenStream {
+        if !self.input.generics.params.is_empty() {
+            return TokenStream::new();
+        }
+        let checks = self.embedding().flat_map(|field| {
+            let links = of_stored(field.ty, private, &quote!(LINKS));
+            let mut checks = self.kept(field, private);
+            checks.push(assert(field.ty, &quote!(!#links.needs_array), NO_ARRAY));
+            if container.hooks.is_some() {
+                checks.push(assert(field.ty, &quote!(!#links.acts), AROUND_HOOKS));
+            }
+            if container.variant_of.is_some() {
+                let message = no_links("the model of a variant");
+                checks.push(assert(field.ty, &quote!(!#links.any), &message));
+            }
+            checks
+        });
+        quote!(#(#checks)*)
+    }
+
+    fn kept(&self, field: &Field<'_>, private: &TokenStream) -> Vec<TokenStream> {
+        let links = of_stored(field.ty, private, &quote!(LINKS));
+        let mut checks = vec![assert(field.ty, &quote!(!#links.misplaced), NO_WAY)];
+        if let Some(alias) = &field.alias {
+            checks.push(assert(alias, &quote!(!#links.any), NO_ALIAS));
+        }
+        checks
     }
 
     /// What is said of them in the model.
-    pub(crate) fn links_of_model(&self, private: &TokenStream) -> TokenStream {
+    pub(crate) fn links_of_model(&self, has_hooks: bool, private: &TokenStream) -> TokenStream {
         let (mut links, mut inverses) = (Vec::new(), Vec::new());
         for (field, link) in self.links() {
             let (ty, stored) = (field.ty, &field.stored);
@@ -48,6 +164,7 @@ impl<'a> Model<'a> {
                 field: #name,
                 stored: #stored,
                 is_many: <#ty as #private::RefersTo>::IS_MANY,
+                way: &[#private::LinkStep { stored: #stored, is_array: <#ty as #private::RefersTo>::IS_MANY }],
                 collection: #other::COLLECTION,
                 model: || &#other::MODEL,
             };
@@ -83,7 +200,21 @@ impl<'a> Model<'a> {
                 }
             }
         }
-        quote!(links: &[#(#links),*], inverses: &[#(#inverses),*],)
+        let nested = self.embedding().map(|field| {
+            let links = of_stored(field.ty, private, &quote!(LINKS));
+            quote!(.with_field(#links))
+        });
+        let reported = self.reported();
+        let all_links = self
+            .embedding()
+            .next()
+            .map(|_| quote!(all_links: #private::all_links::<Self>,));
+        quote! {
+            links: &[#(#links),*],
+            inverses: &[#(#inverses),*],
+            links_inside: #private::LinksInside::NONE #(#nested)* .in_document(#has_hooks) #reported,
+            #all_links
+        }
     }
 
     /// The generated checks that the fields on the other sides are there, and of the right types.

@@ -45,6 +45,11 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             "a copy in `{}` is, through others, one of itself, or one of more than 16 others in a row: take it from where the value is first",
             text(model),
         );
+        let misplaced = format!(
+            "an embedded struct of `{}` has a reference with a rule that cannot be kept: it is in a map, in an array that is in an array, \
+             says `pull` outside of an array, or goes around hooks",
+            text(model),
+        );
         quote_spanned! {model.span()=>
             #quiet
             type #alias = #model;
@@ -67,6 +72,10 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             const _: () = ::core::assert!(
                 #private::copies_end(<#name as #private::Schema>::MODELS, #position),
                 #copies
+            );
+            const _: () = ::core::assert!(
+                !<#alias as #private::Document>::MODEL.links_inside.misplaced,
+                #misplaced
             );
             const _: fn() = #private::closed::<#name, #alias>;
         }

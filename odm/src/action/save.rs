@@ -167,6 +167,9 @@ async fn write<T: Document>(
     if difference.is_empty() {
         return Ok(None);
     }
+    if difference.is_another() {
+        maintain::refuse_another(&access, &T::MODEL, &edited.stored)?;
+    }
     let update = difference.update().map_err(error::of_model::<T>)?;
     let update = of_a_save(&T::MODEL, &edited.stored, update)?;
     let by_key = key.node().map_err(error::of_model::<T>)?;

@@ -99,9 +99,9 @@ pub enum Fault {
         /// The source; null if there is no reference, and so no copy.
         id: Bson,
         /// What the copy is.
-        holds: Bson,
+        holds: Box<Bson>,
         /// What it is to be.
-        is: Bson,
+        is: Box<Bson>,
     },
     /// The document does not fit its model, so that nothing else of it could be looked at.
     Unreadable {
@@ -156,8 +156,8 @@ impl Finding {
             fault: Fault::Stale {
                 from: copy.source.collection,
                 id: copy.id,
-                holds: copy.holds,
-                is: copy.is,
+                holds: Box::new(copy.holds),
+                is: Box::new(copy.is),
             },
         }
     }

@@ -302,8 +302,8 @@ impl Cure {
                 how,
             });
         }
-        let mut links = model.links.iter();
-        let link = links.find(|link| link.side.stored == field).ok_or(
+        let mut links = model.links().iter();
+        let link = links.find(|link| link.side.is_at(&finding.path)).ok_or(
             "a plain reference has no rule for this: say `on_delete`, or change the document",
         )?;
         let rule = rule(access, model, link)?;

@@ -10,7 +10,7 @@ use crate::{
     native,
     query::{Expr, Filter, IntoFilter, IntoValue, Node, Root, test, values},
     rule,
-    schema::{Closed, Copies, Schema},
+    schema::{Closed, Copies, LinksInside, LinksWalk, Schema},
 };
 
 /// The inside of an array element of `M`: what `any` speaks about.
@@ -225,6 +225,7 @@ impl<M, T: Stored, R, S> Array<M, T, R, S> {
 }
 
 impl<T: Stored> Stored for Vec<T> {
+    const LINKS: LinksInside = T::LINKS.in_array();
     const RULES: rule::Rules = rule::Rules::of_elements::<T>();
     type Kind = <T::Kind as kind::Element>::Many;
     type Fields<M: 'static, R: 'static, S: 'static> = Array<M, T, R, S>;
@@ -251,6 +252,10 @@ impl<T: Stored> Stored for Vec<T> {
 
     fn count(&self) -> usize {
         self.len()
+    }
+
+    fn links(found: &mut LinksWalk) {
+        found.elements(T::links);
     }
 
     fn variants(&self, found: &mut Variants) {

@@ -12,7 +12,7 @@ use crate::{
     document::{Stored, kind},
     query::{Filter, IntoValue, test},
     rule,
-    schema::{Closed, Copies, Schema},
+    schema::{Closed, Copies, LinksInside, Schema},
 };
 
 /// A place that holds a map from text to `T`, which `V` is: a `BTreeMap` or a `HashMap`.
@@ -95,6 +95,7 @@ impl<M: 'static, T: Stored, V: Stored, R: 'static, S: 'static> Map<M, T, V, R, S
 pub trait Keyed: Stored {}
 
 impl<T: Stored> Stored for BTreeMap<String, T> {
+    const LINKS: LinksInside = T::LINKS.out_of_reach();
     const RULES: rule::Rules = rule::Rules::of_values::<T>();
     type Kind = <T::Kind as kind::Element>::Mapped;
     type Fields<M: 'static, R: 'static, S: 'static> = Map<M, T, Self, R, S>;
@@ -122,6 +123,7 @@ impl<K: Keyed> Keyed for Option<K> {}
 impl<S: Schema, T: Closed<S>> Closed<S> for BTreeMap<String, T> {}
 
 impl<T: Stored, H: BuildHasher + Default + Send + Sync + 'static> Stored for HashMap<String, T, H> {
+    const LINKS: LinksInside = T::LINKS.out_of_reach();
     const RULES: rule::Rules = rule::Rules::of_values::<T>();
     type Kind = <T::Kind as kind::Element>::Mapped;
     type Fields<M: 'static, R: 'static, S: 'static> = Map<M, T, Self, R, S>;

@@ -10,7 +10,7 @@ use crate::{
     native,
     query::{Filter, IntoValue, test},
     rule,
-    schema::{Closed, Copies, Schema},
+    schema::{Closed, Copies, LinksInside, LinksWalk, Schema},
 };
 
 /// A place that may hold a `T`.
@@ -85,6 +85,7 @@ impl<M, T: Stored, R, S> Maybe<M, T, R, S> {
 }
 
 impl<T: Stored> Stored for Option<T> {
+    const LINKS: LinksInside = T::LINKS;
     const RULES: rule::Rules = T::RULES;
     type Kind = T::Kind;
     type Fields<M: 'static, R: 'static, S: 'static> = Maybe<M, T, R, S>;
@@ -113,6 +114,10 @@ impl<T: Stored> Stored for Option<T> {
 
     fn count(&self) -> usize {
         self.as_ref().map_or(0, T::count)
+    }
+
+    fn links(found: &mut LinksWalk) {
+        T::links(found);
     }
 
     fn variants(&self, found: &mut Variants) {

@@ -23,7 +23,7 @@ use bson::DateTime;
 
 pub(crate) use check::{StaleCopy, copy_again, stale};
 pub(crate) use fan::{Owed, settle};
-pub(crate) use fill::resolve;
+pub(crate) use fill::{leave, resolve};
 use group::{dependents, groups};
 pub(crate) use index::{Searched, with_indexes};
 pub(crate) use save::of_a_save;

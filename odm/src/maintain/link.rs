@@ -14,18 +14,21 @@
 mod consequences;
 mod deletion;
 mod effect;
+mod going;
 pub(super) mod linked;
 mod mend;
+mod parting;
 mod promise;
 mod refusal;
 mod sides;
+mod upgrade;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf, oid::ObjectId};
+use bson::{DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, oid::ObjectId};
 
 pub use consequences::Consequences;
 pub(crate) use consequences::consequences;
@@ -33,21 +36,24 @@ pub(crate) use deletion::{Rule, rules};
 pub(crate) use effect::{Effect, is_linking};
 pub(crate) use linked::ids_at;
 pub(crate) use mend::{Mending, list_once, mend};
+pub(crate) use refusal::refuse_another;
+pub(crate) use upgrade::bring_up;
 
-use super::{Removal, Write, narrow};
+use super::{Means, Removal, Write, narrow};
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, also, found_by},
-    backend::operation::{Change, Find, Update},
+    backend::operation::{Change, Delete, Find, Update},
     error,
     query::{append, document},
     schema::{Model, OwnLink},
     soft_delete::Sight,
     unit,
 };
-use deletion::{refuse_restricted, take_leave};
-use linked::{Id, Linked, one_of, read};
-use refusal::dangling;
+use deletion::take_leave;
+use going::Going;
+use linked::{Fate, Id, Linked, array, one_of, read};
+use refusal::{dangling, deciding};
 use sides::Sides;
 
 /// Carries out a write, and what follows from it.
@@ -60,13 +66,33 @@ pub(super) async fn run<W: Write>(
         return promise::run(&access, model, write).await;
     }
     let is_insert = matches!(write.effect(), Effect::Inserts(_));
-    match whole(&access, model, &write).await {
+    let mut done = whole(&access, model, &write).await;
+    if let Err(error) = &done
+        && error.is_conflict()
+        && access.unit().is_none()
+        && settle_all(&access.to_everything()).await? > 0
+    {
+        // It was in the way of what nobody was at any more.
+        done = whole(&access, model, &write).await;
+    }
+    match done {
         Ok(Some(done)) => Ok(done),
         Ok(None) => in_parts(&access, model, &write).await,
         // They go together.
         Err(error) if is_insert => Err(error.with_inserted(0)),
         Err(error) => Err(error),
     }
+}
+
+/// Finishes all that was begun and left.
+async fn settle_all(access: &Access) -> Result<u64> {
+    let mut settled = Settled::default();
+    for model in access.models() {
+        if !model.links().is_empty() || rules(access, model).next().is_some() {
+            settle(access, model, &mut settled).await?;
+        }
+    }
+    Ok(settled.documents)
 }
 
 /// Carries out a write in one transaction; none if that is too large, and nothing is done.
@@ -84,7 +110,6 @@ async fn whole<W: Write>(
             access,
             room: is_limited.then_some(LARGE),
             is_too_large: &is_too_large,
-            cascades: Vec::new(),
         };
         whole.run(model, write.clone())
     };
@@ -101,7 +126,7 @@ async fn in_parts<W: Write>(access: &Access, model: &'static Model, write: &W) -
     let mut all = write.clone();
     let mut filter = all.filter().cloned().unwrap_or_default();
     // Somebody else has begun with it.
-    also(&mut filter, GOING, document("$exists", false)?)?;
+    not_gone(&mut filter)?;
     let pinned = |ids: &[&RawBson]| -> Result<W> {
         let mut part = write.clone();
         if let Some(filter) = part.filter() {
@@ -148,35 +173,28 @@ struct Whole<'r> {
     /// How many documents there may be; any number if none is said.
     room: Option<usize>,
     is_too_large: &'r AtomicBool,
-    /// What is to be deleted too.
-    cascades: Vec<(&'static Model, Removal)>,
 }
 
 impl Whole<'_> {
-    async fn run<W: Write>(mut self, model: &'static Model, mut write: W) -> Result<W::Done> {
-        let access = self.access.clone();
-        let at_once = self.at_once(&access, model, &write).await;
-        if let Some(done) = at_once.map_err(|error| access.fail(error))? {
+    async fn run<W: Write>(self, model: &'static Model, mut write: W) -> Result<W::Done> {
+        let at_once = self.at_once(&self.access, model, &write).await;
+        if let Some(done) = at_once.map_err(|error| self.access.fail(error))? {
             return Ok(done);
         }
-        let before = self.look(&access, model, &mut write).await?;
+        let before = self.look(model, &mut write).await?;
+        let going = match write.effect() {
+            Effect::Removes => Some(self.all_that_goes(model, &before).await?),
+            Effect::Inserts(_) | Effect::Changes(_) => None,
+        };
         let done = async {
-            let done = self.carry_out(&access, model, write, &before).await?;
-            let all = self.all.clone();
-            // One after the other, so that no depth is too deep. What is gone already is not found again: a circle ends.
-            while let Some((model, mut removal)) = self.cascades.pop() {
-                if let Some(filter) = removal.filter() {
-                    narrow(&all, model, filter, false).await?;
-                }
-                let before = self.look(&all, model, &mut removal).await?;
-                if !before.is_empty() {
-                    self.carry_out(&all, model, removal, &before).await?;
-                }
+            let done = self.carry_out(&self.access, model, write, &before).await?;
+            if let Some(going) = going {
+                self.delete_with_it(model, &before, &going).await?;
             }
             Ok(done)
         };
         // The caller cannot keep one side without the other.
-        done.await.map_err(|error| access.fail(error))
+        done.await.map_err(|error| self.access.fail(error))
     }
 
     /// Carries out an update of one document that gives back what it was, if that and the update tell what it refers to now.
@@ -196,7 +214,7 @@ impl Whole<'_> {
         also(&mut modify.filter, GOING, document("$exists", false)?)?;
         // Whether it has changed anything is told by all that it may have changed.
         if model.upgrade.is_none() && effect::is_of_links_alone(change, model) {
-            modify.projection = Some(linked::sides(model)?);
+            modify.projection = Some(linked::sides(model, |side| side.stored)?);
         }
         let projection = modify.projection.clone();
         let Some(raw) = access.executor().find_and_modify(modify).await? else {
@@ -205,7 +223,7 @@ impl Whole<'_> {
         let before = [Linked::of(model, &raw)?];
         let after = effect::predicted(change, model, &before).unwrap_or_default();
         self.follow(access, model, &before, &after).await?;
-        let refers_to_others = (0..model.links.len()).any(|link| {
+        let refers_to_others = (0..model.links().len()).any(|link| {
             let held = |all: &[Linked]| all.first().map(|document| document.held(link));
             held(&before) != held(&after)
         });
@@ -224,42 +242,76 @@ impl Whole<'_> {
     }
 
     /// The documents that a write is about, as they are; it is about no others from now on.
-    async fn look<W: Write>(
-        &mut self,
-        access: &Access,
-        model: &'static Model,
-        write: &mut W,
-    ) -> Result<Vec<Linked>> {
+    async fn look<W: Write>(&self, model: &'static Model, write: &mut W) -> Result<Vec<Linked>> {
         let sort = write.order().map(RawDocument::to_owned);
         let is_of_one = write.is_of_one();
         let Some(filter) = write.filter() else {
             return Ok(Vec::new());
         };
-        // It is as good as gone.
-        also(filter, GOING, document("$exists", false)?)?;
+        not_gone(filter)?;
         let limit = self.room.map(|room| room as u64 + 1);
         let find = Find {
             sort,
             limit: if is_of_one { Some(1) } else { limit },
             ..found_by(&model.collection.into(), filter)
         };
-        let found = read(access, model, find).await?;
-        if let Some(room) = &mut self.room {
-            *room = room.checked_sub(found.len()).ok_or_else(|| {
-                self.is_too_large.store(true, Ordering::Relaxed);
-                Error::new(ErrorKind::Unsupported, "too much for one transaction")
-            })?;
+        let found = read(&self.access, model, find).await?;
+        let mut undecided = found.iter().filter(|found| found.fate == Fate::Undecided);
+        if let Some(document) = undecided.next() {
+            return Err(deciding(model, &document.id));
         }
         also(filter, "_id", one_of(ids(&found))?)?;
-        if matches!(write.effect(), Effect::Removes) {
-            refuse_restricted(&self.all, model, &found).await?;
-        }
         Ok(found)
     }
 
-    /// Carries out a write that sees what `access` does, and what follows from it for whom it may concern.
+    /// What goes with these documents, which nothing keeps from going.
+    async fn all_that_goes(&self, model: &'static Model, before: &[Linked]) -> Result<Going> {
+        let mut going = Going::new(false);
+        let first = before.to_vec();
+        if !going.spread(&self.all, model, first, self.room).await? {
+            self.is_too_large.store(true, Ordering::Relaxed);
+            let message = "too much for one transaction";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        going.refuse_restricted(&self.all).await?;
+        Ok(going)
+    }
+
+    /// Deletes what goes with documents that are deleted, and takes all of these out of what refers to them.
+    async fn delete_with_it(
+        &self,
+        model: &'static Model,
+        deleted: &[Linked],
+        going: &Going,
+    ) -> Result<()> {
+        let all = &self.all;
+        for goes in going.all() {
+            let but = if goes.model.collection == model.collection {
+                deleted
+            } else {
+                &[]
+            };
+            let others = Going::others(goes, but);
+            if others.is_empty() {
+                continue;
+            }
+            let delete = Delete {
+                collection: goes.model.collection.into(),
+                filter: document("_id", one_of(ids(&others))?)?,
+                multi: true,
+            };
+            let removal = Removal::new(goes.model, delete, Means::ForGood)?;
+            self.carry_out(all, goes.model, removal, &others).await?;
+        }
+        for goes in going.all() {
+            take_leave(all, goes.model, &goes.documents).await?;
+        }
+        Ok(())
+    }
+
+    /// Carries out a write that sees what `access` does, and brings the other sides of its documents' links up to date.
     async fn carry_out<W: Write>(
-        &mut self,
+        &self,
         access: &Access,
         model: &'static Model,
         write: W,
@@ -267,7 +319,7 @@ impl Whole<'_> {
     ) -> Result<W::Done> {
         let all = &self.all;
         let mut after = Vec::new();
-        let (mut is_change, mut is_removal, mut predicted) = (false, false, None);
+        let (mut is_change, mut predicted) = (false, None);
         match write.effect() {
             Effect::Inserts(documents) => {
                 let all = documents.iter().map(|raw| Linked::of(model, raw));
@@ -277,12 +329,9 @@ impl Whole<'_> {
                 is_change = true;
                 predicted = effect::predicted(change, model, before);
             }
-            Effect::Removes => is_removal = true,
+            Effect::Removes => {}
         }
         let done = write.run(&**access.executor()).await?;
-        if is_removal && !before.is_empty() {
-            take_leave(all, model, before, &mut self.cascades).await?;
-        }
         if let Some(predicted) = predicted {
             after = predicted;
         } else if is_change && !before.is_empty() {
@@ -293,7 +342,7 @@ impl Whole<'_> {
         Ok(done)
     }
 
-    /// What follows for the other sides from what documents referred to before a write and refer to behind it.
+    /// Leaves what documents do not refer to any more, and enters what they do from now on, for whoever sees what `access` does.
     async fn follow(
         &self,
         access: &Access,
@@ -305,7 +354,7 @@ impl Whole<'_> {
         // Whoever restores a document sees those that are deleted, and refers to none of them.
         let present = access.clone().seeing(Sight::Present);
         let mut sides = Sides::new(&present, all);
-        for (position, link) in model.links.iter().enumerate() {
+        for (position, link) in model.links().iter().enumerate() {
             let entered = only_in(after, before, position);
             let Some(inverse) = link.inverse() else {
                 hold(&present, link, entered.into_keys().collect()).await?;
@@ -334,27 +383,64 @@ const FENCE: &str = "_odm.fence";
 /// The document is going: a deletion that is not one transaction has marked it.
 const GOING: &str = "_odm.going";
 
+/// Whether it is going is not known yet: something may refer to it, or to what goes with it, that must not lose it.
+const CLOSING: &str = "_odm.closing";
+
+/// Leaves out what is as good as gone.
+fn not_gone(filter: &mut RawDocumentBuf) -> Result<()> {
+    let mut gone = document(GOING, document("$exists", true)?)?;
+    append(&mut gone, CLOSING, document("$exists", false)?)?;
+    let mut none = RawArrayBuf::new();
+    none.push(gone);
+    if filter.get("$nor").is_ok_and(|other| other.is_none()) {
+        return append(filter, "$nor", none);
+    }
+    let mut both = RawArrayBuf::new();
+    both.push(std::mem::take(filter));
+    both.push(document("$nor", none)?);
+    append(filter, "$and", both)
+}
+
 /// What a document has under `_odm` while something is to be done to it or to what it refers to.
 pub(crate) const PROMISE: [&str; 2] = ["link", "going"];
 
 /// Whether documents of a model may say that something is to be done to their references, or to those that lead to them.
 pub(super) fn is_promising(access: &Access, model: &'static Model) -> bool {
-    !model.links.is_empty() || rules(access, model).next().is_some()
+    !model.links().is_empty() || rules(access, model).next().is_some()
 }
 
-/// Finishes what writes to documents of a model have begun, and gives their number.
-pub(crate) async fn settle(access: &Access, model: &'static Model) -> Result<u64> {
-    let mut settled = 0;
+/// What has become of writes that were begun.
+#[derive(Debug, Default)]
+pub(crate) struct Settled {
+    /// How many were finished.
+    pub(crate) documents: u64,
+    /// Why the first of the others was not.
+    pub(crate) failed: Option<Error>,
+}
+
+/// Finishes what writes to documents of a model have begun. One that cannot be finished keeps none of the others from it.
+pub(crate) async fn settle(
+    access: &Access,
+    model: &'static Model,
+    settled: &mut Settled,
+) -> Result<()> {
     if !is_promising(access, model) {
-        return Ok(settled);
+        // It may have had links before: then it has their index.
+        let indexes = access.backend().list_indexes(model.collection).await;
+        let indexes = indexes.map_err(error::of(model))?;
+        if !indexes
+            .iter()
+            .any(|index| index.keys.iter().any(|(path, _)| path == promise::DUE))
+        {
+            return Ok(());
+        }
     }
+    let (mut seen, mut left) = (BTreeSet::new(), Vec::new());
     loop {
-        let mut filter = RawDocumentBuf::new();
-        append(
-            &mut filter,
-            promise::DUE,
-            document("$lte", DateTime::now())?,
-        )?;
+        let mut filter = document(promise::DUE, document("$lte", DateTime::now())?)?;
+        if !left.is_empty() {
+            append(&mut filter, "_id", document("$nin", array(&left))?)?;
+        }
         let find = Find {
             projection: Some(document("_id", 1)?),
             sort: Some(document(promise::DUE, 1)?),
@@ -363,11 +449,24 @@ pub(crate) async fn settle(access: &Access, model: &'static Model) -> Result<u64
         };
         let due = access.find_all(model, find).await?;
         if due.is_empty() {
-            return Ok(settled);
+            return Ok(());
         }
         for raw in &due {
-            promise::settle(access, model, &Linked::of(model, raw)?.id).await?;
-            settled += 1;
+            let id = Linked::of(model, raw)?.id;
+            if !seen.insert(Id::of(&id)) {
+                left.push(id);
+                continue;
+            }
+            match promise::settle(access, model, &id).await {
+                Ok(()) => settled.documents += 1,
+                // Without a database nobody is reached.
+                Err(error) if error.id().is_none() && error.kind() == ErrorKind::Connection => {
+                    return Err(error);
+                }
+                Err(error) => {
+                    settled.failed.get_or_insert(error);
+                }
+            }
         }
     }
 }
@@ -404,11 +503,19 @@ async fn hold(access: &Access, link: &OwnLink, targets: Vec<Id>) -> Result<()> {
         if update(access, model, those.clone(), change).await? == ids.len() as u64 {
             continue;
         }
+        let those = document("_id", one_of(&ids)?)?;
         let there = read(access, model, found_by(&model.collection.into(), &those)).await?;
-        let there: BTreeSet<_> = self::ids(&there).map(Id::of).collect();
-        let mut missing = some.iter().filter(|id| !there.contains(id));
-        if let Some(missing) = missing.next() {
-            return Err(dangling(link, &missing.value()?));
+        let there: BTreeMap<_, _> = there
+            .iter()
+            .map(|found| (Id::of(&found.id), found))
+            .collect();
+        for id in some {
+            match there.get(id).map(|found| found.fate) {
+                Some(Fate::Stays) => {}
+                // It may be refused yet.
+                Some(Fate::Undecided) => return Err(deciding(model, &id.value()?)),
+                Some(Fate::Goes) | None => return Err(dangling(link, &id.value()?)),
+            }
         }
     }
     Ok(())
@@ -417,7 +524,7 @@ async fn hold(access: &Access, link: &OwnLink, targets: Vec<Id>) -> Result<()> {
 /// Changes what the framework keeps in documents: neither their version nor their time of change tells of that.
 async fn update(
     access: &Access,
-    model: &Model,
+    model: &'static Model,
     mut filter: RawDocumentBuf,
     change: RawDocumentBuf,
 ) -> Result<u64> {

@@ -9,16 +9,27 @@ use crate::{
 /// A field with references.
 #[derive(Debug, Clone, Copy)]
 pub struct LinkSide {
-    /// The field in Rust.
+    /// The field in Rust; with those that lead to it, if it is inside of an embedded struct: `lines.product`.
     pub field: &'static str,
-    /// The field as it is stored.
+    /// The same as they are stored.
     pub stored: &'static str,
-    /// Whether it is an array.
+    /// Whether it is an array itself.
     pub is_many: bool,
+    /// The fields that lead to it, and itself.
+    pub way: &'static [LinkStep],
     /// The collection of the documents that it leads to.
     pub collection: &'static str,
     /// Their model.
     pub model: fn() -> &'static Model,
+}
+
+/// A field on the way to a reference.
+#[derive(Debug, Clone, Copy)]
+pub struct LinkStep {
+    /// Its name as it is stored.
+    pub stored: &'static str,
+    /// Whether it is an array: of embedded structs or, at the end, of references.
+    pub is_array: bool,
 }
 
 /// A reference that must lead to a document, and what becomes of it: the truth of a link, if there is another side.
@@ -56,6 +67,40 @@ pub enum OnDelete {
     Pull,
     /// The reference stays, and leads nowhere.
     Keep,
+}
+
+impl LinkSide {
+    /// What of a path inside of a document, with positions or without, is left to the reference: the steps behind the place that the
+    /// path names. None is left of the path of the reference and of one inside of it; and there is no answer for a path that leads
+    /// elsewhere.
+    pub(crate) fn behind(&self, path: &str) -> Option<&'static [LinkStep]> {
+        let mut names = path.split('.').peekable();
+        let mut left = self.way;
+        while let Some(name) = names.next() {
+            let Some((step, behind)) = left.split_first() else {
+                return Some(left);
+            };
+            if step.stored != name {
+                return None;
+            }
+            left = behind;
+            let is_position = |name: &&str| name.starts_with('$') || name.parse::<u64>().is_ok();
+            if step.is_array {
+                names.next_if(is_position);
+            }
+        }
+        Some(left)
+    }
+
+    /// Whether a path inside of a document is that of a reference here: `lines.3.product`.
+    pub(crate) fn is_at(&self, path: &str) -> bool {
+        self.behind(path).is_some_and(<[_]>::is_empty)
+    }
+
+    /// The field of the document that it is in, as it is stored.
+    pub(crate) fn root(&self) -> &'static str {
+        self.way.first().map_or(self.stored, |first| first.stored)
+    }
 }
 
 impl OwnLink {

@@ -2,7 +2,7 @@
 
 use bson::{RawBsonRef, RawDocument};
 
-use super::{Copies, InverseLink, OwnLink, Upgrade};
+use super::{Copies, InverseLink, LinksInside, OwnLink, Upgrade};
 use crate::backend::operation::ShardKey;
 
 /// A model: its names and its fields.
@@ -41,8 +41,12 @@ pub struct Model {
     pub shard_key: &'static [&'static str],
     /// The stored name of the field of the shard key that is hashed, if one is.
     pub shard_key_hashed: Option<&'static str>,
-    /// The references of which the documents they lead to know.
+    /// The references with rules in its own fields; [`links`](Self::links()) has those of embedded structs too.
     pub links: &'static [OwnLink],
+    /// What is known of those of embedded structs.
+    pub links_inside: LinksInside,
+    /// All of them.
+    pub all_links: fn() -> &'static [OwnLink],
     /// The fields that list what refers to a document.
     pub inverses: &'static [InverseLink],
     /// What it has of other documents.
@@ -74,11 +78,22 @@ impl Model {
         shard_key: &[],
         shard_key_hashed: None,
         links: &[],
+        links_inside: LinksInside::NONE,
+        all_links: || &[],
         inverses: &[],
         copies: &Copies::NONE,
         schema_version: 1,
         upgrade: None,
     };
+
+    /// Its references with rules: those of its own fields, then those of embedded structs.
+    #[must_use]
+    pub fn links(&self) -> &'static [OwnLink] {
+        match self.links_inside.any {
+            true => (self.all_links)(),
+            false => self.links,
+        }
+    }
 
     /// By what its collection is sharded on a cluster.
     #[must_use]

@@ -2,19 +2,20 @@
 
 use std::{fmt, pin::Pin, sync::Arc};
 
-use super::{Model, Schema};
+use super::{Model, OnDelete, Schema};
 use crate::{
-    Result,
+    Error, ErrorKind, Result,
     backend::{
         Backend,
         operation::{Direction, Index, ShardKey},
     },
-    maintain,
+    error, maintain,
 };
 
 /// Brings the declared indexes to the database; made by [`Database::sync_indexes`](crate::Database::sync_indexes).
 ///
-/// Awaited as it is, it creates what is missing and reports the rest. Nothing is dropped unless asked for. On a sharded cluster, it
+/// Awaited as it is, it creates what is missing and reports the rest. It is [`Unsupported`](crate::ErrorKind::Unsupported) if documents
+/// expire by an index to which another model refers with a rule, as nothing would follow from that. Nothing is dropped unless asked for. On a sharded cluster, it
 /// then shards the collection of each model with a `shard_key`; one that is sharded by another key is reported, and left as it is.
 #[must_use = "indexes are synchronised when this is awaited"]
 #[derive(Debug)]
@@ -69,6 +70,10 @@ impl SyncIndexes {
 
     async fn run(self) -> Result<IndexReport> {
         let mut report = IndexReport::default();
+        let models: Vec<_> = self.declared.iter().map(|(model, _)| *model).collect();
+        for (model, declared) in &self.declared {
+            refuse_expiry(&models, model, declared)?;
+        }
         for (model, declared) in &self.declared {
             self.sync(model.collection, declared, &mut report).await?;
             if let Some(key) = model.shard_key() {
@@ -149,6 +154,41 @@ impl IntoFuture for SyncIndexes {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.run())
     }
+}
+
+/// An index that deletes documents asks nobody: what refers to these by a rule would lead nowhere.
+fn refuse_expiry(models: &[&'static Model], model: &Model, declared: &[Index]) -> Result<()> {
+    let Some(index) = declared.iter().find(|index| index.expire_after.is_some()) else {
+        return Ok(());
+    };
+    let refuse = |why: String| {
+        let message = format!(
+            "the index `{}` deletes documents when their time has come, without doing what the references say: {why}",
+            index.name
+        );
+        let error = Error::new(ErrorKind::Unsupported, message);
+        Err(error::of(model)(error))
+    };
+    if let Some(link) = model.links().iter().find(|link| link.inverse.is_some()) {
+        return refuse(format!(
+            "what `{}` leads to would list them for ever; leave `inverse` or `expire_after_seconds` out, and delete them by `delete_many`",
+            link.side.field
+        ));
+    }
+    for other in models {
+        let mut links = other.links().iter();
+        let refers = links.find(|link| {
+            link.side.collection == model.collection && link.on_delete != OnDelete::Keep
+        });
+        if let Some(link) = refers {
+            return refuse(format!(
+                "`{}` of {} leads to them; say `on_delete = keep` there, or leave `expire_after_seconds` out and delete them by \
+                 `delete_many`",
+                link.side.field, other.name
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The name is the same, or it goes over the same fields: the server has at most one of either.

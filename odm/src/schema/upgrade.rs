@@ -14,7 +14,7 @@ use crate::{
     backend::operation::{Change, Find, Update},
     decode,
     document::Document,
-    error,
+    error, maintain,
     query::{append, document},
     schema::Model,
     soft_delete::Sight,
@@ -154,7 +154,7 @@ fn version(raw: &RawDocument) -> Result<u32> {
 /// condition is only known then.
 pub(crate) async fn before_write(
     access: &Access,
-    model: &Model,
+    model: &'static Model,
     filter: &RawDocument,
 ) -> Result<()> {
     if model.upgrade.is_none() {
@@ -182,7 +182,7 @@ fn id_condition(filter: &RawDocument) -> Option<RawBsonRef<'_>> {
 }
 
 /// Writes what an outdated document becomes, unless somebody else has done so.
-async fn bring_up(access: &Access, model: &Model, mut raw: RawDocumentBuf) -> Result<bool> {
+async fn bring_up(access: &Access, model: &'static Model, mut raw: RawDocumentBuf) -> Result<bool> {
     for _ in 0..ATTEMPTS {
         let Some(upgraded) = upgraded(model, &raw)? else {
             return Ok(false);
@@ -198,7 +198,7 @@ async fn bring_up(access: &Access, model: &Model, mut raw: RawDocumentBuf) -> Re
         let mut filter = by_id.clone();
         let mut whole = bson::RawArrayBuf::new();
         whole.push("$$ROOT");
-        whole.push(document("$literal", raw)?);
+        whole.push(document("$literal", raw.clone())?);
         append(&mut filter, "$expr", document("$eq", whole)?)?;
         let update = Update {
             collection: model.collection.into(),
@@ -207,8 +207,8 @@ async fn bring_up(access: &Access, model: &Model, mut raw: RawDocumentBuf) -> Re
             multi: false,
             upsert: false,
         };
-        let done = access.executor().update(update).await;
-        if done.map_err(error::of(model))?.matched > 0 {
+        // What it refers to from now on is to be there, and to know of it.
+        if maintain::bring_up(access, model, &raw, update).await? {
             return Ok(true);
         }
         // Somebody has changed it, or deleted it.

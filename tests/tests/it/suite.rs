@@ -206,8 +206,20 @@ macro_rules! for_every_test {
                     the_check_finds_what_was_changed_from_outside,
                     the_indexes_are_declared,
                     what_cannot_be_copied_is_refused,
+                    what_is_gone,
                     wherever_a_write_dies_copies_converge,
                     whoever_comes_second_sees_the_first,
+                ]
+                deletions: [
+                    a_variant_that_is_referred_to_stays_one,
+                    all_that_can_be_is_settled,
+                    many_at_once_leave_nothing_dangling,
+                    what_goes_with_it_keeps_nothing,
+                    what_is_referred_to_does_not_expire,
+                    what_may_stay_can_be_referred_to,
+                    what_stays_keeps_all_of_it,
+                    what_was_begun_with_links_of_before_is_cleared,
+                    wherever_a_deletion_dies_nothing_dangles,
                 ]
                 edit: [
                     a_conflict_in_a_transaction_runs_it_again,
@@ -311,6 +323,18 @@ macro_rules! for_every_test {
                     an_upsert_gives_back_what_is_stored,
                     they_are_stored_as_bsons_own,
                     what_a_type_cannot_hold_is_an_error,
+                ]
+                nested_references: [
+                    a_deletion_does_what_the_references_say,
+                    a_promise_is_found_by_what_it_wants,
+                    an_upgrade_enters_what_it_refers_to,
+                    many_at_once_leave_nothing_dangling,
+                    the_index_is_declared,
+                    what_dangles_is_found_and_mended,
+                    what_is_missing_on_the_way_is_left_alone,
+                    what_is_renamed_leads_somewhere,
+                    what_leads_nowhere_is_refused,
+                    wherever_a_write_dies_nothing_dangles,
                 ]
                 outcome: [
                     a_condition_gives_an_outcome,

@@ -143,6 +143,11 @@ impl Difference {
         }
     }
 
+    /// Whether the document becomes another variant.
+    pub(super) fn is_another(&self) -> bool {
+        self.is_another
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.guards.is_empty()
     }

@@ -510,7 +510,7 @@ fn overdue(promise: Promise) -> Result<RawDocumentBuf> {
 /// Changes what the framework keeps in documents: neither their version nor their time of change tells of that.
 pub(super) async fn change(
     access: &Access,
-    model: &Model,
+    model: &'static Model,
     mut filter: RawDocumentBuf,
     update: &Document,
     array_filters: &[Document],

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
+    backend::operation::Change,
     document::{self, Draft, Drafted},
     error,
     maintain::Said,
@@ -235,6 +236,23 @@ pub(super) async fn update(
     }
     *update = RawDocumentBuf::try_from(&open).map_err(error::encode)?;
     Ok(said)
+}
+
+/// Takes the copies beside references away that a change makes null.
+pub(crate) fn leave(model: &Model, change: &mut Change) -> Result<()> {
+    let (Change::Operators { update, .. }, true) = (change, model.copies.is_filled()) else {
+        return Ok(());
+    };
+    let groups = super::groups(model);
+    let mut open = Document::try_from(&**update).map_err(error::encode)?;
+    for touch in touches(model, &groups, &open)? {
+        if let (Meets::Reference(before), "$set") = (&touch.meets, touch.operator) {
+            let none = Sources::default();
+            retarget(model, touch.group, before, &Bson::Null, &none, &mut open)?;
+        }
+    }
+    *update = RawDocumentBuf::try_from(&open).map_err(error::encode)?;
+    Ok(())
 }
 
 /// A place that an update writes, with copies in it or beside it.

@@ -133,7 +133,7 @@ pub(super) fn projection(model: &Model, groups: &[Group]) -> Result<Option<RawDo
                 .is_some_and(|rest| rest.starts_with('.'))
         };
         // What is read as a whole is not read in parts.
-        if !paths.iter().take(position).any(|other| is_inside(&other)) {
+        if !paths.iter().take(position).any(is_inside) {
             append(&mut projection, path, 1)?;
         }
     }

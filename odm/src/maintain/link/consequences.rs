@@ -8,15 +8,11 @@ use std::{
 use bson::RawDocumentBuf;
 use serde::Serialize;
 
-use super::{
-    Id,
-    deletion::{Rule, refuse_restricted, rules},
-    read,
-};
+use super::{Id, deletion::rules, going::Going, read};
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, found_by},
-    schema::{Model, OnDelete},
+    schema::Model,
 };
 
 /// What a delete would do, and nothing of it was done: see [`Delete::dry_run`](crate::action::Delete::dry_run).
@@ -64,43 +60,35 @@ pub(crate) async fn consequences(
     filter: RawDocumentBuf,
 ) -> Result<Consequences> {
     let all = access.to_everything();
-    let mut seen = BTreeMap::<&'static str, BTreeSet<Id>>::new();
-    let mut changed = BTreeMap::<&'static str, BTreeSet<Id>>::new();
+    let mut changed = BTreeMap::<&'static str, (&'static Model, BTreeSet<Id>)>::new();
     let mut found = Consequences::default();
-    let mut open = vec![(access.clone(), model, filter)];
-    while let Some((access, model, filter)) = open.pop() {
-        let find = found_by(&model.collection.into(), &filter);
-        let mut gone = read(&access, model, find).await?;
-        let seen = seen.entry(model.collection).or_default();
-        gone.retain(|document| seen.insert(Id::of(&document.id)));
-        if gone.is_empty() {
-            continue;
-        }
-        *found.deleted.entry(model.collection).or_default() += gone.len() as u64;
-        match refuse_restricted(&all, model, &gone).await {
-            Err(error) if error.kind() == ErrorKind::Restricted => {
-                found.refused.get_or_insert(error);
-            }
-            done => done?,
-        }
-        for rule in rules(&all, model).filter(Rule::acts) {
-            let Some(filter) = rule.referring(&gone)? else {
+    let mut going = Going::new(true);
+    let find = found_by(&model.collection.into(), &filter);
+    let first = read(access, model, find).await?;
+    going.spread(&all, model, first, None).await?;
+    match going.refuse_restricted(&all).await {
+        Err(error) if error.kind() == ErrorKind::Restricted => found.refused = Some(error),
+        done => done?,
+    }
+    for goes in going.all().filter(|goes| !goes.documents.is_empty()) {
+        let deleted = goes.documents.len() as u64;
+        found.deleted.insert(goes.model.collection, deleted);
+        let acting = rules(&all, goes.model).filter(|rule| rule.acts() && !rule.is_cascading());
+        for rule in acting {
+            let Some(filter) = rule.referring(&goes.documents)? else {
                 continue;
             };
-            if rule.link.on_delete == OnDelete::Cascade {
-                open.push((all.clone(), rule.model, filter));
-                continue;
-            }
             let find = found_by(&rule.model.collection.into(), &filter);
-            let changed = changed.entry(rule.model.collection).or_default();
+            let (_, changed) = changed
+                .entry(rule.model.collection)
+                .or_insert_with(|| (rule.model, BTreeSet::new()));
             for document in read(&all, rule.model, find).await? {
                 changed.insert(Id::of(&document.id));
             }
         }
     }
-    for (collection, changed) in changed {
-        let gone = seen.entry(collection).or_default();
-        let left = changed.difference(gone).count();
+    for (collection, (model, changed)) in changed {
+        let left = changed.iter().filter(|id| !going.has(model, id)).count();
         if left > 0 {
             found.changed.insert(collection, left as u64);
         }

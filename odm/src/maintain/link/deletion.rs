@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use bson::{RawBson, RawDocumentBuf};
 
 use super::{
-    linked::{Id, Linked, array, one_of, read},
-    refusal::restricted,
+    linked::{Id, Linked, array, one_of},
+    parting::parting,
 };
 use crate::{
-    Error, Result,
-    access::{Access, found_by},
-    backend::operation::{Change, Count, Delete, Find, Update},
+    Result,
+    access::Access,
+    backend::operation::{Delete, Update},
     error,
-    maintain::{Means, Removal, Write, narrow},
+    maintain::{Means, Removal, Write, copy, narrow},
     query::{append, document},
     schema::{InverseLink, Model, OnDelete, OwnLink},
 };
@@ -39,7 +39,7 @@ pub(crate) fn rules(access: &Access, model: &'static Model) -> impl Iterator<Ite
 impl Rule {
     /// Those of the references of a model.
     pub(super) fn of(model: &'static Model) -> impl Iterator<Item = Self> {
-        let links = model.links.iter().enumerate();
+        let links = model.links().iter().enumerate();
         links.map(move |(position, link)| Self {
             model,
             link,
@@ -57,17 +57,22 @@ impl Rule {
         !matches!(self.link.on_delete, OnDelete::Restrict | OnDelete::Keep)
     }
 
+    pub(super) fn is_cascading(&self) -> bool {
+        self.link.on_delete == OnDelete::Cascade
+    }
+
     /// Whether it leads from documents of a model to others of the same.
     pub(super) fn is_of_one_model(&self) -> bool {
         self.link.side.collection == self.model.collection
     }
 
-    /// Those that refer to one of these documents by what it lists, and are none of them.
-    fn listed(&self, inverse: &InverseLink, documents: &[Linked]) -> BTreeSet<Id> {
+    /// Those that refer to one of these documents by what it lists, and are none of them; nothing without an inverse.
+    pub(super) fn listed(&self, documents: &[Linked]) -> BTreeSet<Id> {
         let own = (self.link.side.model)();
-        let listed = documents
-            .iter()
-            .flat_map(|document| document.listed(own, inverse));
+        let listed = self.inverse.into_iter().flat_map(|inverse| {
+            let documents = documents.iter();
+            documents.flat_map(|document| document.listed(own, inverse))
+        });
         let mut listed: BTreeSet<_> = listed.map(Id::of).collect();
         if self.is_of_one_model() {
             for document in documents {
@@ -80,8 +85,8 @@ impl Rule {
     /// The condition that a document refers to one of these, and is none of them; none if there is no such document.
     pub(super) fn referring(&self, documents: &[Linked]) -> Result<Option<RawDocumentBuf>> {
         let mut filter = match self.inverse {
-            Some(inverse) => {
-                let owners = self.listed(inverse, documents).into_iter();
+            Some(_) => {
+                let owners = self.listed(documents).into_iter();
                 let owners = owners.map(|owner| owner.value());
                 let owners = owners.collect::<Result<Vec<_>>>()?;
                 if owners.is_empty() {
@@ -116,15 +121,12 @@ impl Rule {
         filter: RawDocumentBuf,
         gone: impl IntoIterator<Item = &'g RawBson>,
     ) -> Result<Update> {
-        let path = self.link.side.stored;
-        let change = match self.link.side.is_many {
-            true => document("$pullAll", document(path, array(gone))?)?,
-            false => document("$set", document(path, RawBson::Null)?)?,
-        };
+        let mut change = parting(self.link, gone)?;
+        copy::leave(self.model, &mut change)?;
         let write = Update {
             collection: self.model.collection.into(),
             filter,
-            change: Change::operators(change),
+            change,
             multi: true,
             upsert: false,
         };
@@ -132,83 +134,16 @@ impl Rule {
     }
 }
 
-/// Refuses to delete what documents refer to that are not deleted with it.
-pub(super) async fn refuse_restricted(
-    access: &Access,
-    model: &'static Model,
-    deleted: &[Linked],
-) -> Result<()> {
-    for rule in rules(access, model).filter(Rule::is_restricting) {
-        match rule.inverse {
-            Some(inverse) => refuse_listed(&rule, inverse, deleted)?,
-            None => refuse_found(access, &rule, deleted).await?,
-        }
-    }
-    Ok(())
-}
-
-fn refuse_listed(rule: &Rule, inverse: &InverseLink, deleted: &[Linked]) -> Result<()> {
-    let others = rule.listed(inverse, deleted);
-    for document in deleted {
-        let listed = rule.listed(inverse, std::slice::from_ref(document));
-        match listed.intersection(&others).count() {
-            0 => {}
-            owners => return Err(restricted(rule, &document.id, owners as u64)),
-        }
-    }
-    Ok(())
-}
-
-async fn refuse_found(access: &Access, rule: &Rule, deleted: &[Linked]) -> Result<()> {
-    let Some(mut filter) = rule.referring(deleted)? else {
-        return Ok(());
-    };
-    narrow(access, rule.model, &mut filter, false).await?;
-    let find = Find {
-        limit: Some(1),
-        ..found_by(&rule.model.collection.into(), &filter)
-    };
-    let first = read(access, rule.model, find).await?;
-    let Some(first) = first.first() else {
-        return Ok(());
-    };
-    let held = first.held(rule.position);
-    let mut documents = deleted.iter();
-    let document = documents.find(|document| held.contains(&Id::of(&document.id)));
-    Err(match document {
-        Some(document) => found_restricted(access, rule, document).await?,
-        // It refers to it by a number of another width.
-        None => restricted(rule, &first.id, 1),
-    })
-}
-
-/// Tells how many refer to a document.
-async fn found_restricted(access: &Access, rule: &Rule, document: &Linked) -> Result<Error> {
-    let filter = rule.referring(std::slice::from_ref(document))?;
-    let count = Count {
-        collection: rule.model.collection.into(),
-        filter: filter.unwrap_or_default(),
-        limit: None,
-    };
-    let owners = access.count(rule.model, count).await?;
-    Ok(restricted(rule, &document.id, owners.max(1)))
-}
-
-/// Does in a transaction what follows from a deletion. What is to be deleted too is left to the caller.
+/// Takes what is deleted out of the documents that refer to it and stay, in a transaction.
 pub(super) async fn take_leave(
     access: &Access,
     model: &'static Model,
     deleted: &[Linked],
-    cascades: &mut Vec<(&'static Model, Removal)>,
 ) -> Result<()> {
-    for rule in rules(access, model).filter(Rule::acts) {
+    for rule in rules(access, model).filter(|rule| rule.acts() && !rule.is_cascading()) {
         let Some(filter) = rule.referring(deleted)? else {
             continue;
         };
-        if rule.link.on_delete == OnDelete::Cascade {
-            cascades.push((rule.model, rule.cascade(filter)?));
-            continue;
-        }
         let gone = deleted.iter().map(|document| &document.id);
         let mut write = rule.part(filter, gone)?;
         narrow(access, rule.model, &mut write.filter, false).await?;

@@ -4,12 +4,12 @@ use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::{
     deletion::rules,
-    linked::{Linked, holds, ids_in},
+    linked::{Linked, holds, ids_behind, ids_in},
 };
 use crate::{
     access::Access,
     backend::operation::Change,
-    schema::{Model, OwnLink},
+    schema::{LinkSide, LinkStep, Model, OwnLink},
 };
 
 /// What a write does to references.
@@ -26,22 +26,22 @@ pub(crate) enum Effect<'w> {
 pub(crate) fn is_linking(access: &Access, model: &'static Model, effect: &Effect<'_>) -> bool {
     match effect {
         Effect::Inserts(_) => {
-            !model.links.is_empty() || !model.inverses.is_empty() && !access.has_transactions()
+            !model.links().is_empty() || !model.inverses.is_empty() && !access.has_transactions()
         }
         Effect::Removes => {
             let mut rules = rules(access, model);
-            !model.links.is_empty() || rules.any(|rule| rule.acts() || rule.is_restricting())
+            !model.links().is_empty() || rules.any(|rule| rule.acts() || rule.is_restricting())
         }
         Effect::Changes(Change::Operators { update, .. }) => {
             changes(update).any(|(operator, path, operand)| {
                 let touches = |path: &str| {
-                    let mut links = model.links.iter();
-                    links.any(|link| is_of(link, path))
+                    let mut links = model.links().iter();
+                    links.any(|link| touches(link, path))
                 };
                 touches(path) || operator == "$rename" && operand.as_str().is_some_and(touches)
             })
         }
-        Effect::Changes(_) => !model.links.is_empty(),
+        Effect::Changes(_) => !model.links().is_empty(),
     }
 }
 
@@ -55,17 +55,21 @@ pub(super) fn changes(update: &RawDocument) -> impl Iterator<Item = (&str, &str,
     })
 }
 
-/// Whether a path is that of a reference, or inside of it.
-pub(super) fn is_of(link: &OwnLink, path: &str) -> bool {
-    path.split('.').next() == Some(link.side.stored)
+/// Whether a path is that of a reference, inside of it, or that of what it is in.
+pub(super) fn touches(link: &OwnLink, path: &str) -> bool {
+    link.side.behind(path).is_some()
 }
 
-/// Whether a change writes to nothing but references.
+/// Whether a change writes to nothing but references at the top.
 pub(super) fn is_of_links_alone(change: &Change, model: &Model) -> bool {
     let Change::Operators { update, .. } = change else {
         return false;
     };
-    changes(update).all(|(_, path, _)| model.links.iter().any(|link| is_of(link, path)))
+    let mut changes = changes(update);
+    changes.all(|(_, path, _)| {
+        let mut links = model.links.iter();
+        links.any(|link| path.split('.').next() == Some(link.side.stored))
+    })
 }
 
 /// What the documents that a change is about refer to behind it; none if that has to be read.
@@ -78,42 +82,63 @@ pub(super) fn predicted(change: &Change, model: &Model, before: &[Linked]) -> Op
         if operator == "$rename" {
             return None;
         }
-        let Some(position) = model.links.iter().position(|link| is_of(link, path)) else {
-            continue;
-        };
-        if model.links.get(position)?.side.stored != path {
-            return None;
-        }
-        let ids = match operator {
-            "$unset" => Vec::new(),
-            "$set" | "$pullAll" => ids_in(operand),
-            "$push" | "$addToSet" => pushed(operand)?,
-            "$pull" => pulled(operand)?,
-            _ => return None,
-        };
-        for document in &mut after {
-            let held = document.links.get_mut(position)?;
-            match operator {
-                "$set" | "$unset" => held.clone_from(&ids),
-                "$push" | "$addToSet" => held.extend(ids.iter().cloned()),
-                _ => held.retain(|id| !holds(&ids, id)),
+        for (position, link) in model.links().iter().enumerate() {
+            let Some(behind) = link.side.behind(path) else {
+                continue;
+            };
+            // Behind a position it is one of several.
+            if !is_whole(&link.side, path) {
+                return None;
+            }
+            let ids = match operator {
+                "$unset" => Vec::new(),
+                "$set" => behind_value(operand, behind),
+                "$push" | "$addToSet" => pushed(operand, behind)?,
+                "$pullAll" if behind.is_empty() => ids_in(operand),
+                "$pull" if behind.is_empty() => pulled(operand)?,
+                _ => return None,
+            };
+            for document in &mut after {
+                let held = document.links.get_mut(position)?;
+                match operator {
+                    "$set" | "$unset" => held.clone_from(&ids),
+                    "$push" | "$addToSet" => held.extend(ids.iter().cloned()),
+                    _ => held.retain(|id| !holds(&ids, id)),
+                }
             }
         }
     }
     Some(after)
 }
 
+/// Whether a path names all that it leads to: it has no arrays on the way.
+fn is_whole(side: &LinkSide, path: &str) -> bool {
+    let names = path.split('.').count();
+    let mut before = side.way.iter().take(names.saturating_sub(1));
+    names <= side.way.len() && !before.any(|step| step.is_array)
+}
+
+/// The ids in a value, in the fields behind it.
+pub(super) fn behind_value(value: RawBsonRef<'_>, behind: &[LinkStep]) -> Vec<RawBson> {
+    let names: Vec<_> = behind.iter().map(|step| step.stored).collect();
+    let mut found = Vec::new();
+    ids_behind(value, &names, &mut found);
+    found
+}
+
 /// What is put into an array, if nothing else is done to it.
-fn pushed(operand: RawBsonRef<'_>) -> Option<Vec<RawBson>> {
-    match operand {
-        RawBsonRef::Document(modifiers) => {
-            let mut modifiers = modifiers.iter().flatten();
-            match (modifiers.next()?, modifiers.next()) {
-                ((name, each), None) if name == "$each" => Some(ids_in(each)),
-                _ => None,
-            }
-        }
-        id => Some(vec![id.into()]),
+fn pushed(operand: RawBsonRef<'_>, behind: &[LinkStep]) -> Option<Vec<RawBson>> {
+    let modifiers = operand.as_document().filter(|operand| {
+        let first = operand.iter().flatten().next();
+        first.is_some_and(|(name, _)| name.as_str().starts_with('$'))
+    });
+    let Some(modifiers) = modifiers else {
+        return Some(behind_value(operand, behind));
+    };
+    let mut modifiers = modifiers.iter().flatten();
+    match (modifiers.next()?, modifiers.next()) {
+        ((name, each), None) if name == "$each" => Some(behind_value(each, behind)),
+        _ => None,
     }
 }
 

@@ -21,6 +21,29 @@ pub(super) struct Linked {
     pub(super) links: Vec<Vec<RawBson>>,
     /// By inverse of its model.
     inverses: Vec<Vec<RawBson>>,
+    pub(super) fate: Fate,
+}
+
+/// What a deletion that is no transaction has made of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Stays,
+    /// It is marked, and not yet known whether it may go.
+    Undecided,
+    /// It is as good as gone.
+    Goes,
+}
+
+impl Fate {
+    fn of(raw: &RawDocument) -> Self {
+        let own = raw.get_document("_odm").ok();
+        let has = |field| own.is_some_and(|own| own.get(field).is_ok_and(|value| value.is_some()));
+        match (has("going"), has("closing")) {
+            (false, _) => Self::Stays,
+            (true, true) => Self::Undecided,
+            (true, false) => Self::Goes,
+        }
+    }
 }
 
 impl Linked {
@@ -31,8 +54,9 @@ impl Linked {
         let inverses = model.inverses.iter();
         Ok(Self {
             id,
-            links: model.links.iter().map(|link| at(&link.side)).collect(),
+            links: model.links().iter().map(|link| at(&link.side)).collect(),
             inverses: inverses.map(|inverse| at(&inverse.side)).collect(),
+            fate: Fate::of(raw),
         })
     }
 
@@ -51,13 +75,40 @@ impl Linked {
     }
 }
 
-/// The ids in a field: one, several, or none.
+/// The ids in a field, which may be in embedded structs, and these in arrays: one, several, or none.
 pub(crate) fn ids_at(raw: &RawDocument, field: &str) -> Vec<RawBson> {
-    raw.get(field)
-        .ok()
-        .flatten()
-        .map(ids_in)
-        .unwrap_or_default()
+    let mut found = Vec::new();
+    let names: Vec<_> = field.split('.').collect();
+    ids_below(raw, &names, &mut found);
+    found
+}
+
+/// The ids in the fields that these names lead to.
+fn ids_below(raw: &RawDocument, names: &[&str], found: &mut Vec<RawBson>) {
+    let Some((name, behind)) = names.split_first() else {
+        return;
+    };
+    if let Ok(Some(value)) = raw.get(name) {
+        ids_behind(value, behind, found);
+    }
+}
+
+/// The ids in a value, in the fields that these names lead to.
+pub(super) fn ids_behind(value: RawBsonRef<'_>, names: &[&str], found: &mut Vec<RawBson>) {
+    if names.is_empty() {
+        return found.extend(ids_in(value));
+    }
+    match value {
+        RawBsonRef::Document(inside) => ids_below(inside, names, found),
+        RawBsonRef::Array(elements) => {
+            for element in elements.into_iter().flatten() {
+                if let RawBsonRef::Document(inside) = element {
+                    ids_below(inside, names, found);
+                }
+            }
+        }
+        _ => {}
+    }
 }
 
 /// The ids that a value has.
@@ -74,9 +125,10 @@ pub(super) async fn read_raw(
     access: &Access,
     model: &Model,
     mut find: Find,
+    of: fn(&LinkSide) -> &'static str,
 ) -> Result<Vec<RawDocumentBuf>> {
     if model.upgrade.is_none() {
-        find.projection = Some(sides(model)?);
+        find.projection = Some(sides(model, of)?);
     }
     read_upgraded(access, model, find).await
 }
@@ -98,16 +150,17 @@ pub(in crate::maintain) async fn read_upgraded(
 
 /// The same, understood.
 pub(super) async fn read(access: &Access, model: &Model, find: Find) -> Result<Vec<Linked>> {
-    let found = read_raw(access, model, find).await?;
+    let found = read_raw(access, model, find, |side| side.stored).await?;
     found.iter().map(|raw| Linked::of(model, raw)).collect()
 }
 
 /// What is read of a document: its sides of links, and what the framework keeps in it.
-pub(super) fn sides(model: &Model) -> Result<RawDocumentBuf> {
+pub(super) fn sides(model: &Model, of: fn(&LinkSide) -> &'static str) -> Result<RawDocumentBuf> {
     let mut projection = RawDocumentBuf::new();
-    let links = model.links.iter().map(|link| link.side.stored);
-    let inverses = model.inverses.iter().map(|inverse| inverse.side.stored);
-    for field in ["_id", "_odm"].into_iter().chain(links).chain(inverses) {
+    let links = model.links().iter().map(|link| of(&link.side));
+    let inverses = model.inverses.iter().map(|inverse| of(&inverse.side));
+    let fields: BTreeSet<_> = links.chain(inverses).collect();
+    for field in ["_id", "_odm"].into_iter().chain(fields) {
         append(&mut projection, field, 1)?;
     }
     Ok(projection)

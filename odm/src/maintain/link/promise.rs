@@ -13,19 +13,20 @@
 //! document after it has marked it: one of them sees the other. The mark says that it is not final while something that the
 //! deletion finds may forbid it: meanwhile whoever refers to the document waits.
 
+mod decision;
 mod found;
 mod removal;
 mod side;
 
-use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf, oid::ObjectId};
+use bson::{RawBson, RawDocument, RawDocumentBuf, oid::ObjectId};
 
 pub(super) use found::DUE;
 pub(super) use side::agree;
 
 use super::{
-    BATCH, GOING,
-    effect::{changes, is_of},
-    linked::{Linked, array, by_id, read},
+    BATCH, CLOSING, GOING,
+    effect::{behind_value, changes},
+    linked::{Fate, Linked, array, by_id, read},
     refusal::{busy, is_refusal},
     update,
 };
@@ -42,8 +43,9 @@ use crate::{
     retry,
     schema::Model,
 };
-use found::{APPLIED, BEFORE, Found, GIVEN_UP, TOKEN, WANTED, at_rest, due, find};
-use removal::{close, go_or_stay, remove};
+use decision::{close, fate, is_among_themselves, release};
+use found::{APPLIED, BEFORE, Found, GIVEN_UP, TOKEN, WANTED, at_rest, by_link, due, find};
+use removal::{go, remove};
 use side::{enter, leave};
 
 /// How often something is tried that others are writing to.
@@ -69,8 +71,16 @@ pub(super) async fn run<W: Write>(
         (false, true) => Some(BATCH as u64),
         (false, false) => None,
     };
+    // One that another keeps from going may go once that has gone.
+    let waits =
+        is_removal && !write.is_of_one() && is_among_themselves(&access.to_everything(), model);
+    let (mut kept, mut refused, mut is_less) = (Vec::new(), None, false);
     let mut done = W::done(0);
     loop {
+        let mut filter = filter.clone();
+        if !kept.is_empty() {
+            also(&mut filter, "_id", document("$nin", array(&kept))?)?;
+        }
         let find = Find {
             sort: sort.clone(),
             limit,
@@ -80,9 +90,18 @@ pub(super) async fn run<W: Write>(
         let mut is_taken = false;
         for document in &found {
             let own = match is_removal {
-                true => remove(access, model, &write, &document.id).await?,
-                false => change(access, model, &write, &document.id).await?,
+                true => remove(access, model, &write, &document.id).await,
+                false => change(access, model, &write, &document.id).await,
             };
+            let own = match own {
+                Err(error) if waits && error.kind() == ErrorKind::Restricted => {
+                    kept.push(document.id.clone());
+                    refused = Some(error);
+                    continue;
+                }
+                own => own?,
+            };
+            is_less = true;
             is_taken |= own.is_none();
             W::add(&mut done, own.unwrap_or_else(|| W::done(0)));
         }
@@ -91,8 +110,13 @@ pub(super) async fn run<W: Write>(
             true => !is_taken,
             false => !is_removal,
         };
-        if found.is_empty() || is_done {
-            return Ok(done);
+        if found.is_empty() && !kept.is_empty() && is_less {
+            (kept, is_less) = (Vec::new(), false);
+        } else if found.is_empty() || is_done {
+            return match refused.filter(|_| !kept.is_empty()) {
+                Some(error) => Err(error),
+                None => Ok(done),
+            };
         }
     }
 }
@@ -115,6 +139,7 @@ async fn insert(
         access.told().writes();
         let done = access.executor().insert(write).await;
         let done = match done.map_err(error::of(model)) {
+            Ok(()) if model.links().is_empty() => Ok(()),
             Ok(()) => enter_new(access, model, &id, token).await,
             Err(error) => Err(error),
         };
@@ -131,9 +156,6 @@ async fn enter_new(
     id: &RawBson,
     token: ObjectId,
 ) -> Result<()> {
-    if model.links.is_empty() {
-        return Ok(());
-    }
     let Some(found) = find(access, model, &by_id(id)?).await? else {
         return Ok(());
     };
@@ -155,25 +177,37 @@ async fn enter_new(
 /// may have been there before.
 fn promising(model: &Model, raw: &RawDocument, token: ObjectId) -> Result<RawDocumentBuf> {
     let mut own = RawDocumentBuf::new();
-    let mut promising = RawDocumentBuf::new();
-    for field in raw.iter() {
-        let (name, value) = field.map_err(error::encode)?;
-        match value.as_document() {
-            Some(before) if name == "_odm" => own = before.to_owned(),
-            _ => append(&mut promising, name.as_str(), RawBson::from(value))?,
-        }
-    }
     if !model.inverses.is_empty() {
         append(&mut own, "fence", token)?;
     }
-    if !model.links.is_empty() {
+    if !model.links().is_empty() {
         let mut promise = document("token", token)?;
         append(&mut promise, "applied", true)?;
         append(&mut own, "link", promise)?;
         append(&mut own, "due", due())?;
     }
-    append(&mut promising, "_odm", own)?;
-    Ok(promising)
+    with_own(raw, own)
+}
+
+/// The document with these fields beside what else the framework keeps in it.
+fn with_own(raw: &RawDocument, mut new: RawDocumentBuf) -> Result<RawDocumentBuf> {
+    let mut whole = RawDocumentBuf::new();
+    for field in raw.iter() {
+        let (name, value) = field.map_err(error::encode)?;
+        match value.as_document() {
+            Some(before) if name == "_odm" => {
+                for field in before.iter() {
+                    let (name, value) = field.map_err(error::encode)?;
+                    if new.get(name).is_ok_and(|own| own.is_none()) {
+                        append(&mut new, name.as_str(), RawBson::from(value))?;
+                    }
+                }
+            }
+            _ => append(&mut whole, name.as_str(), RawBson::from(value))?,
+        }
+    }
+    append(&mut whole, "_odm", new)?;
+    Ok(whole)
 }
 
 /// Changes one document; none if it is not there, or not as the write asks for.
@@ -195,8 +229,13 @@ async fn change<W: Write>(
         }
         let token = ObjectId::new();
         let mut said = document(TOKEN, token)?;
-        append(&mut said, BEFORE, found.references()?)?;
-        append(&mut said, WANTED, wanted(model, &found, write.change())?)?;
+        append(&mut said, BEFORE, found.references(model)?)?;
+        // What takes the place of a reference must stay what it is until then.
+        let renamed = renamed(access, model, write.change(), id).await?;
+        for (from, value) in &renamed {
+            also(&mut filter, from, as_is(value.as_ref())?)?;
+        }
+        append(&mut said, WANTED, wanted(model, write.change(), &renamed)?)?;
         append(&mut said, DUE, due())?;
         let mut as_read = filter.clone();
         found.as_read(&mut as_read)?;
@@ -243,45 +282,98 @@ fn about<W: Write>(write: &mut W, id: &RawBson) -> Result<RawDocumentBuf> {
     Ok(filter)
 }
 
-/// What the references may lead to that a change gives: at least what they will.
-fn wanted(model: &Model, found: &Found, change: Option<&mut Change>) -> Result<RawDocumentBuf> {
-    let mut wanted = RawDocumentBuf::new();
+/// What is in the fields that a change moves elsewhere.
+async fn renamed(
+    access: &Access,
+    model: &Model,
+    change: Option<&mut Change>,
+    id: &RawBson,
+) -> Result<Vec<(String, Option<RawBson>)>> {
     let Some(Change::Operators { update, .. }) = change else {
-        return Ok(wanted);
+        return Ok(Vec::new());
     };
-    for link in model.links {
+    let renames = changes(update).filter(|(operator, ..)| *operator == "$rename");
+    let from: Vec<_> = renames.map(|(_, from, _)| from.to_owned()).collect();
+    if from.is_empty() {
+        return Ok(Vec::new());
+    }
+    let find = found_by(&model.collection.into(), &by_id(id)?);
+    let found = access.to_everything().find_all(model, find).await?;
+    let values = from.into_iter().map(|from| {
+        let value = found.first().and_then(|raw| value_at(raw, &from));
+        (from, value)
+    });
+    Ok(values.collect())
+}
+
+/// The value at a path without arrays.
+fn value_at(raw: &RawDocument, path: &str) -> Option<RawBson> {
+    match path.split_once('.') {
+        Some((name, rest)) => value_at(raw.get_document(name).ok()?, rest),
+        None => raw.get(path).ok()?.map(RawBson::from),
+    }
+}
+
+/// The condition that a value is still this one, or missing.
+fn as_is(value: Option<&RawBson>) -> Result<RawDocumentBuf> {
+    match value {
+        Some(value) => document("$eq", value.clone()),
+        None => document("$exists", false),
+    }
+}
+
+/// What the references may lead to that a change gives: at least what they will.
+fn wanted(
+    model: &Model,
+    change: Option<&mut Change>,
+    renamed: &[(String, Option<RawBson>)],
+) -> Result<RawDocumentBuf> {
+    let Some(Change::Operators { update, .. }) = change else {
+        return Ok(RawDocumentBuf::new());
+    };
+    let mut wanted = Vec::new();
+    for link in model.links() {
         let mut ids = Vec::new();
         for (operator, path, value) in changes(update) {
-            match operator {
-                "$set" | "$push" | "$addToSet" if is_of(link, path) => mentioned(value, &mut ids),
+            let behind = link.side.behind(path);
+            match (operator, behind) {
+                ("$set" | "$setOnInsert" | "$min" | "$max", Some(behind)) => {
+                    ids.extend(behind_value(value, behind));
+                }
+                ("$push" | "$addToSet", Some(behind)) => {
+                    let each = value
+                        .as_document()
+                        .and_then(|value| value.get("$each").ok()?);
+                    ids.extend(behind_value(each.unwrap_or(value), behind));
+                }
                 // It takes over what another field has.
-                "$rename" => ids.extend(found.linked.links.iter().flatten().cloned()),
+                ("$rename", _) => {
+                    let behind = value.as_str().and_then(|to| link.side.behind(to));
+                    let mut renamed = renamed.iter().filter(|(from, _)| from == path);
+                    if let (Some(behind), Some((_, Some(moved)))) = (behind, renamed.next()) {
+                        ids.extend(behind_value(moved.as_raw_bson_ref(), behind));
+                    }
+                }
                 _ => {}
             }
         }
-        append(&mut wanted, link.side.stored, array(&ids))?;
+        wanted.push((link, ids));
     }
-    Ok(wanted)
+    by_link(wanted.iter().map(|(link, ids)| (*link, ids.as_slice())))
 }
 
-/// The ids in a value: by itself, in an array, behind `$each`.
-fn mentioned(value: RawBsonRef<'_>, ids: &mut Vec<RawBson>) {
-    match value {
-        RawBsonRef::Null => {}
-        RawBsonRef::Array(values) => {
-            for value in values.into_iter().flatten() {
-                mentioned(value, ids);
-            }
-        }
-        RawBsonRef::Document(modifiers)
-            if modifiers.get("$each").is_ok_and(|each| each.is_some()) =>
-        {
-            if let Ok(Some(each)) = modifiers.get("$each") {
-                mentioned(each, ids);
-            }
-        }
-        id => ids.push(id.into()),
-    }
+/// Makes a mark final of which it is decided.
+async fn finalize(
+    access: &Access,
+    model: &'static Model,
+    id: &RawBson,
+    token: ObjectId,
+) -> Result<bool> {
+    let mut filter = by_id(id)?;
+    append(&mut filter, GOING, document("$eq", token)?)?;
+    append(&mut filter, CLOSING, document("$exists", true)?)?;
+    let unset = document("$unset", document(CLOSING, "")?)?;
+    Ok(update(access, model, filter, unset).await? == 1)
 }
 
 /// Finishes a write that was carried out or given up.
@@ -313,7 +405,12 @@ async fn finish(
 }
 
 /// Sees to it that a write is not carried out any more, if it was not yet.
-async fn give_up(access: &Access, model: &Model, id: &RawBson, token: ObjectId) -> Result<()> {
+async fn give_up(
+    access: &Access,
+    model: &'static Model,
+    id: &RawBson,
+    token: ObjectId,
+) -> Result<()> {
     let all = access.to_everything();
     let mut filter = by_id(id)?;
     append(&mut filter, TOKEN, document("$eq", token)?)?;
@@ -352,21 +449,23 @@ async fn settled(access: &Access, model: &'static Model, id: &RawBson) -> Result
         return Ok(());
     };
     if let Some(going) = found.going {
-        let is_final = match found.is_closing {
-            true => close(access, model, id, going).await,
-            false => Ok(true),
-        };
-        let gone = match is_final {
-            Ok(true) => go_or_stay(access, model, id, going).await,
-            Ok(false) => return Ok(()),
-            Err(error) => Err(error),
-        };
-        if let Err(error) = gone {
-            return match error.kind() {
-                ErrorKind::Restricted => Ok(()),
-                _ => Err(error),
-            };
+        if found.goes_with.is_some() {
+            match fate(access, model, &found).await? {
+                Fate::Stays => return release(access, model, id, going).await,
+                Fate::Undecided => return Ok(()),
+                Fate::Goes => {
+                    finalize(access, model, id, going).await?;
+                }
+            }
+        } else if found.is_closing {
+            match close(access, model, id, going).await {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Restricted => return Ok(()),
+                Err(error) => return Err(error),
+            }
         }
+        go(access, model, id, going).await?;
         let mut filter = by_id(id)?;
         append(&mut filter, GOING, document("$eq", going)?)?;
         let delete = Delete {

@@ -1,11 +1,13 @@
 //! Why a reference, or a deletion, cannot be.
 
-use bson::{Bson, RawBson};
+use bson::{Bson, RawBson, RawDocument};
 
-use super::deletion::Rule;
+use super::deletion::{Rule, rules};
 use crate::{
-    Error, ErrorKind, error,
-    schema::{InverseLink, Model, OwnLink},
+    Error, ErrorKind,
+    access::Access,
+    decode, error,
+    schema::{InverseLink, Model, OnDelete, OwnLink},
 };
 
 /// What a reference is to lead to is not there.
@@ -49,11 +51,56 @@ pub(super) fn restricted(rule: &Rule, document: &RawBson, owners: u64) -> Error 
     at(error, (rule.link.side.model)(), document)
 }
 
+/// Another deletion has marked a document, and not decided yet.
+pub(super) fn deciding(model: &Model, id: &RawBson) -> Error {
+    let message =
+        "whether the document is deleted is being decided, and nothing was written: try again";
+    at(Error::new(ErrorKind::Conflict, message), model, id)
+}
+
+/// An upgrade gives a reference a value where nothing can be entered together with it.
+pub(super) fn unentered(model: &Model, link: &OwnLink, id: &RawBson) -> Error {
+    let message = format!(
+        "the upgrade of the model changes what `{}` leads to, which takes a transaction, and the server has none: upgrade where there are \
+         some, or leave the reference to an update of the application",
+        link.side.field
+    );
+    at(Error::new(ErrorKind::Unsupported, message), model, id)
+}
+
 /// Nobody comes to an end.
 pub(super) fn busy(model: &Model, id: &RawBson) -> Error {
     let message = "others are writing to the document and to what it refers to all the time, and nobody knows what became of this write: \
                    look, and try again";
     at(Error::new(ErrorKind::Conflict, message), model, id)
+}
+
+/// A document of one variant is not made one of another where references with rules lead to that variant alone: to those, it would be gone.
+pub(crate) fn refuse_another(
+    access: &Access,
+    model: &'static Model,
+    stored: &RawDocument,
+) -> Result<(), Error> {
+    let rule = rules(access, model).find(|rule| {
+        let tag = (rule.link.side.model)().tag;
+        let is_of = |(field, value)| stored.get_str(field).is_ok_and(|tag| tag == value);
+        rule.link.on_delete != OnDelete::Keep && tag.is_some_and(is_of)
+    });
+    let Some(rule) = rule else {
+        return Ok(());
+    };
+    let message = format!(
+        "`{}` of {} leads to documents that are a {}, by a rule, so none of these becomes another variant: insert another document, and \
+         delete this one, or let the reference lead to the enum",
+        rule.link.side.field,
+        rule.model.name,
+        (rule.link.side.model)().name,
+    );
+    let error = Error::new(ErrorKind::Unsupported, message);
+    Err(match decode::id(stored).map(RawBson::from) {
+        Some(id) => at(error, model, &id),
+        None => error::of(model)(error),
+    })
 }
 
 /// Whether a reference could not be entered.

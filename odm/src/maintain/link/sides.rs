@@ -4,8 +4,8 @@ use bson::{RawBson, RawDocumentBuf, oid::ObjectId};
 
 use super::{
     FENCE, GOING,
-    linked::{array, by_id, holds, one_of, read},
-    refusal::{dangling, full, taken},
+    linked::{Fate, array, by_id, holds, one_of, read},
+    refusal::{dangling, deciding, full, taken},
 };
 use crate::{
     Result,
@@ -162,11 +162,15 @@ impl Entered {
     /// Whether it was carried out, or why not.
     async fn look_at(&self, access: &Access) -> Result<()> {
         let model = (self.link.side.model)();
-        let mut there = by_id(&self.target)?;
-        append(&mut there, GOING, document("$exists", false)?)?;
+        let there = by_id(&self.target)?;
         let there = read(access, model, found_by(&model.collection.into(), &there)).await?;
-        let Some(there) = there.first() else {
-            return Err(dangling(self.link, &self.target));
+        let there = match there.first() {
+            Some(there) if there.fate == Fate::Stays => there,
+            // It may be refused yet.
+            Some(there) if there.fate == Fate::Undecided => {
+                return Err(deciding(model, &self.target));
+            }
+            _ => return Err(dangling(self.link, &self.target)),
         };
         let listed = there.listed(model, self.inverse);
         let mut owners = self.owners.iter();

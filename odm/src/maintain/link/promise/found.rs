@@ -1,12 +1,15 @@
 //! A document with what writes to its links say in it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bson::{DateTime, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, oid::ObjectId};
 
-use super::super::{
-    GOING,
-    linked::{Id, Linked, ids_at, read_raw},
+use super::{
+    super::{
+        GOING,
+        linked::{Id, Linked, array, ids_at, read_raw},
+    },
+    as_is,
 };
 use crate::{
     Result,
@@ -15,7 +18,7 @@ use crate::{
     error,
     maintain::LEASE,
     query::{append, document},
-    schema::Model,
+    schema::{LinkSide, LinkStep, Model, OwnLink},
 };
 
 /// What a write says of itself: its token, what the references were, what may be new, and whether it was carried out or given up.
@@ -26,19 +29,19 @@ pub(super) const APPLIED: &str = "_odm.link.applied";
 pub(super) const GIVEN_UP: &str = "_odm.link.given_up";
 /// When others may keep it.
 pub(in super::super) const DUE: &str = "_odm.due";
-/// Whether it is going is not known yet: something may refer to it that must not lose it.
-pub(super) const CLOSING: &str = "_odm.closing";
 
 /// A document with its bookkeeping.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) linked: Linked,
-    /// The references as they are stored.
+    /// The fields with references, as they are stored.
     fields: Vec<(&'static str, Option<RawBson>)>,
     pub(super) promise: Option<Promise>,
     pub(super) due: Option<DateTime>,
     pub(super) going: Option<ObjectId>,
     pub(super) is_closing: bool,
+    /// The collection and `_id` of the document that it goes with, if it goes, and which decides.
+    pub(super) goes_with: Option<(String, RawBson)>,
     pub(super) fence: Option<RawBson>,
 }
 
@@ -57,14 +60,15 @@ pub(super) struct Promise {
 /// The document that a filter finds.
 pub(super) async fn find(
     access: &Access,
-    model: &Model,
+    model: &'static Model,
     filter: &RawDocument,
 ) -> Result<Option<Found>> {
     let find = Find {
         limit: Some(1),
         ..found_by(&model.collection.into(), filter)
     };
-    let found = read_raw(access, model, find).await?;
+    // A reference in an embedded struct is compared with all that is around it.
+    let found = read_raw(access, model, find, LinkSide::root).await?;
     found.first().map(|raw| Found::of(model, raw)).transpose()
 }
 
@@ -74,12 +78,12 @@ pub(super) fn due() -> DateTime {
 }
 
 impl Found {
-    fn of(model: &Model, raw: &RawDocument) -> Result<Self> {
+    fn of(model: &'static Model, raw: &RawDocument) -> Result<Self> {
         let own = raw.get_document("_odm").ok();
         let value = |field: &str| own.and_then(|own| own.get(field).ok().flatten());
         let promise = value("link").and_then(RawBsonRef::as_document);
-        let fields = model.links.iter().map(|link| {
-            let stored = link.side.stored;
+        let roots: BTreeSet<_> = model.links().iter().map(|link| link.side.root()).collect();
+        let fields = roots.into_iter().map(|stored| {
             let value = raw.get(stored).map_err(error::encode)?;
             Ok((stored, value.map(RawBson::from)))
         });
@@ -90,6 +94,9 @@ impl Found {
             due: value("due").and_then(RawBsonRef::as_datetime),
             going: value("going").and_then(RawBsonRef::as_object_id),
             is_closing: value("closing").is_some(),
+            goes_with: value("closing")
+                .and_then(RawBsonRef::as_document)
+                .and_then(goes_with),
             fence: value("fence").map(RawBson::from),
         })
     }
@@ -129,25 +136,22 @@ impl Found {
     pub(super) fn as_read(&self, filter: &mut RawDocumentBuf) -> Result<()> {
         at_rest(filter)?;
         for (field, value) in &self.fields {
-            let as_read = match value {
-                Some(value) => document("$eq", value.clone())?,
-                None => document("$exists", false)?,
-            };
-            also(filter, field, as_read)?;
+            also(filter, field, as_is(value.as_ref())?)?;
         }
         Ok(())
     }
 
-    /// The references, as they are stored.
-    pub(super) fn references(&self) -> Result<RawDocumentBuf> {
-        let mut references = RawDocumentBuf::new();
-        for (field, value) in &self.fields {
-            if let Some(value) = value {
-                append(&mut references, field, value.clone())?;
-            }
-        }
-        Ok(references)
+    /// What the references lead to.
+    pub(super) fn references(&self, model: &Model) -> Result<RawDocumentBuf> {
+        let links = model.links().iter().zip(&self.linked.links);
+        by_link(links.map(|(link, ids)| (link, ids.as_slice())))
     }
+}
+
+fn goes_with(closing: &RawDocument) -> Option<(String, RawBson)> {
+    let collection = closing.get_str("collection").ok()?;
+    let id = closing.get("id").ok()??;
+    Some((collection.to_owned(), id.into()))
 }
 
 /// The condition that nobody is writing to a document.
@@ -187,8 +191,39 @@ impl Promise {
     }
 }
 
+/// Ids by reference, as they are said in a promise: where the reference is in the document, without the arrays on the way.
+pub(super) fn by_link<'i>(
+    ids: impl IntoIterator<Item = (&'static OwnLink, &'i [RawBson])>,
+) -> Result<RawDocumentBuf> {
+    let all: Vec<_> = ids
+        .into_iter()
+        .map(|(link, ids)| (link.side.way, ids))
+        .collect();
+    nested(&all)
+}
+
+fn nested(all: &[(&[LinkStep], &[RawBson])]) -> Result<RawDocumentBuf> {
+    let mut by_field = BTreeMap::<_, Vec<_>>::new();
+    for (way, ids) in all {
+        if let Some((step, behind)) = way.split_first() {
+            by_field
+                .entry(step.stored)
+                .or_default()
+                .push((behind, *ids));
+        }
+    }
+    let mut said = RawDocumentBuf::new();
+    for (field, inside) in by_field {
+        match inside.as_slice() {
+            [([], ids)] => append(&mut said, field, array(*ids))?,
+            inside => append(&mut said, field, nested(inside)?)?,
+        }
+    }
+    Ok(said)
+}
+
 fn held_in(references: &RawDocument, model: &Model, position: usize) -> BTreeSet<Id> {
-    let link = model.links.get(position);
+    let link = model.links().get(position);
     let ids = link.map(|link| ids_at(references, link.side.stored));
     ids.into_iter().flatten().map(|id| Id::of(&id)).collect()
 }

@@ -1,23 +1,26 @@
 //! Deletions where there are no transactions.
 
-use bson::{RawArrayBuf, RawBson, RawDocumentBuf, oid::ObjectId};
+use bson::{RawBson, RawDocumentBuf, oid::ObjectId};
 
 use super::{
     super::{
-        BATCH, GOING,
-        deletion::{Rule, refuse_restricted, rules},
+        BATCH, CLOSING, GOING,
+        deletion::{Rule, rules},
+        going::Going,
         linked::{Id, array, by_id, read},
-        refusal::{busy, restricted},
+        refusal::busy,
         update,
     },
     ATTEMPTS, about,
-    found::{CLOSING, DUE, WANTED, at_rest, due, find},
+    decision::{self, close, referring},
+    finalize,
+    found::{DUE, at_rest, due, find},
     run,
     side::leave,
     wait_or_settle,
 };
 use crate::{
-    ErrorKind, Result,
+    Result,
     access::{Access, also, found_by},
     backend::{
         BoxFuture,
@@ -50,13 +53,15 @@ pub(super) async fn remove<W: Write>(
             continue;
         }
         let all = access.to_everything();
-        refuse_restricted(&all, model, std::slice::from_ref(&found.linked)).await?;
         at_rest(&mut filter)?;
-        let mut is_closing = false;
-        for rule in rules(&all, model).filter(Rule::is_restricting) {
-            match rule.inverse {
-                None => is_closing = true,
-                Some(inverse) => {
+        let is_closing = decision::is_needed(&all, model);
+        if !is_closing {
+            // What must not lose it is in its lists.
+            let mut going = Going::new(false);
+            let these = going.add(model, vec![found.linked.clone()]);
+            for rule in rules(&all, model).filter(Rule::is_restricting) {
+                going.refuse_listed(&rule, &these)?;
+                if let Some(inverse) = rule.inverse {
                     let listed = found.linked.listed(model, inverse);
                     also(&mut filter, inverse.side.stored, only(inverse, listed)?)?;
                 }
@@ -73,9 +78,11 @@ pub(super) async fn remove<W: Write>(
             continue;
         }
         if is_closing && !close(&all, model, id, token).await? {
+            // Long enough for those that wait for this to see it.
+            retry::pause(attempt.saturating_add(5)).await;
             continue;
         }
-        go_or_stay(&all, model, id, token).await?;
+        go(&all, model, id, token).await?;
         let mut last = by_id(id)?;
         append(&mut last, GOING, document("$eq", token)?)?;
         if let Some(own) = write.filter() {
@@ -96,48 +103,13 @@ fn only(inverse: &InverseLink, listed: &[RawBson]) -> Result<RawDocumentBuf> {
     document("$in", array(listed.iter().chain([&RawBson::Null])))
 }
 
-/// Makes a mark final, unless something refers to the document that must not lose it: then it is taken away. It gives false
-/// if somebody else has decided that meanwhile.
-pub(super) async fn close(
+/// What comes before a marked document can go: nothing that is deleted or changed with it leads to it, or is about to.
+pub(super) async fn go(
     all: &Access,
     model: &'static Model,
     id: &RawBson,
     token: ObjectId,
-) -> Result<bool> {
-    for rule in rules(all, model).filter(Rule::is_restricting) {
-        if rule.inverse.is_some() {
-            continue;
-        }
-        let owners = referring(all, &rule, id).await?;
-        let others = owners.iter().filter(|owner| {
-            Id::of(owner) != Id::of(id) || rule.model.collection != model.collection
-        });
-        let others = others.count();
-        if others > 0 {
-            stay(all, model, id, token).await?;
-            return Err(restricted(&rule, id, others as u64));
-        }
-    }
-    let mut filter = by_id(id)?;
-    append(&mut filter, GOING, document("$eq", token)?)?;
-    let unset = document("$unset", document(CLOSING, "")?)?;
-    Ok(update(all, model, filter, unset).await? == 1)
-}
-
-/// Takes the mark away again.
-async fn stay(all: &Access, model: &Model, id: &RawBson, token: ObjectId) -> Result<()> {
-    let mut filter = by_id(id)?;
-    append(&mut filter, GOING, document("$eq", token)?)?;
-    let mut unset = RawDocumentBuf::new();
-    for field in [GOING, CLOSING, DUE] {
-        append(&mut unset, field, "")?;
-    }
-    update(all, model, filter, document("$unset", unset)?).await?;
-    Ok(())
-}
-
-/// What comes before a marked document can go: nothing that is deleted or changed with it leads to it, or is about to.
-async fn go(all: &Access, model: &'static Model, id: &RawBson, token: ObjectId) -> Result<()> {
+) -> Result<()> {
     let mut marked = by_id(id)?;
     append(&mut marked, GOING, document("$eq", token)?)?;
     let mut attempt = 1;
@@ -152,11 +124,11 @@ async fn go(all: &Access, model: &'static Model, id: &RawBson, token: ObjectId) 
                 Some(inverse) => found.linked.listed(model, inverse).to_vec(),
                 None => {
                     sweep(all, &rule, id).await?;
-                    referring(all, &rule, id).await?
+                    some_referring(all, &rule, id).await?
                 }
             };
             for owner in &owners {
-                parted = parted.max(part(all, &rule, owner, id, attempt).await?);
+                parted = parted.max(part(all, &rule, owner, (id, token), attempt).await?);
             }
         }
         match parted {
@@ -172,22 +144,6 @@ async fn go(all: &Access, model: &'static Model, id: &RawBson, token: ObjectId) 
     Err(busy(model, id))
 }
 
-/// The same, and the document stays if something that would have to go with it may not.
-pub(super) async fn go_or_stay(
-    all: &Access,
-    model: &'static Model,
-    id: &RawBson,
-    token: ObjectId,
-) -> Result<()> {
-    let gone = go(all, model, id, token).await;
-    if let Err(error) = &gone
-        && error.kind() == ErrorKind::Restricted
-    {
-        stay(all, model, id, token).await?;
-    }
-    gone
-}
-
 /// Parts at once all that refer to a document which does not list them, if nobody writes to them and nothing else follows.
 async fn sweep(all: &Access, rule: &Rule, gone: &RawBson) -> Result<()> {
     let refers = document("$eq", gone.clone())?;
@@ -196,7 +152,7 @@ async fn sweep(all: &Access, rule: &Rule, gone: &RawBson) -> Result<()> {
     narrow(all, rule.model, &mut filter, false).await?;
     all.told().writes();
     let done = if rule.link.on_delete == OnDelete::Cascade {
-        let mut links = rule.model.links.iter();
+        let mut links = rule.model.links().iter();
         if links.any(|link| link.inverse().is_some()) || rules(all, rule.model).next().is_some() {
             return Ok(());
         }
@@ -226,7 +182,7 @@ async fn part(
     all: &Access,
     rule: &Rule,
     owner: &RawBson,
-    gone: &RawBson,
+    (gone, token): (&RawBson, ObjectId),
     attempt: u32,
 ) -> Result<Parted> {
     let model = rule.model;
@@ -235,6 +191,15 @@ async fn part(
     };
     if !found.held(model, rule.position).contains(&Id::of(gone)) {
         return Ok(Parted::Before);
+    }
+    if found.is_closing && found.going == Some(token) {
+        // It was asked for when the deletion was decided.
+        if finalize(all, model, owner, token).await? {
+            // In a task of its own: however deep it goes, no stack does.
+            let done = tokio::spawn(with_another(all.clone(), model, owner.clone(), token)).await;
+            outcome(done).flatten()?;
+        }
+        return Ok(Parted::Now);
     }
     if found.is_in_use() {
         wait_or_settle(all, model, &found, attempt).await?;
@@ -255,6 +220,28 @@ async fn part(
     Ok(Parted::Now)
 }
 
+/// Deletes a document whose mark is final.
+fn with_another(
+    all: Access,
+    model: &'static Model,
+    id: RawBson,
+    token: ObjectId,
+) -> BoxFuture<'static, Result<()>> {
+    Box::pin(async move {
+        go(&all, model, &id, token).await?;
+        let mut filter = by_id(&id)?;
+        append(&mut filter, GOING, document("$eq", token)?)?;
+        let delete = Delete {
+            collection: model.collection.into(),
+            filter,
+            multi: false,
+        };
+        all.told().writes();
+        let done = all.executor().delete(delete).await;
+        done.map(drop).map_err(error::of(model))
+    })
+}
+
 /// As a function that says what it gives: a deletion may lead to one of the same kind.
 fn delete(
     all: Access,
@@ -264,7 +251,7 @@ fn delete(
     Box::pin(async move { run(&all, model, removal).await })
 }
 
-async fn narrowed<W: Write>(access: &Access, model: &Model, mut write: W) -> Result<W> {
+async fn narrowed<W: Write>(access: &Access, model: &'static Model, mut write: W) -> Result<W> {
     if let Some(filter) = write.filter() {
         narrow(access, model, filter, false).await?;
     }
@@ -272,17 +259,8 @@ async fn narrowed<W: Write>(access: &Access, model: &Model, mut write: W) -> Res
 }
 
 /// Some of those that refer to a document, or are about to, where it does not list them.
-async fn referring(all: &Access, rule: &Rule, id: &RawBson) -> Result<Vec<RawBson>> {
-    let path = rule.link.side.stored;
-    let mut are = document(path, document("$eq", id.clone())?)?;
-    narrow(all, rule.model, &mut are, false).await?;
-    let mut will = document(DUE, document("$exists", true)?)?;
-    let wanted = format!("{WANTED}.{path}");
-    append(&mut will, &wanted, document("$eq", id.clone())?)?;
-    let mut either = RawArrayBuf::new();
-    either.push(are);
-    either.push(will);
-    let filter = document("$or", either)?;
+async fn some_referring(all: &Access, rule: &Rule, id: &RawBson) -> Result<Vec<RawBson>> {
+    let filter = referring(all, rule, &[id]).await?;
     let find = Find {
         limit: Some(BATCH as u64),
         ..found_by(&rule.model.collection.into(), &filter)

@@ -129,8 +129,20 @@ struct Order {
     lines: Vec<OrderLine>,
 }
 
+/// Whose copies go with what it refers to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "tickets")]
+struct Ticket {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(on_delete = nullify)]
+    host: Option<Ref<Host>>,
+    #[denormalize(from = host.name)]
+    hostname: Option<String>,
+}
+
 #[derive(Schema)]
-#[schema(models(Host, LogMessage, Service, Alert, Part, Product, Order))]
+#[schema(models(Host, LogMessage, Service, Alert, Part, Product, Order, Ticket))]
 struct Shop;
 type Db = odm::Database<Shop>;
 
@@ -414,6 +426,25 @@ pub async fn references_that_change_bring_other_copies(fixture: Fixture) {
             .unwrap();
     }
     assert_eq!(names_in(&db, 1).await, ["new 1", "new 3", "new 2"]);
+}
+
+/// What is gone leaves its last value, or nothing with the reference to it.
+pub async fn what_is_gone(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    shop(&db).await;
+    db.insert(line(1, 2)).await.unwrap();
+    let host = Some(Ref::new(2));
+    let ticket = db.insert(NewTicket { id: 1, host }).await.unwrap();
+    assert_eq!(ticket.hostname.as_deref(), Some("host2"));
+    db.update::<Host>(2).set(|h| h.name(), "web").await.unwrap();
+    assert_eq!(
+        db.get::<Ticket>(1).await.unwrap().hostname.as_deref(),
+        Some("web")
+    );
+    db.delete::<Host>(2).await.unwrap();
+    let ticket = db.get::<Ticket>(1).await.unwrap();
+    assert_eq!((ticket.host, ticket.hostname), (None, None));
+    assert_eq!(db.get::<LogMessage>(1).await.unwrap().hostname, "web");
 }
 
 pub async fn a_chain_follows(fixture: Fixture) {

@@ -1,0 +1,316 @@
+//! Whether a deletion may be where there are no transactions: it is asked of all that goes in it, before anything of it is final.
+//!
+//! What goes with a document is marked as that is, by the same token, and says with which. While a mark is not final nobody newly refers
+//! to its document: whoever wants to waits, and what is found then to keep one of them is all there can be. The mark of the first document
+//! decides: becomes it final, all go; is it taken away, all stay. Whoever finds the mark of another asks that one.
+
+use std::collections::BTreeMap;
+
+use bson::{RawArrayBuf, RawBson, RawDocumentBuf, oid::ObjectId};
+
+use super::{
+    super::{
+        BATCH, CLOSING, GOING,
+        deletion::{Rule, rules},
+        going::Going,
+        linked::{Fate, Id, Linked, by_id, one_of, read},
+        not_gone,
+        refusal::restricted,
+        update,
+    },
+    found::{DUE, Found, WANTED, at_rest, due, find},
+    settle, wait_or_settle,
+};
+use crate::{
+    Result,
+    access::{Access, also, found_by},
+    backend::operation::Find,
+    maintain::narrow,
+    query::{append, document},
+    schema::{Model, OnDelete},
+};
+
+/// How often others that are at a document are waited for before all marks are taken back: they may wait for one of these.
+const PATIENCE: u32 = 7;
+
+/// Whether it has to be asked of more than what the document itself lists.
+pub(super) fn is_needed(all: &Access, model: &'static Model) -> bool {
+    let reach = reach(all, model);
+    let mut models = reach.values();
+    models.any(|other| {
+        let mut rules = rules(all, other).filter(Rule::is_restricting);
+        let is_itself = other.collection == model.collection;
+        rules.any(|rule| {
+            !is_itself || rule.inverse.is_none() || reach.contains_key(rule.model.collection)
+        })
+    })
+}
+
+/// Whether one of several documents that are deleted may keep another from going.
+pub(super) fn is_among_themselves(all: &Access, model: &'static Model) -> bool {
+    let reach = reach(all, model);
+    let mut models = reach.values();
+    models.any(|other| {
+        let mut rules = rules(all, other).filter(Rule::is_restricting);
+        rules.any(|rule| reach.contains_key(rule.model.collection))
+    })
+}
+
+/// The models of which documents may go with one of this.
+fn reach(all: &Access, model: &'static Model) -> BTreeMap<&'static str, &'static Model> {
+    let mut reach = BTreeMap::new();
+    let mut open = vec![model];
+    while let Some(model) = open.pop() {
+        if reach.insert(model.collection, model).is_none() {
+            let cascades = rules(all, model).filter(Rule::is_cascading);
+            open.extend(cascades.map(|rule| rule.model));
+        }
+    }
+    reach
+}
+
+/// Whether documents of a model are marked before they go with another one: others may be kept by them, or keep them.
+fn is_marked(all: &Access, model: &'static Model) -> bool {
+    let mut links = model.links().iter();
+    links.any(|link| link.on_delete == OnDelete::Restrict) || rules(all, model).next().is_some()
+}
+
+/// Makes a mark final, unless something that stays must not lose what goes with it: then all marks are taken away. It gives false if they
+/// are for another reason, or somebody else has decided meanwhile.
+pub(super) async fn close(
+    all: &Access,
+    model: &'static Model,
+    id: &RawBson,
+    token: ObjectId,
+) -> Result<bool> {
+    let mut going = Going::new(false);
+    let decision = Decision {
+        all,
+        model,
+        id,
+        token,
+    };
+    if !decision.gather(&mut going).await? {
+        decision.take_back(&going).await?;
+        return Ok(false);
+    }
+    let done = decision.refuse(&going).await;
+    if let Err(error) = done {
+        decision.take_back(&going).await?;
+        return Err(error);
+    }
+    let unset = document("$unset", document(CLOSING, "")?)?;
+    Ok(update(all, model, decision.marked()?, unset).await? == 1)
+}
+
+/// Takes the mark of a document away that goes with another one, if that stays.
+pub(super) async fn release(
+    all: &Access,
+    model: &'static Model,
+    id: &RawBson,
+    token: ObjectId,
+) -> Result<()> {
+    let decision = Decision {
+        all,
+        model,
+        id,
+        token,
+    };
+    let mut undecided = decision.marked()?;
+    append(&mut undecided, CLOSING, document("$exists", true)?)?;
+    decision.unmark(undecided, model).await.map(drop)
+}
+
+/// A deletion that begins with a document.
+struct Decision<'d> {
+    all: &'d Access,
+    model: &'static Model,
+    id: &'d RawBson,
+    token: ObjectId,
+}
+
+impl Decision<'_> {
+    /// The condition that the document has its mark.
+    fn marked(&self) -> Result<RawDocumentBuf> {
+        let mut marked = by_id(self.id)?;
+        append(&mut marked, GOING, document("$eq", self.token)?)?;
+        Ok(marked)
+    }
+
+    /// Marks what goes with the document. False if others are at some of it, and may be waiting for this.
+    async fn gather(&self, going: &mut Going) -> Result<bool> {
+        let all = self.all;
+        let Some(first) = find(all, self.model, &self.marked()?).await? else {
+            return Ok(false);
+        };
+        let mut open = vec![(self.model, vec![first.linked])];
+        while let Some((model, documents)) = open.pop() {
+            let new = going.add(model, documents);
+            let cascades = rules(all, model).filter(|rule| rule.is_cascading());
+            let cascades: Vec<_> = cascades.filter(|rule| is_marked(all, rule.model)).collect();
+            for some in new.chunks(BATCH) {
+                for rule in &cascades {
+                    let Some(filter) = rule.referring(some)? else {
+                        continue;
+                    };
+                    if !self.mark_all(rule, &filter).await? {
+                        return Ok(false);
+                    }
+                    let mut marked = filter;
+                    also(&mut marked, GOING, document("$eq", self.token)?)?;
+                    let find = found_by(&rule.model.collection.into(), &marked);
+                    open.push((rule.model, read(all, rule.model, find).await?));
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Marks all documents that a filter finds.
+    async fn mark_all(&self, rule: &Rule, filter: &RawDocumentBuf) -> Result<bool> {
+        let all = self.all;
+        let mut with = document("collection", self.model.collection)?;
+        append(&mut with, "id", self.id.clone())?;
+        let mut others = filter.clone();
+        also(&mut others, GOING, document("$ne", self.token)?)?;
+        not_gone(&mut others)?;
+        let mut free = filter.clone();
+        at_rest(&mut free)?;
+        for attempt in 1..=PATIENCE {
+            let mut mark = document(GOING, self.token)?;
+            append(&mut mark, CLOSING, with.clone())?;
+            append(&mut mark, DUE, due())?;
+            update(all, rule.model, free.clone(), document("$set", mark)?).await?;
+            let Some(other) = find(all, rule.model, &others).await? else {
+                // Others leave it alone meanwhile.
+                let renewed = document("$set", document(DUE, due())?)?;
+                update(all, self.model, self.marked()?, renewed).await?;
+                return Ok(true);
+            };
+            wait_or_settle(all, rule.model, &other, attempt).await?;
+        }
+        Ok(false)
+    }
+
+    /// Refuses it if something that stays must not lose one of them.
+    async fn refuse(&self, going: &Going) -> Result<()> {
+        for goes in going.all() {
+            for rule in rules(self.all, goes.model).filter(Rule::is_restricting) {
+                if rule.inverse.is_some() {
+                    going.refuse_listed(&rule, &goes.documents)?;
+                    continue;
+                }
+                for some in goes.documents.chunks(BATCH) {
+                    self.refuse_found(&rule, some).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn refuse_found(&self, rule: &Rule, documents: &[Linked]) -> Result<()> {
+        let filter = self.keeping(rule, documents).await?;
+        let Some(first) = find(self.all, rule.model, &filter).await? else {
+            return Ok(());
+        };
+        let held = first.held(rule.model, rule.position);
+        let mut those = documents.iter();
+        let document = those.find(|document| held.contains(&Id::of(&document.id)));
+        let Some(document) = document.or(documents.first()) else {
+            return Ok(());
+        };
+        let find = Find {
+            limit: Some(BATCH as u64),
+            ..found_by(
+                &rule.model.collection.into(),
+                &self.keeping(rule, std::slice::from_ref(document)).await?,
+            )
+        };
+        let owners = read(self.all, rule.model, find).await?.len();
+        Err(restricted(rule, &document.id, owners.max(1) as u64))
+    }
+
+    /// The condition that a document refers to one of these, or is about to, and does not go with them.
+    async fn keeping(&self, rule: &Rule, documents: &[Linked]) -> Result<RawDocumentBuf> {
+        let ids: Vec<_> = documents.iter().map(|document| &document.id).collect();
+        let mut filter = referring(self.all, rule, &ids).await?;
+        also(&mut filter, GOING, document("$ne", self.token)?)?;
+        not_gone(&mut filter)?;
+        Ok(filter)
+    }
+
+    /// Takes all marks away, that of the first document first: it decides.
+    async fn take_back(&self, going: &Going) -> Result<()> {
+        let mut first = self.marked()?;
+        append(&mut first, CLOSING, document("$exists", true)?)?;
+        if !self.unmark(first, self.model).await? {
+            return Ok(());
+        }
+        for goes in going.all() {
+            for some in goes.documents.chunks(BATCH) {
+                let ids = some.iter().map(|document| &document.id);
+                let mut those = document("_id", one_of(ids)?)?;
+                append(&mut those, GOING, document("$eq", self.token)?)?;
+                self.unmark(those, goes.model).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn unmark(&self, filter: RawDocumentBuf, model: &'static Model) -> Result<bool> {
+        let mut unset = RawDocumentBuf::new();
+        for field in [GOING, CLOSING, DUE] {
+            append(&mut unset, field, "")?;
+        }
+        Ok(update(self.all, model, filter, document("$unset", unset)?).await? > 0)
+    }
+}
+
+/// The condition that a document refers to one of these, or is about to.
+pub(super) async fn referring(
+    all: &Access,
+    rule: &Rule,
+    ids: &[&RawBson],
+) -> Result<RawDocumentBuf> {
+    let path = rule.link.side.stored;
+    let mut are = document(path, one_of(ids.iter().copied())?)?;
+    narrow(all, rule.model, &mut are, false).await?;
+    let mut will = document(DUE, document("$exists", true)?)?;
+    let wanted = format!("{WANTED}.{path}");
+    append(&mut will, &wanted, one_of(ids.iter().copied())?)?;
+    let mut either = RawArrayBuf::new();
+    either.push(are);
+    either.push(will);
+    document("$or", either)
+}
+
+/// What becomes of a document that is marked with another one. While that is not decided and nobody is at it, it is asked again.
+pub(super) async fn fate(all: &Access, model: &'static Model, found: &Found) -> Result<Fate> {
+    let (Some(token), Some((collection, id))) = (found.going, &found.goes_with) else {
+        return Ok(found.linked.fate);
+    };
+    let mut models = all.models().iter();
+    if let Some(first) = models.find(|model| model.collection == collection)
+        && let Some(decides) = find(all, first, &by_id(id)?).await?
+        && decides.going == Some(token)
+    {
+        if decides.is_closing && decides.is_overdue() {
+            settle(all, first, id).await?;
+        }
+        return Ok(match decides.is_closing {
+            true => Fate::Undecided,
+            false => Fate::Goes,
+        });
+    }
+    // That has gone before what is between them, or stays, which nothing that is final does.
+    for rule in Rule::of(model).filter(Rule::is_cascading) {
+        let between = (rule.link.side.model)();
+        for target in found.linked.held(rule.position) {
+            let target = find(all, between, &by_id(&target.value()?)?).await?;
+            if target.is_some_and(|target| target.going == Some(token) && !target.is_closing) {
+                return Ok(Fate::Goes);
+            }
+        }
+    }
+    Ok(Fate::Stays)
+}

@@ -1,0 +1,48 @@
+//! What a reference in an embedded struct cannot say.
+use odm::prelude::*;
+
+#[derive(Serialize, Deserialize, Document)]
+#[document(collection = "products")]
+struct Product {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference]
+    orders: Vec<Ref<Product>>,
+}
+
+#[derive(Serialize, Deserialize, Embedded)]
+struct Line {
+    #[reference(inverse = orders)]
+    two_way: Ref<Product>,
+    #[reference(inverse_of = orders, max = 5)]
+    inverse: Vec<Ref<Product>>,
+    #[reference(on_delete = nullify)]
+    one: Ref<Product>,
+    #[reference(on_delete = cascade)]
+    many: Vec<Ref<Product>>,
+    #[serde(alias = "other_name")]
+    #[reference(exists)]
+    named: Ref<Product>,
+}
+
+#[derive(Serialize, Deserialize, Embedded)]
+#[serde(transparent)]
+struct Text {
+    #[reference(exists)]
+    product: Ref<Product>,
+}
+
+#[derive(Serialize, Deserialize, Document)]
+#[document(collection = "orders")]
+struct Order {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[serde(alias = "item")]
+    #[reference(on_delete = cascade)]
+    product: Ref<Product>,
+    #[serde(alias = "items")]
+    #[reference(inverse_of = orders, max = 5)]
+    products: Vec<Ref<Product>>,
+}
+
+fn main() {}
