@@ -251,7 +251,8 @@ type Look = Box<dyn FnOnce() -> BoxFuture<'static, Result<()>> + Send>;
 impl<T: Document> IntoBulk for InsertOne<T> {
     fn into_bulk(self) -> BulkEntry {
         let (access, document) = self.into_parts();
-        let is_more = T::hooks().is_some() || T::MODEL.number.is_some() || T::MODEL.copies.is_any();
+        let is_draft = document.as_ref().is_ok_and(|document| !document.is_whole());
+        let is_more = is_draft || T::hooks().is_some() || T::MODEL.number.is_some();
         if is_more {
             let session = access.clone();
             let run = async move {

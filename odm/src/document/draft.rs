@@ -25,6 +25,11 @@ impl<T> Draft<T> {
         Self(Drafted::Whole(document))
     }
 
+    /// Whether nothing is missing.
+    pub(crate) fn is_whole(&self) -> bool {
+        matches!(self.0, Drafted::Whole(_))
+    }
+
     /// The document, if nothing is missing.
     pub(crate) fn into_whole(self) -> Result<T> {
         match self.0 {

@@ -199,6 +199,7 @@ macro_rules! for_every_test {
                     copies_are_filled_at_insert,
                     copies_follow_their_source,
                     copies_in_arrays_follow,
+                    copies_in_arrays_of_arrays_follow,
                     how_far_behind_copies_are,
                     many_dependents_follow_behind,
                     references_that_change_bring_other_copies,

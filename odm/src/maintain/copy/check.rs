@@ -155,7 +155,8 @@ pub(crate) async fn copy_again(
         return Ok(false);
     };
     // As if it had never been filled: whoever has an older value in hand is overtaken by what follows here.
-    let place = group.elements();
+    let condition = source_condition(group, source);
+    let place = group.elements(&condition);
     let said = Said::now();
     let mut set = doc! { VERIFY.0: said.to_document() };
     let mut update = Document::new();
@@ -170,12 +171,10 @@ pub(crate) async fn copy_again(
         );
     }
     update.insert("$set", set);
-    let condition = source_condition(group, source);
     let mut filter = Document::try_from(&*by_id(document)?).map_err(error::encode)?;
-    filter.extend(group.of_structs(condition.clone()));
-    let array_filters = place.filter(condition);
+    filter.extend(group.of_structs(condition));
     let filter = RawDocumentBuf::try_from(&filter).map_err(error::encode)?;
-    let changed = change(access, model, filter, &update, &array_filters).await?;
+    let changed = change(access, model, filter, &update, &place.filters).await?;
     verify_said(access, model, said).await?;
     Ok(changed > 0)
 }

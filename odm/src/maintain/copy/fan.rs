@@ -64,8 +64,7 @@ impl Owed {
         {
             let all = all.clone();
             tokio::spawn(async move {
-                let done = verify_said(&all, model, said).await;
-                tell(model, &done.map(|_| ()));
+                tell(model, &verify_said(&all, model, said).await);
                 drop(turn);
             });
         }
@@ -318,9 +317,8 @@ async fn bring(
     let is_stale = is_stale(group, id, source.revision);
     let mut filter = Document::try_from(&*those).map_err(error::encode)?;
     filter.extend(group.of_structs(is_stale.clone()));
-    let place = group.elements();
+    let place = group.elements(&is_stale);
     let before = &place.before;
-    let array_filters = place.filter(is_stale);
     let mut set = Document::new();
     for taken in group.following() {
         set.insert(
@@ -348,7 +346,7 @@ async fn bring(
             set.insert(FAN.0, said.to_document());
         }
     }
-    change(access, owner, to_raw(&filter)?, &update, &array_filters).await?;
+    change(access, owner, to_raw(&filter)?, &update, &place.filters).await?;
     if let (Some(said), Some(room)) = (said, room) {
         let is_inside = access.unit().is_some();
         for fanning in fanning(access, owner, said).await? {
@@ -361,21 +359,15 @@ async fn bring(
     Ok(())
 }
 
-/// Looks again at the copies in the documents that a write was about; gives their number.
-pub(super) async fn verify_said(access: &Access, model: &'static Model, said: Said) -> Result<u64> {
+/// Looks again at the copies in the documents that a write was about.
+pub(super) async fn verify_said(access: &Access, model: &'static Model, said: Said) -> Result<()> {
     let mut filter = document(&VERIFY.due(), document("$eq", said.due)?)?;
     append(&mut filter, &VERIFY.token(), document("$eq", said.token)?)?;
-    let mut verified = 0;
-    loop {
-        let some = verify_some(access, model, &filter).await?;
-        verified += some;
-        if some < BATCH as u64 {
-            return Ok(verified);
-        }
-    }
+    while verify_some(access, model, &filter).await? == BATCH as u64 {}
+    Ok(())
 }
 
-/// Looks again at some of the documents that a filter finds.
+/// Looks again at some of the documents that a filter finds; gives the number of those of which nothing is owed any more.
 async fn verify_some(
     access: &Access,
     model: &'static Model,
@@ -461,10 +453,11 @@ async fn verify_some(
             .await?;
         }
     }
+    let mut cleared = 0;
     for (token, ids) in tokens {
         let mut filter = document("_id", one_of(&ids)?)?;
         append(&mut filter, &VERIFY.token(), document("$eq", token)?)?;
-        change(
+        cleared += change(
             access,
             model,
             filter,
@@ -473,7 +466,7 @@ async fn verify_some(
         )
         .await?;
     }
-    Ok(found.len() as u64)
+    Ok(cleared)
 }
 
 /// Carries out what others have left of a model's copies, and gives the number of documents.

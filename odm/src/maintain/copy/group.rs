@@ -146,35 +146,30 @@ impl Group {
     }
 
     /// What is asked of one of the structs, as a condition on the document.
-    pub(super) fn of_structs(&self, mut condition: Document) -> Document {
-        for step in self.steps.iter().rev() {
-            condition = match step.is_array {
-                true => doc! { step.stored: { "$elemMatch": condition } },
-                false => below(step.stored, condition),
-            };
-        }
-        condition
+    pub(super) fn of_structs(&self, condition: Document) -> Document {
+        behind(&self.steps, condition)
     }
 
-    /// The structs as an update names them: by what they are, never by their position.
-    pub(super) fn elements(&self) -> Elements {
-        let last = self.steps.iter().rposition(|step| step.is_array);
-        let (mut before, mut inside) = (String::new(), None);
+    /// The structs that meet a condition, as an update names them: by what they are, never by their position.
+    pub(super) fn elements(&self, condition: &Document) -> Elements {
+        let mut elements = Elements {
+            before: String::new(),
+            filters: Vec::new(),
+        };
         for (position, step) in self.steps.iter().enumerate() {
-            before.push_str(step.stored);
-            before.push('.');
-            if let Some(inside) = &mut inside {
-                *inside = format!("{inside}{}.", step.stored);
-            }
+            elements.before.push_str(step.stored);
+            elements.before.push('.');
             if step.is_array {
-                let is_last = Some(position) == last;
-                before.push_str(if is_last { "$[one]." } else { "$[]." });
-                if is_last {
-                    inside = Some("one.".to_owned());
-                }
+                // A letter first, as the server asks for.
+                let name = format!("e{position}");
+                let rest = self.steps.get(position + 1..).unwrap_or_default();
+                // It also says that what is behind it is there.
+                let asked = behind(rest, condition.clone());
+                elements.before.push_str(&format!("$[{name}]."));
+                elements.filters.push(below(&name, asked));
             }
         }
-        Elements { before, inside }
+        elements
     }
 
     /// Each struct of a document that has them, from `step` on.
@@ -240,17 +235,19 @@ impl Group {
 pub(super) struct Elements {
     /// What stands before their fields.
     pub(super) before: String,
-    /// What stands before them in the condition on elements; none if they are in no array.
-    inside: Option<String>,
+    /// The conditions on the elements of the arrays that they are in.
+    pub(super) filters: Vec<Document>,
 }
 
-impl Elements {
-    /// The condition on the elements, if there are any.
-    pub(super) fn filter(&self, condition: Document) -> Vec<Document> {
-        let inside = self.inside.iter();
-        let filters = inside.map(|inside| below(inside.trim_end_matches('.'), condition.clone()));
-        filters.collect()
+/// What is asked of one of the structs to which steps lead.
+fn behind(steps: &[Step], mut condition: Document) -> Document {
+    for step in steps.iter().rev() {
+        condition = match step.is_array {
+            true => doc! { step.stored: { "$elemMatch": condition } },
+            false => below(step.stored, condition),
+        };
     }
+    condition
 }
 
 /// A condition on what is inside of a field.

@@ -129,6 +129,24 @@ struct Order {
     lines: Vec<OrderLine>,
 }
 
+/// Arrays in arrays, of which some are not there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+#[embedded(companion)]
+struct Crate {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[embed(max = 5)]
+    lines: Option<Vec<OrderLine>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "shipments", companion)]
+struct Shipment {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[embed(max = 5)]
+    crates: Vec<Crate>,
+}
+
 /// Whose copies go with what it refers to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "tickets")]
@@ -142,7 +160,9 @@ struct Ticket {
 }
 
 #[derive(Schema)]
-#[schema(models(Host, LogMessage, Service, Alert, Part, Product, Order, Ticket))]
+#[schema(models(
+    Host, LogMessage, Service, Alert, Part, Product, Order, Shipment, Ticket
+))]
 struct Shop;
 type Db = odm::Database<Shop>;
 
@@ -339,6 +359,40 @@ pub async fn copies_in_arrays_follow(fixture: Fixture) {
         .map(|p| (&*p.name, p.quantity))
         .collect();
     assert_eq!(rows, [("bolt", 1), ("nut", 7), ("bolt", 1)]);
+}
+
+pub async fn copies_in_arrays_of_arrays_follow(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    shop(&db).await;
+    let with = |parts: &[i64]| NewCrate {
+        lines: Some(order(0, parts).lines),
+    };
+    let crates = vec![
+        with(&[1, 2]),
+        NewCrate { lines: None },
+        with(&[]),
+        with(&[2]),
+    ];
+    db.insert(NewShipment { id: 1, crates }).await.unwrap();
+    db.update::<Part>(2).set(|p| p.name(), "nut").await.unwrap();
+    let names = async || {
+        let shipment = db.get::<Shipment>(1).await.unwrap();
+        let lines = shipment.crates.into_iter().filter_map(|one| one.lines);
+        let lines = lines.map(|lines| lines.into_iter().map(|line| line.name).collect::<Vec<_>>());
+        lines.collect::<Vec<_>>()
+    };
+    assert_eq!(names().await, [vec!["part 1", "nut"], vec![], vec!["nut"]]);
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
+    around(
+        &fixture,
+        "shipments",
+        1,
+        rawdoc! { "$set": { "crates.3.lines.0.name": "lies" } },
+    )
+    .await;
+    db.repair().apply().await.unwrap();
+    assert_eq!(names().await, [vec!["part 1", "nut"], vec![], vec!["nut"]]);
 }
 
 pub async fn references_that_change_bring_other_copies(fixture: Fixture) {
