@@ -193,12 +193,7 @@ async fn carry_out<W: Write>(
     if W::documents(&done) > 0 {
         match access.unit() {
             // Nothing of it is there before that.
-            Some(unit) => unit.then(Box::new(move |access| {
-                Box::pin(async move {
-                    owed.carry_out(access, model).await;
-                    Ok(())
-                })
-            })),
+            Some(_) => owed.carry_out_behind(&access, model),
             None => owed.carry_out(access, model).await,
         }
     }

@@ -23,19 +23,14 @@ use bson::DateTime;
 
 pub(crate) use check::{StaleCopy, copy_again, stale};
 pub(crate) use fan::{Owed, settle};
-pub(crate) use fill::{leave, resolve};
+pub(crate) use fill::resolve;
 use group::{dependents, groups};
 pub(crate) use index::{Searched, with_indexes};
 pub(crate) use save::of_a_save;
 pub(crate) use source::Sources;
 
-use super::{Effect, Promise, Said, Write, with};
-use crate::{
-    Error, ErrorKind, Result,
-    access::Access,
-    backend::operation::Change,
-    schema::{Follows, Model},
-};
+use super::{Effect, Promise, Write};
+use crate::{Error, ErrorKind, Result, access::Access, backend::operation::Change, schema::Model};
 
 /// The revision of what can be copied from a document.
 const REVISION: &str = "_odm.rev";
@@ -127,23 +122,21 @@ pub(super) async fn prepare<W: Write>(
     if !own.is_empty() {
         owed.verify = fill::update(access, model, &own, update, sources).await?;
     }
-    let touched = fan::touched(&dependents, update);
-    if !touched.is_empty() {
+    if let Some(fan) = fan::say(&dependents, update)? {
         index::refuse_without(access, &dependents).await?;
-        let said = Said::now();
-        *update = with(update, "$inc", REVISION, 1_i64.into())?;
-        *update = with(update, "$set", FAN.0, said.to_raw()?)?;
-        owed.fan = Some((said, pace(&touched)));
+        owed.fan = Some(fan);
     }
     Ok(owed)
 }
 
-/// How fast copies follow of which some want to be fast.
-fn pace(touched: &[Follows]) -> Follows {
-    for pace in [Follows::Sync, Follows::Bounded] {
-        if touched.contains(&pace) {
-            return pace;
-        }
-    }
-    Follows::Background
+/// Takes the copies beside references away that a change makes null, and says what that owes to others.
+pub(super) fn leave(access: &Access, model: &'static Model, change: &mut Change) -> Result<Owed> {
+    let mut owed = Owed::default();
+    let (Change::Operators { update, .. }, true) = (change, model.copies.is_filled()) else {
+        return Ok(owed);
+    };
+    fill::leave(model, update)?;
+    let dependents: Vec<_> = dependents(access.models(), model).collect();
+    owed.fan = fan::say(&dependents, update)?;
+    Ok(owed)
 }

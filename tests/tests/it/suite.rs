@@ -211,6 +211,9 @@ macro_rules! for_every_test {
                     wherever_a_write_dies_copies_converge,
                     whoever_comes_second_sees_the_first,
                 ]
+                copy_storm: [
+                    at_rest_every_copy_is_as_its_source,
+                ]
                 deletions: [
                     a_variant_that_is_referred_to_stays_one,
                     all_that_can_be_is_settled,

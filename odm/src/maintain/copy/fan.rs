@@ -22,7 +22,7 @@ use crate::{
     maintain::{
         Said,
         link::linked::{Id, by_id, one_of, read_upgraded},
-        narrow,
+        narrow, with,
     },
     query::{append, document},
     schema::{Follows, Model},
@@ -85,6 +85,20 @@ impl Owed {
         }
     }
 
+    /// The same behind what this is part of, whose end nobody waits for here.
+    pub(crate) fn carry_out_behind(self, access: &Access, model: &'static Model) {
+        match access.unit() {
+            _ if self.is_nothing() => {}
+            Some(unit) => unit.then(Box::new(move |access| {
+                Box::pin(async move {
+                    self.carry_out(access, model).await;
+                    Ok(())
+                })
+            })),
+            None => drop(tokio::spawn(self.carry_out(access.clone(), model))),
+        }
+    }
+
     pub(crate) fn is_nothing(&self) -> bool {
         self.fan.is_none() && self.verify.is_none()
     }
@@ -133,11 +147,33 @@ impl Room {
     }
 }
 
-/// The dependents whose source an update writes where it is copied: how they follow.
-pub(super) fn touched(
+/// Says in an update that copies are to follow, if it writes what others copy.
+pub(super) fn say(
     dependents: &[(&'static Model, Group)],
-    update: &RawDocumentBuf,
-) -> Vec<Follows> {
+    update: &mut RawDocumentBuf,
+) -> Result<Option<(Said, Follows)>> {
+    let touched = touched(dependents, update);
+    if touched.is_empty() {
+        return Ok(None);
+    }
+    let said = Said::now();
+    *update = with(update, "$inc", REVISION, 1_i64.into())?;
+    *update = with(update, "$set", FAN.0, said.to_raw()?)?;
+    Ok(Some((said, pace(&touched))))
+}
+
+/// How fast copies follow of which some want to be fast.
+fn pace(touched: &[Follows]) -> Follows {
+    for pace in [Follows::Sync, Follows::Bounded] {
+        if touched.contains(&pace) {
+            return pace;
+        }
+    }
+    Follows::Background
+}
+
+/// The dependents whose source an update writes where it is copied: how they follow.
+fn touched(dependents: &[(&'static Model, Group)], update: &RawDocumentBuf) -> Vec<Follows> {
     let mut found = Vec::new();
     let fields = dependents.iter().flat_map(|(_, group)| group.following());
     for taken in fields {

@@ -10,7 +10,6 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
-    backend::operation::Change,
     document::{self, Draft, Drafted},
     error,
     maintain::Said,
@@ -239,10 +238,7 @@ pub(super) async fn update(
 }
 
 /// Takes the copies beside references away that a change makes null.
-pub(crate) fn leave(model: &Model, change: &mut Change) -> Result<()> {
-    let (Change::Operators { update, .. }, true) = (change, model.copies.is_filled()) else {
-        return Ok(());
-    };
+pub(super) fn leave(model: &Model, update: &mut RawDocumentBuf) -> Result<()> {
     let groups = super::groups(model);
     let mut open = Document::try_from(&**update).map_err(error::encode)?;
     for touch in touches(model, &groups, &open)? {

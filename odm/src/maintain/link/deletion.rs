@@ -13,7 +13,7 @@ use crate::{
     access::Access,
     backend::operation::{Delete, Update},
     error,
-    maintain::{Means, Removal, Write, copy, narrow},
+    maintain::{Means, Removal, Write, copy, copy::Owed, narrow},
     query::{append, document},
     schema::{InverseLink, Model, OnDelete, OwnLink},
 };
@@ -115,14 +115,15 @@ impl Rule {
         Removal::new(self.model, delete, Means::ForGood)
     }
 
-    /// The write that takes what is deleted out of the references to it.
+    /// The write that takes what is deleted out of the references to it, with what it owes to copies of what it takes away beside them.
     pub(super) fn part<'g>(
         &self,
+        access: &Access,
         filter: RawDocumentBuf,
         gone: impl IntoIterator<Item = &'g RawBson>,
-    ) -> Result<Update> {
+    ) -> Result<(Update, Owed)> {
         let mut change = parting(self.link, gone)?;
-        copy::leave(self.model, &mut change)?;
+        let owed = copy::leave(access, self.model, &mut change)?;
         let write = Update {
             collection: self.model.collection.into(),
             filter,
@@ -130,7 +131,7 @@ impl Rule {
             multi: true,
             upsert: false,
         };
-        write.filled(self.model)
+        Ok((write.filled(self.model)?, owed))
     }
 }
 
@@ -145,11 +146,12 @@ pub(super) async fn take_leave(
             continue;
         };
         let gone = deleted.iter().map(|document| &document.id);
-        let mut write = rule.part(filter, gone)?;
+        let (mut write, owed) = rule.part(access, filter, gone)?;
         narrow(access, rule.model, &mut write.filter, false).await?;
         access.told().writes();
         let done = access.executor().update(write).await;
         done.map_err(error::of(rule.model))?;
+        owed.carry_out_behind(access, rule.model);
     }
     Ok(())
 }

@@ -85,9 +85,10 @@ async fn part(all: &Access, rule: &Rule, owner: &RawBson, gone: &RawBson) -> Res
         let done = run(all.clone(), rule.model, removal).await?;
         return Ok(done.deleted > 0);
     }
-    let mut write = rule.part(filter, [gone])?;
+    let (mut write, owed) = rule.part(all, filter, [gone])?;
     narrow(all, rule.model, &mut write.filter, false).await?;
     let done = run(all.clone(), rule.model, write).await?;
+    owed.carry_out_behind(all, rule.model);
     Ok(done.matched > 0)
 }
 

@@ -4,6 +4,7 @@ pub mod aggregate;
 pub mod bulk;
 pub mod check;
 pub mod copies;
+pub mod copy_storm;
 pub mod decode;
 pub mod deletions;
 pub mod edit;

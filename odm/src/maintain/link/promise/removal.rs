@@ -163,8 +163,10 @@ async fn sweep(all: &Access, rule: &Rule, gone: &RawBson) -> Result<()> {
         };
         all.executor().delete(delete).await.map(drop)
     } else {
-        let write = rule.part(filter, [gone])?;
-        all.executor().update(write).await.map(drop)
+        let (write, owed) = rule.part(all, filter, [gone])?;
+        let done = all.executor().update(write).await;
+        owed.carry_out_behind(all, rule.model);
+        done.map(drop)
     };
     done.map_err(error::of(rule.model))
 }
@@ -214,8 +216,10 @@ async fn part(
         let done = tokio::spawn(delete(all.clone(), model, removal)).await;
         outcome(done).flatten()?;
     } else {
-        let write = narrowed(all, model, rule.part(filter, [gone])?).await?;
+        let (write, owed) = rule.part(all, filter, [gone])?;
+        let write = narrowed(all, model, write).await?;
         Box::pin(run(all, model, write)).await?;
+        owed.carry_out_behind(all, model);
     }
     Ok(Parted::Now)
 }
