@@ -360,7 +360,10 @@ pub async fn it_may_run_while_the_application_writes(fixture: Fixture) {
                 for owner in [owner, "carol"] {
                     let moved = db.update::<Task>(id).set(|t| t.owner(), Ref::new(owner));
                     let moved = moved.set(|t| t.helpers(), vec![Ref::new(owner)]);
-                    moved.await.unwrap();
+                    // Others were faster as often as it is tried.
+                    if let Err(error) = moved.await {
+                        assert!(error.is_conflict(), "{error}");
+                    }
                 }
             }
         })
