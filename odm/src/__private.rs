@@ -428,17 +428,10 @@ impl<T> Opaque for Inside<'_, T> {}
 pub fn with_references(model: &Model, mut declared: Vec<Index>) -> Vec<Index> {
     let links = model.links();
     if !links.is_empty() || !model.inverses.is_empty() {
-        let due = "_odm.due".to_owned();
-        let mut index = Index::new(vec![(due, Direction::Ascending)]);
-        index.sparse = true;
-        declared.push(index);
+        declared.push(Index::sparse_on("_odm.due"));
     }
     for link in links.iter().filter(|link| link.inverse.is_none()) {
-        let keys = vec![(link.side.stored.to_owned(), Direction::Ascending)];
-        let own = Index::new(keys);
-        if !declared.iter().any(|index| index.serves_as(&own)) {
-            declared.push(own);
-        }
+        Index::declare_on(link.side.stored, &mut declared);
     }
     declared
 }

@@ -145,11 +145,11 @@ impl<S: Schema> Database<S> {
         owed(&access.to_everything(), S::MODELS, None).await
     }
 
-    /// Finishes what writes to references have begun and could not finish, because their process died, and gives their number.
+    /// Finishes what writes have begun and could not finish, because their process died, and gives the number of documents.
     ///
-    /// Only a server without transactions leaves such work, and a deletion that takes more than 10,000 documents with it: these say in
-    /// their own document what is to follow, and five seconds later anybody may do it. Writes that meet such a document do so by
-    /// themselves; call this when a process begins, and now and then.
+    /// Copies that are to follow leave such work; and of references a server without transactions does, and a deletion that takes more
+    /// than 10,000 documents with it. These say in their own document what is to follow, and five seconds later anybody may do it. Call
+    /// this when a process begins, and now and then. [`settled`](Self::settled) waits until there is none.
     ///
     /// # Errors
     ///
@@ -157,7 +157,7 @@ impl<S: Schema> Database<S> {
     pub async fn settle(&self) -> Result<u64> {
         let access = self.session.access().operation("settle", None);
         let access = access.to_everything();
-        let mut settled = maintain::Settled::default();
+        let mut settled = maintain::Finished::default();
         for model in S::MODELS {
             maintain::settle(&access, model, &mut settled).await?;
         }

@@ -22,7 +22,7 @@ pub(crate) use copy::{
 };
 pub use link::Consequences;
 pub(crate) use link::{
-    Effect, Mending, PROMISE, Rule, Settled, bring_up, consequences, ids_at, list_once, mend,
+    Effect, Finished, Mending, PROMISE, Rule, bring_up, consequences, ids_at, list_once, mend,
     refuse_another, rules,
 };
 pub(crate) use number::Numbers;
@@ -48,11 +48,10 @@ use crate::{
 pub(crate) async fn settle(
     access: &Access,
     model: &'static Model,
-    settled: &mut Settled,
+    settled: &mut Finished,
 ) -> Result<()> {
     link::settle(access, model, settled).await?;
-    settled.documents += copy::settle(&access.to_everything(), model).await?;
-    Ok(())
+    copy::settle(access, model, settled).await
 }
 
 /// A write to documents of one model.
@@ -167,9 +166,9 @@ async fn carry_out<W: Write>(
     access: Access,
     model: &'static Model,
     mut write: W,
-    sources: Sources,
+    mut sources: Sources,
 ) -> Result<W::Done> {
-    let owed = copy::prepare(&access, model, &mut write, &sources).await?;
+    let owed = copy::prepare(&access, model, &mut write, &mut sources).await?;
     if owed.is_nothing() {
         return linked(access, model, write).await;
     }
@@ -186,18 +185,20 @@ async fn carry_out<W: Write>(
                     Ok(done)
                 }
             };
-            access.together(unit::ATTEMPTS, work).await?
+            access.together(unit::ATTEMPTS, work).await
         }
-        false => linked(access.clone(), model, write).await?,
+        false => linked(access.clone(), model, write).await,
     };
-    if W::documents(&done) > 0 {
-        match access.unit() {
-            // Nothing of it is there before that.
-            Some(_) => owed.carry_out_behind(&access, model),
-            None => owed.carry_out(access, model).await,
-        }
+    match (&done, access.unit()) {
+        (Ok(done), _) if W::documents(done) == 0 => {}
+        (Ok(_), None) => owed.carry_out(access, model).await,
+        // Some of it may have been written.
+        (Err(_), None) => owed.carry_out_behind(&access, model),
+        // Nothing of it is there before that.
+        (Ok(_), Some(_)) => owed.carry_out_behind(&access, model),
+        (Err(_), Some(_)) => {}
     }
-    Ok(done)
+    done
 }
 
 /// Carries a write out with the other sides of links.

@@ -73,7 +73,7 @@ impl<S: Schema> Settled<S> {
             }
             for model in S::MODELS {
                 // What cannot be finished is owed still.
-                maintain::settle(&self.access, model, &mut maintain::Settled::default()).await?;
+                maintain::settle(&self.access, model, &mut maintain::Finished::default()).await?;
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST);

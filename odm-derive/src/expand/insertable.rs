@@ -28,9 +28,8 @@ impl Model<'_> {
     }
 
     fn companion(&self, is_drafted: bool, private: &TokenStream) -> TokenStream {
-        let (name, vis) = (&self.input.ident, &self.input.vis);
+        let name = &self.input.ident;
         let companion = format_ident!("New{}", name.unraw());
-        let (decl, _) = with_params(&self.input.generics, &quote!(), &quote!());
         let (impl_generics, own, where_clause) = self.input.generics.split_for_impl();
         let known: Vec<_> = self
             .fields
@@ -42,12 +41,12 @@ impl Model<'_> {
             false => field.ty.to_token_stream(),
         });
         let types: Vec<_> = types.collect();
-        let declared = known.iter().zip(&types).map(|(field, ty)| {
-            let (ident, vis, docs) = (field.ident, field.vis, &field.docs);
-            quote!(#(#docs)* #vis #ident: #ty)
-        });
         let idents: Vec<_> = known.iter().map(|field| field.ident).collect();
-        let clone_and_debug = clone_and_debug(&companion, &self.input.generics, &idents, &types);
+        let doc = format!(
+            "What an application knows of a [`{}`] that it inserts; the framework fills the rest.",
+            name.unraw()
+        );
+        let declared = self.declared(&companion, &known, &types, &doc);
         let filled_by = |what| self.fields.iter().any(|field| field.filled == Some(what));
         // One with a number in it follows when the document is inserted.
         let id = (filled_by(What::Id) && !filled_by(What::Number)).then(
@@ -84,17 +83,9 @@ impl Model<'_> {
                 }
             }
         };
-        let doc = format!(
-            "What an application knows of a [`{}`] that it inserts; the framework fills the rest.",
-            name.unraw()
-        );
         let quiet = quiet();
         quote! {
-            #[doc = #doc]
-            #quiet
-            #vis struct #companion #decl #where_clause {
-                #(#declared,)*
-            }
+            #declared
 
             #[automatically_derived]
             #quiet
@@ -106,6 +97,33 @@ impl Model<'_> {
                     let _ = (now, scope);
                     #draft
                 }
+            }
+        }
+    }
+
+    /// A companion: a struct with these of the fields.
+    fn declared(
+        &self,
+        companion: &Ident,
+        known: &[&Field<'_>],
+        types: &[TokenStream],
+        doc: &str,
+    ) -> TokenStream {
+        let vis = &self.input.vis;
+        let (decl, _) = with_params(&self.input.generics, &quote!(), &quote!());
+        let (_, _, where_clause) = self.input.generics.split_for_impl();
+        let fields = known.iter().zip(types).map(|(field, ty)| {
+            let (ident, vis, docs) = (field.ident, field.vis, &field.docs);
+            quote!(#(#docs)* #vis #ident: #ty)
+        });
+        let idents: Vec<_> = known.iter().map(|field| field.ident).collect();
+        let clone_and_debug = clone_and_debug(companion, &self.input.generics, &idents, types);
+        let quiet = quiet();
+        quote! {
+            #[doc = #doc]
+            #quiet
+            #vis struct #companion #decl #where_clause {
+                #(#fields,)*
             }
 
             #clone_and_debug
@@ -124,33 +142,23 @@ impl Model<'_> {
 
     /// The companion of an embedded struct: what an application knows of a new one.
     pub(crate) fn embedded_companion(&self, private: &TokenStream) -> TokenStream {
-        let (name, vis) = (&self.input.ident, &self.input.vis);
+        let name = &self.input.ident;
         let companion = format_ident!("New{}", name.unraw());
-        let (decl, _) = with_params(&self.input.generics, &quote!(), &quote!());
         let (impl_generics, own, where_clause) = self.input.generics.split_for_impl();
         let fields = self.fields.iter().filter(|field| field.filled.is_none());
         let known: Vec<_> = fields.collect();
         let types: Vec<_> = known.iter().map(|field| field.new_type(private)).collect();
-        let declared = known.iter().zip(&types).map(|(field, ty)| {
-            let (ident, vis, docs) = (field.ident, field.vis, &field.docs);
-            quote!(#(#docs)* #vis #ident: #ty)
-        });
-        let idents: Vec<_> = known.iter().map(|field| field.ident).collect();
-        let clone_and_debug = clone_and_debug(&companion, &self.input.generics, &idents, &types);
-        let put = known
-            .iter()
-            .map(|field| field.put(&quote!(fields), private));
         let doc = format!(
             "What an application knows of a new [`{}`]; the framework fills the rest.",
             name.unraw()
         );
+        let declared = self.declared(&companion, &known, &types, &doc);
+        let put = known
+            .iter()
+            .map(|field| field.put(&quote!(fields), private));
         let quiet = quiet();
         quote! {
-            #[doc = #doc]
-            #quiet
-            #vis struct #companion #decl #where_clause {
-                #(#declared,)*
-            }
+            #declared
 
             #[automatically_derived]
             #quiet
@@ -174,8 +182,6 @@ impl Model<'_> {
                     #private::encode_new(&self)
                 }
             }
-
-            #clone_and_debug
         }
     }
 

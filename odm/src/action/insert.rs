@@ -99,7 +99,8 @@ pub(super) async fn insert<T: Document>(access: Access, given: Vec<Draft<T>>) ->
             }
             (None, Err(error)) => Err(crate::error::of_model::<T>(error.clone())),
         };
-        async move { insert_hooked(hooks, access, numbers, given?).await }
+        let sources = sources.clone();
+        async move { insert_hooked(hooks, access, numbers, given?, sources).await }
     };
     let is_alone = access.unit().is_none() && access.has_transactions();
     let done = access.together(unit::ATTEMPTS, work).await;
@@ -115,6 +116,7 @@ async fn insert_hooked<T: Document>(
     access: Access,
     numbers: &Numbers,
     mut given: Vec<T>,
+    sources: Sources,
 ) -> Result<Vec<T>> {
     let mut documents = Vec::with_capacity(given.len());
     for (position, document) in given.iter_mut().enumerate() {
@@ -138,7 +140,7 @@ async fn insert_hooked<T: Document>(
         documents,
         ordered: true,
     };
-    let plan = Plan::new(&T::MODEL, write)?;
+    let plan = Plan::new(&T::MODEL, write)?.with_sources(sources);
     let done = hook::written(access, hooks, move |access| async move {
         let refused = plan.run(access.clone()).await.err();
         let stored = match &refused {

@@ -355,6 +355,21 @@ impl Index {
         is_prefix && is_whole && self.keys.iter().zip(&key.fields).all(is_field)
     }
 
+    /// One of the documents that have a value at a path.
+    pub(crate) fn sparse_on(path: impl Into<String>) -> Self {
+        let mut index = Self::new(vec![(path.into(), Direction::Ascending)]);
+        index.sparse = true;
+        index
+    }
+
+    /// Declares one on a path, unless one of those that are declared serves as it.
+    pub(crate) fn declare_on(path: impl Into<String>, declared: &mut Vec<Self>) {
+        let own = Self::new(vec![(path.into(), Direction::Ascending)]);
+        if !declared.iter().any(|index| index.serves_as(&own)) {
+            declared.push(own);
+        }
+    }
+
     /// Whether it has all documents, and begins with the paths of another one.
     pub(crate) fn serves_as(&self, other: &Self) -> bool {
         let is_prefix = self.keys.starts_with(&other.keys);

@@ -19,7 +19,7 @@ mod index;
 mod save;
 mod source;
 
-use bson::DateTime;
+use bson::{DateTime, Document, RawDocument, RawDocumentBuf};
 
 pub(crate) use check::{StaleCopy, copy_again, stale};
 pub(crate) use fan::{Owed, settle};
@@ -30,7 +30,9 @@ pub(crate) use save::of_a_save;
 pub(crate) use source::Sources;
 
 use super::{Effect, Promise, Write};
-use crate::{Error, ErrorKind, Result, access::Access, backend::operation::Change, schema::Model};
+use crate::{
+    Error, ErrorKind, Result, access::Access, backend::operation::Change, error, schema::Model,
+};
 
 /// The revision of what can be copied from a document.
 const REVISION: &str = "_odm.rev";
@@ -50,6 +52,16 @@ pub(crate) const FEW: usize = 500;
 /// A new revision, for a document that is inserted: higher than that of any which had the same `_id` before.
 fn first_revision() -> i64 {
     DateTime::now().timestamp_millis() << 20
+}
+
+/// A document, to be changed.
+fn open(raw: &RawDocument) -> Result<Document> {
+    Document::try_from(raw).map_err(error::encode)
+}
+
+/// The document as it is written.
+fn close(document: &Document) -> Result<RawDocumentBuf> {
+    RawDocumentBuf::try_from(document).map_err(error::encode)
 }
 
 /// Whether a change makes references lead elsewhere whose copies follow them.
@@ -85,7 +97,7 @@ pub(super) fn is_source(access: &Access, model: &'static Model) -> bool {
 /// Whether a write may have to do with copies.
 pub(super) fn concerns(access: &Access, model: &'static Model, effect: &Effect<'_>) -> bool {
     let is_removal = matches!(effect, Effect::Removes);
-    !is_removal && (model.copies.is_any() || dependents(access.models(), model).next().is_some())
+    !is_removal && (model.copies.is_filled() || is_source(access, model))
 }
 
 /// What a write owes, and what it is to be with that said in it.
@@ -93,7 +105,7 @@ pub(super) async fn prepare<W: Write>(
     access: &Access,
     model: &'static Model,
     write: &mut W,
-    sources: &Sources,
+    sources: &mut Sources,
 ) -> Result<Owed> {
     let mut owed = Owed::default();
     if !concerns(access, model, &write.effect()) {

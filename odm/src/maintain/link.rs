@@ -86,7 +86,7 @@ pub(super) async fn run<W: Write>(
 
 /// Finishes all that was begun and left.
 async fn settle_all(access: &Access) -> Result<u64> {
-    let mut settled = Settled::default();
+    let mut settled = Finished::default();
     for model in access.models() {
         if !model.links().is_empty() || rules(access, model).next().is_some() {
             settle(access, model, &mut settled).await?;
@@ -411,18 +411,29 @@ pub(super) fn is_promising(access: &Access, model: &'static Model) -> bool {
 
 /// What has become of writes that were begun.
 #[derive(Debug, Default)]
-pub(crate) struct Settled {
+pub(crate) struct Finished {
     /// How many were finished.
     pub(crate) documents: u64,
     /// Why the first of the others was not.
     pub(crate) failed: Option<Error>,
 }
 
+impl Finished {
+    /// Keeps why one of them was not; an error if nobody is reached, as without a database.
+    pub(super) fn fail(&mut self, error: Error) -> Result<()> {
+        if error.id().is_none() && error.kind() == ErrorKind::Connection {
+            return Err(error);
+        }
+        self.failed.get_or_insert(error);
+        Ok(())
+    }
+}
+
 /// Finishes what writes to documents of a model have begun. One that cannot be finished keeps none of the others from it.
 pub(crate) async fn settle(
     access: &Access,
     model: &'static Model,
-    settled: &mut Settled,
+    settled: &mut Finished,
 ) -> Result<()> {
     if !is_promising(access, model) {
         // It may have had links before: then it has their index.
@@ -459,13 +470,7 @@ pub(crate) async fn settle(
             }
             match promise::settle(access, model, &id).await {
                 Ok(()) => settled.documents += 1,
-                // Without a database nobody is reached.
-                Err(error) if error.id().is_none() && error.kind() == ErrorKind::Connection => {
-                    return Err(error);
-                }
-                Err(error) => {
-                    settled.failed.get_or_insert(error);
-                }
+                Err(error) => settled.fail(error)?,
             }
         }
     }

@@ -195,7 +195,9 @@ macro_rules! for_every_test {
                 copies: [
                     a_bulk_fills_and_follows,
                     a_chain_follows,
+                    a_source_is_only_read,
                     a_transaction_is_whole,
+                    an_insert_that_ends_early,
                     copies_are_filled_at_insert,
                     copies_follow_their_source,
                     copies_in_arrays_follow,

@@ -3,15 +3,15 @@
 use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, doc};
 
 use super::{
-    VERIFY,
+    VERIFY, close,
     fan::{change, source_condition, verify_said},
-    group::{Group, groups},
+    group::{Group, groups, names},
+    open,
     source::{Sources, raw},
 };
 use crate::{
     Result,
     access::Access,
-    error,
     maintain::{Said, link::linked::by_id},
     schema::{Model, upgrade},
 };
@@ -46,20 +46,18 @@ pub(crate) async fn stale(
             continue;
         }
         let current = upgrade::current(model, raw)?;
-        let open = Document::try_from(&*current).map_err(error::encode)?;
+        let open = open(&current)?;
         for group in groups.iter().filter(|group| group.is_following()) {
-            let mut each = |path: &str, inside: &Document| {
-                let id = inside.get(group.reference).cloned().unwrap_or(Bson::Null);
+            for (path, inside) in group.structs(&open) {
+                let id = group.reference_in(inside);
                 for taken in group.following() {
                     let holds = inside.get(taken.stored).cloned().unwrap_or(Bson::Null);
                     let path = format!("{path}{}", taken.stored);
-                    held.push((document, group, id.clone(), path, &taken.from, holds));
+                    let id = id.cloned().unwrap_or(Bson::Null);
+                    held.push((document, group, id, path, &taken.from, holds));
                 }
-                if id != Bson::Null {
-                    wanted.push(((group.model)(), id));
-                }
-            };
-            visit(group, 0, &open, "", &mut each);
+                wanted.extend(id.map(|id| ((group.model)(), id.clone())));
+            }
         }
     }
     let mut sources = Sources::default();
@@ -100,38 +98,6 @@ fn is_same(a: &Bson, b: &Bson) -> Result<bool> {
     Ok(crate::query::same(a.as_raw_bson_ref(), b.as_raw_bson_ref()))
 }
 
-/// Each struct of a document that has copies, with the path before its fields.
-fn visit(
-    group: &Group,
-    step: usize,
-    inside: &Document,
-    path: &str,
-    each: &mut impl FnMut(&str, &Document),
-) {
-    let Some(next) = group.steps.get(step) else {
-        each(path, inside);
-        return;
-    };
-    let path = format!("{path}{}.", next.stored);
-    match inside.get(next.stored) {
-        Some(Bson::Document(inside)) => visit(group, step + 1, inside, &path, each),
-        Some(Bson::Array(elements)) => {
-            for (position, element) in elements.iter().enumerate() {
-                if let Bson::Document(element) = element {
-                    visit(
-                        group,
-                        step + 1,
-                        element,
-                        &format!("{path}{position}."),
-                        each,
-                    );
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
 /// Writes a copy again; tells whether there was something to write.
 pub(crate) async fn copy_again(
     access: &Access,
@@ -141,15 +107,10 @@ pub(crate) async fn copy_again(
     source: &Bson,
 ) -> Result<bool> {
     let groups = groups(model);
-    let names = |path: &str| {
-        let parts = path
-            .split('.')
-            .filter(|part| !super::group::is_position(part));
-        parts.collect::<Vec<_>>().join(".")
-    };
+    let copied = names(path);
     let is_of = |group: &&Group| {
         let mut fields = group.following();
-        fields.any(|taken| group.path(taken.stored) == names(path))
+        fields.any(|taken| group.path(taken.stored) == copied)
     };
     let Some(group) = groups.iter().find(is_of) else {
         return Ok(false);
@@ -171,10 +132,9 @@ pub(crate) async fn copy_again(
         );
     }
     update.insert("$set", set);
-    let mut filter = Document::try_from(&*by_id(document)?).map_err(error::encode)?;
+    let mut filter = open(&by_id(document)?)?;
     filter.extend(group.of_structs(condition));
-    let filter = RawDocumentBuf::try_from(&filter).map_err(error::encode)?;
-    let changed = change(access, model, filter, &update, &place.filters).await?;
+    let changed = change(access, model, close(&filter)?, &update, &place.filters).await?;
     verify_said(access, model, said).await?;
     Ok(changed > 0)
 }

@@ -6,9 +6,9 @@ use bson::{Bson, DateTime, Document, RawBson, RawDocumentBuf, doc, oid::ObjectId
 use tokio::sync::Semaphore;
 
 use super::{
-    FAN, FEW, Promise, REVISION, VERIFY,
-    fill::references,
-    group::{Group, is_position},
+    FAN, FEW, Promise, REVISION, VERIFY, close,
+    group::{Group, names},
+    open,
     source::{Source, Sources, projection, raw},
 };
 use crate::{
@@ -20,8 +20,8 @@ use crate::{
     },
     decode, error,
     maintain::{
-        Said,
-        link::linked::{Id, by_id, one_of, read_upgraded},
+        Finished, Said,
+        link::linked::{Id, array, by_id, one_of, read_upgraded},
         narrow, with,
     },
     query::{append, document},
@@ -70,18 +70,7 @@ impl Owed {
         }
         if let Some((said, pace)) = self.fan {
             let mut room = Room::of(pace);
-            let done = fan_said(&all, model, said, &mut room).await;
-            if done.as_ref().is_ok_and(|is_whole| !is_whole) {
-                tokio::spawn(async move {
-                    let Ok(_turn) = WORKERS.acquire().await else {
-                        return;
-                    };
-                    let done = fan_said(&all, model, said, &mut Room::any()).await;
-                    tell(model, &done.map(|_| ()));
-                });
-                return;
-            }
-            tell(model, &done.map(|_| ()));
+            tell(model, &fan_said(&all, model, said, &mut room).await);
         }
     }
 
@@ -194,11 +183,8 @@ fn touched(dependents: &[(&'static Model, Group)], update: &RawDocumentBuf) -> V
 
 /// Whether one place is inside of the other.
 fn overlap(a: &str, b: &str) -> bool {
-    let names = |path: &str| -> Vec<String> {
-        let parts = path.split('.').filter(|part| !is_position(part));
-        parts.map(ToOwned::to_owned).collect()
-    };
-    names(a).iter().zip(names(b)).all(|(a, b)| *a == b)
+    let (a, b) = (names(a), names(b));
+    a.split('.').zip(b.split('.')).all(|(a, b)| a == b)
 }
 
 /// A source that says that its copies are to follow.
@@ -240,18 +226,31 @@ async fn read_fanning(
     Ok(found)
 }
 
-/// Lets the dependents follow of all documents that a write was about; tells whether all did.
+/// Lets the dependents follow of all documents that a write was about: as many as there is room for, and the rest in a task of its own.
 async fn fan_said(
     access: &Access,
     model: &'static Model,
     said: Said,
     room: &mut Room,
-) -> Result<bool> {
+) -> Result<()> {
     let mut is_whole = true;
     for fanning in fanning(access, model, said).await? {
         is_whole &= follow(access, model, &fanning, room).await?;
     }
-    Ok(is_whole)
+    if !is_whole {
+        tokio::spawn(rest(access.clone(), model, said));
+    }
+    Ok(())
+}
+
+/// Lets those follow for which there was no room.
+fn rest(access: Access, model: &'static Model, said: Said) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        if let Ok(_turn) = WORKERS.acquire().await {
+            let done = fan_said(&access, model, said, &mut Room::any()).await;
+            tell(model, &done);
+        }
+    })
 }
 
 /// Lets the dependents of one document follow, and takes back that they are to; tells whether all did.
@@ -296,7 +295,7 @@ fn fan_out<'a>(
                 let find = Find {
                     projection: Some(document("_id", 1)?),
                     limit: Some(limit as u64 + 1),
-                    ..found_by(&owner.collection.into(), &to_raw(&stale)?)
+                    ..found_by(&owner.collection.into(), &close(&stale)?)
                 };
                 let found = access.find_all(owner, find).await?;
                 if found.is_empty() {
@@ -309,16 +308,7 @@ fn fan_out<'a>(
                 }
                 room.take(ids.len());
                 let those = document("_id", one_of(&ids)?)?;
-                bring(
-                    access,
-                    owner,
-                    &group,
-                    &id,
-                    &fanning.source,
-                    those,
-                    Some(room),
-                )
-                .await?;
+                bring(access, owner, &group, &id, &fanning.source, those, room).await?;
                 if found.len() <= limit {
                     break;
                 }
@@ -348,10 +338,10 @@ async fn bring(
     id: &Bson,
     source: &Source,
     those: RawDocumentBuf,
-    room: Option<&mut Room>,
+    room: &mut Room,
 ) -> Result<()> {
     let is_stale = is_stale(group, id, source.revision);
-    let mut filter = Document::try_from(&*those).map_err(error::encode)?;
+    let mut filter = open(&those)?;
     filter.extend(group.of_structs(is_stale.clone()));
     let place = group.elements(&is_stale);
     let before = &place.before;
@@ -364,34 +354,39 @@ async fn bring(
     }
     set.insert(format!("{before}{}", group.from()), source.revision);
     let mut update = doc! { "$set": set };
-    // What is copied here may be copied further.
-    let further: Vec<_> = super::dependents(access.models(), owner).collect();
-    let is_further = !group.is_in_array()
-        && further
-            .iter()
-            .flat_map(|(_, other)| other.following())
-            .any(|other| {
-                group
-                    .following()
-                    .any(|taken| overlap(&group.path(taken.stored), &other.from))
-            });
-    let said = is_further.then(Said::now);
+    // What is copied here may be copied further; what is in an array cannot.
+    let mut further = Vec::new();
+    for (_, other) in super::dependents(access.models(), owner).filter(|_| !group.is_in_array()) {
+        let copies = |place: &str| {
+            let mut own = group.following();
+            own.any(|taken| overlap(&group.path(taken.stored), place))
+        };
+        let touched = other.following().filter(|taken| copies(&taken.from));
+        further.extend(touched.map(|taken| taken.follows));
+    }
+    let said = (!further.is_empty()).then(Said::now);
     if let Some(said) = said {
         update.insert("$inc", doc! { REVISION: 1_i64 });
         if let Ok(set) = update.get_document_mut("$set") {
             set.insert(FAN.0, said.to_document());
         }
     }
-    change(access, owner, to_raw(&filter)?, &update, &place.filters).await?;
-    if let (Some(said), Some(room)) = (said, room) {
-        let is_inside = access.unit().is_some();
-        for fanning in fanning(access, owner, said).await? {
-            match is_inside {
-                true => drop(fan_out(access, owner, &fanning, room).await?),
-                false => drop(Box::pin(follow(access, owner, &fanning, room)).await?),
-            }
-        }
+    change(access, owner, close(&filter)?, &update, &place.filters).await?;
+    let Some(said) = said else {
+        return Ok(());
+    };
+    if access.unit().is_none() {
+        return Box::pin(fan_said(access, owner, said, room)).await;
     }
+    for fanning in fanning(access, owner, said).await? {
+        fan_out(access, owner, &fanning, room).await?;
+    }
+    // As with the write itself: those that it does not see follow behind it.
+    let owed = Owed {
+        fan: Some((said, pace(&further))),
+        verify: None,
+    };
+    owed.carry_out_behind(access, owner);
     Ok(())
 }
 
@@ -399,16 +394,24 @@ async fn bring(
 pub(super) async fn verify_said(access: &Access, model: &'static Model, said: Said) -> Result<()> {
     let mut filter = document(&VERIFY.due(), document("$eq", said.due)?)?;
     append(&mut filter, &VERIFY.token(), document("$eq", said.token)?)?;
-    while verify_some(access, model, &filter).await? == BATCH as u64 {}
+    while verify_some(access, model, &filter).await?.are_left {}
     Ok(())
 }
 
-/// Looks again at some of the documents that a filter finds; gives the number of those of which nothing is owed any more.
+/// Some of the documents whose copies were to be looked at again.
+struct Verified {
+    /// How many they are of which nothing is owed any more.
+    documents: u64,
+    /// Whether there are others.
+    are_left: bool,
+}
+
+/// Looks again at some of the documents that a filter finds.
 async fn verify_some(
     access: &Access,
     model: &'static Model,
     filter: &RawDocumentBuf,
-) -> Result<u64> {
+) -> Result<Verified> {
     let groups = super::groups(model);
     let mut paths = RawDocumentBuf::new();
     for field in ["_id", "_odm"] {
@@ -430,23 +433,27 @@ async fn verify_some(
     }
     let find = Find {
         projection: Some(paths),
-        limit: Some(BATCH as u64),
+        limit: Some(BATCH as u64 + 1),
         ..found_by(&model.collection.into(), filter)
     };
-    let found = access.find_all(model, find).await?;
+    let mut found = access.find_all(model, find).await?;
+    let are_left = found.len() > BATCH;
+    found.truncate(BATCH);
     let mut wanted = Vec::new();
     let mut held = Vec::new();
     let mut tokens = BTreeMap::<ObjectId, Vec<RawBson>>::new();
     for raw in &found {
-        let mut open = Document::try_from(&**raw).map_err(error::encode)?;
+        let open = open(raw)?;
         let Some(id) = decode::id(raw).map(RawBson::from) else {
             continue;
         };
         for (position, group) in groups.iter().enumerate() {
-            if group.is_following() {
-                for (reference, from) in references(group, &mut open) {
+            for (_, inside) in group.structs(&open) {
+                if let (Some(reference), true) = (group.reference_in(inside), group.is_following())
+                {
                     wanted.push(((group.model)(), reference.clone()));
-                    held.push((position, reference, from, id.clone()));
+                    let from = group.revision_in(inside);
+                    held.push((position, reference.clone(), from, id.clone()));
                 }
             }
         }
@@ -477,23 +484,15 @@ async fn verify_some(
             && let Some(Some(source)) = sources.get((group.model)(), &reference)?
         {
             let those = document("_id", one_of(&ids)?)?;
-            bring(
-                access,
-                model,
-                group,
-                &reference,
-                source,
-                those,
-                Some(&mut Room::any()),
-            )
-            .await?;
+            let room = &mut Room::any();
+            bring(access, model, group, &reference, source, those, room).await?;
         }
     }
-    let mut cleared = 0;
+    let mut documents = 0;
     for (token, ids) in tokens {
         let mut filter = document("_id", one_of(&ids)?)?;
         append(&mut filter, &VERIFY.token(), document("$eq", token)?)?;
-        cleared += change(
+        documents += change(
             access,
             model,
             filter,
@@ -502,34 +501,54 @@ async fn verify_some(
         )
         .await?;
     }
-    Ok(cleared)
+    Ok(Verified {
+        documents,
+        // Where nothing could be taken back, nothing will be.
+        are_left: are_left && documents > 0,
+    })
 }
 
-/// Carries out what others have left of a model's copies, and gives the number of documents.
-pub(crate) async fn settle(access: &Access, model: &'static Model) -> Result<u64> {
-    let mut settled = 0;
-    if super::groups(model).iter().any(Group::is_following) {
-        loop {
-            let some = verify_some(access, model, &overdue(VERIFY)?).await?;
-            settled += some;
-            if some == 0 {
+/// Carries out what others have left of a model's copies. What cannot be keeps none of the rest from it.
+pub(crate) async fn settle(
+    access: &Access,
+    model: &'static Model,
+    settled: &mut Finished,
+) -> Result<()> {
+    while super::is_dependent(model) {
+        match verify_some(access, model, &overdue(VERIFY)?).await {
+            Ok(some) => {
+                settled.documents += some.documents;
+                if !some.are_left {
+                    break;
+                }
+            }
+            Err(error) => {
+                settled.fail(error)?;
                 break;
             }
         }
     }
-    if super::dependents(access.models(), model).next().is_some() {
-        loop {
-            let some = read_fanning(access, model, overdue(FAN)?, Some(BATCH as u64)).await?;
-            if some.is_empty() {
-                break;
-            }
-            for fanning in &some {
-                follow(access, model, fanning, &mut Room::any()).await?;
-                settled += 1;
+    let mut left = Vec::new();
+    while super::is_source(access, model) {
+        let mut filter = overdue(FAN)?;
+        if !left.is_empty() {
+            append(&mut filter, "_id", document("$nin", array(&left))?)?;
+        }
+        let some = read_fanning(access, model, filter, Some(BATCH as u64)).await?;
+        if some.is_empty() {
+            break;
+        }
+        for fanning in some {
+            match follow(access, model, &fanning, &mut Room::any()).await {
+                Ok(_) => settled.documents += 1,
+                Err(error) => {
+                    settled.fail(error)?;
+                    left.push(fanning.id);
+                }
             }
         }
     }
-    Ok(settled)
+    Ok(())
 }
 
 fn overdue(promise: Promise) -> Result<RawDocumentBuf> {
@@ -545,12 +564,12 @@ pub(super) async fn change(
     array_filters: &[Document],
 ) -> Result<u64> {
     narrow(access, model, &mut filter, false).await?;
-    let array_filters = array_filters.iter().map(to_raw).collect::<Result<_>>()?;
+    let array_filters = array_filters.iter().map(close).collect::<Result<_>>()?;
     let update = Update {
         collection: model.collection.into(),
         filter,
         change: Change::Operators {
-            update: to_raw(update)?,
+            update: close(update)?,
             array_filters,
         },
         multi: true,
@@ -559,8 +578,4 @@ pub(super) async fn change(
     access.told().writes();
     let done = access.executor().update(update).await;
     Ok(done.map_err(error::of(model))?.matched)
-}
-
-fn to_raw(document: &Document) -> Result<RawDocumentBuf> {
-    RawDocumentBuf::try_from(document).map_err(error::encode)
 }

@@ -3,7 +3,7 @@
 use bson::{Bson, Document, RawDocumentBuf, doc};
 
 use super::{
-    VERIFY,
+    VERIFY, close,
     group::{Group, Meets},
     source::{Source, Sources},
 };
@@ -25,20 +25,16 @@ pub(crate) async fn resolve<T: document::Document>(
     let mut open = Vec::new();
     for draft in &drafts {
         if let Drafted::Raw(raw) = &draft.0 {
-            open.push(Document::try_from(&**raw).map_err(error::encode)?);
+            open.push(super::open(raw)?);
         }
     }
     fill_all(access, &T::MODEL, &groups, &mut open, &mut sources).await?;
     let mut filled = open.into_iter();
     let mut documents = Vec::with_capacity(drafts.len());
     for draft in drafts {
-        documents.push(match (draft.0, ()) {
-            (Drafted::Whole(document), ()) => document,
-            (Drafted::Raw(_), ()) => {
-                let filled = filled.next().unwrap_or_default();
-                let raw = RawDocumentBuf::try_from(&filled).map_err(error::encode)?;
-                T::from_stored(&raw)?
-            }
+        documents.push(match draft.0 {
+            Drafted::Whole(document) => document,
+            Drafted::Raw(_) => T::from_stored(&close(&filled.next().unwrap_or_default())?)?,
         });
     }
     Ok((documents, sources))
@@ -50,29 +46,26 @@ pub(super) async fn insert(
     model: &'static Model,
     groups: &[Group],
     documents: &mut [RawDocumentBuf],
-    sources: &Sources,
+    sources: &mut Sources,
 ) -> Result<Option<Said>> {
-    let mut sources = sources.clone();
-    let open = documents
-        .iter()
-        .map(|raw| Document::try_from(&**raw).map_err(error::encode));
+    let open = documents.iter().map(|raw| super::open(raw));
     let mut open = open.collect::<Result<Vec<_>>>()?;
-    let follows = fill_all(access, model, groups, &mut open, &mut sources).await?;
+    let follows = fill_all(access, model, groups, &mut open, sources).await?;
     let said = follows.then(Said::now);
     for (raw, mut filled) in documents.iter_mut().zip(open) {
         if let Some(said) = said {
             set(&mut filled, VERIFY.0, said.to_document());
         }
-        *raw = RawDocumentBuf::try_from(&filled).map_err(error::encode)?;
+        *raw = close(&filled)?;
     }
     Ok(said)
 }
 
 /// Puts a value at a dotted path of a document.
 pub(super) fn put(raw: &mut RawDocumentBuf, dotted: &str, value: Bson) -> Result<()> {
-    let mut open = Document::try_from(&**raw).map_err(error::encode)?;
+    let mut open = super::open(raw)?;
     set(&mut open, dotted, value);
-    *raw = RawDocumentBuf::try_from(&open).map_err(error::encode)?;
+    *raw = close(&open)?;
     Ok(())
 }
 
@@ -86,8 +79,9 @@ async fn fill_all(
 ) -> Result<bool> {
     let mut wanted = Vec::new();
     for group in groups {
-        for document in documents.iter_mut() {
-            wants(group, 0, document, &mut wanted);
+        for document in documents.iter() {
+            let structs = group.structs(document).into_iter();
+            wanted.extend(structs.filter_map(|(_, inside)| wants(group, inside)));
         }
     }
     sources.read(access, groups, &wanted).await?;
@@ -95,28 +89,16 @@ async fn fill_all(
     for group in groups {
         follows |= group.is_following();
         for document in documents.iter_mut() {
-            group.each_struct(0, document, &mut |inside| {
-                fill(model, group, inside, sources)
-            })?;
+            group.each(document, &mut |inside| fill(model, group, inside, sources))?;
         }
     }
     Ok(follows && !wanted.is_empty())
 }
 
-/// The sources of what is in a value from a step on.
-fn wants(
-    group: &Group,
-    step: usize,
-    value: &mut Document,
-    wanted: &mut Vec<(&'static Model, Bson)>,
-) {
-    let seen: Result<(), ()> = group.each_struct(step, value, &mut |inside| {
-        if let Some(id) = inside.get(group.reference).filter(|id| **id != Bson::Null) {
-            wanted.push(((group.model)(), id.clone()));
-        }
-        Ok(())
-    });
-    let _: Result<(), ()> = seen;
+/// The source of what is in a struct, if its reference leads to one.
+fn wants(group: &Group, inside: &Document) -> Option<(&'static Model, Bson)> {
+    let id = group.reference_in(inside)?;
+    Some(((group.model)(), id.clone()))
 }
 
 /// Puts into a struct what its reference leads to.
@@ -124,7 +106,11 @@ fn fill(model: &Model, group: &Group, inside: &mut Document, sources: &Sources) 
     let id = inside.get(group.reference).cloned().unwrap_or(Bson::Null);
     let source = match find(model, group, &id, sources) {
         // It was filled before what it was taken from had gone, and is written as it was.
-        Err(_) if group.revision_in(inside).is_some() => return Ok(()),
+        Err(error)
+            if error.kind() == ErrorKind::Dangling && group.revision_in(inside).is_some() =>
+        {
+            return Ok(());
+        }
         source => source?,
     };
     for taken in &group.fields {
@@ -180,14 +166,13 @@ pub(super) async fn update(
     model: &'static Model,
     groups: &[Group],
     update: &mut RawDocumentBuf,
-    sources: &Sources,
+    sources: &mut Sources,
 ) -> Result<Option<Said>> {
-    let mut open = Document::try_from(&**update).map_err(error::encode)?;
+    let mut open = super::open(update)?;
     let touches = touches(model, groups, &open)?;
     if touches.is_empty() {
         return Ok(None);
     }
-    let mut sources = sources.clone();
     let mut wanted = Vec::new();
     for touch in &touches {
         let Some(value) = operand(&mut open, touch.operator, &touch.path) else {
@@ -195,11 +180,8 @@ pub(super) async fn update(
         };
         match &touch.meets {
             Meets::Around(step) => {
-                let seen: Result<(), ()> = touch.group.each_in(*step, value, &mut |inside| {
-                    wants(touch.group, touch.group.steps.len(), inside, &mut wanted);
-                    Ok(())
-                });
-                let _: Result<(), ()> = seen;
+                let structs = touch.group.structs_in(*step, value).into_iter();
+                wanted.extend(structs.filter_map(|(_, inside)| wants(touch.group, inside)));
             }
             Meets::Reference(_) if touch.operator == "$set" && *value != Bson::Null => {
                 wanted.push(((touch.group.model)(), value.clone()));
@@ -216,7 +198,7 @@ pub(super) async fn update(
         match touch.meets {
             Meets::Around(step) => {
                 group.each_in(step, value, &mut |inside| {
-                    fill(model, group, inside, &sources)
+                    fill(model, group, inside, sources)
                 })?;
             }
             Meets::Reference(before) => {
@@ -224,7 +206,7 @@ pub(super) async fn update(
                     "$set" => value.clone(),
                     _ => Bson::Null,
                 };
-                retarget(model, group, &before, &id, &sources, &mut open)?;
+                retarget(model, group, &before, &id, sources, &mut open)?;
             }
             Meets::Nothing => {}
         }
@@ -233,21 +215,21 @@ pub(super) async fn update(
     if let Some(said) = said {
         say(&mut open, "$set", VERIFY.0.to_owned(), said.to_document());
     }
-    *update = RawDocumentBuf::try_from(&open).map_err(error::encode)?;
+    *update = close(&open)?;
     Ok(said)
 }
 
 /// Takes the copies beside references away that a change makes null.
 pub(super) fn leave(model: &Model, update: &mut RawDocumentBuf) -> Result<()> {
     let groups = super::groups(model);
-    let mut open = Document::try_from(&**update).map_err(error::encode)?;
+    let mut open = super::open(update)?;
     for touch in touches(model, &groups, &open)? {
         if let (Meets::Reference(before), "$set") = (&touch.meets, touch.operator) {
             let none = Sources::default();
             retarget(model, touch.group, before, &Bson::Null, &none, &mut open)?;
         }
     }
-    *update = RawDocumentBuf::try_from(&open).map_err(error::encode)?;
+    *update = close(&open)?;
     Ok(())
 }
 
@@ -361,17 +343,4 @@ pub(super) fn set(document: &mut Document, dotted: &str, value: impl Into<Bson>)
     if let Bson::Document(inside) = inside.or_insert_with(|| Bson::Document(Document::new())) {
         set(inside, rest, value);
     }
-}
-
-/// The ids of all sources of a document's copies that follow.
-pub(super) fn references(group: &Group, document: &mut Document) -> Vec<(Bson, Option<i64>)> {
-    let mut found = Vec::new();
-    let seen: Result<(), ()> = group.each_struct(0, document, &mut |inside| {
-        if let Some(id) = inside.get(group.reference).filter(|id| **id != Bson::Null) {
-            found.push((id.clone(), group.revision_in(inside)));
-        }
-        Ok(())
-    });
-    let _: Result<(), ()> = seen;
-    found
 }

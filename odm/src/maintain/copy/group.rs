@@ -134,6 +134,11 @@ impl Group {
         format!("{}.{}", super::FROM, self.reference)
     }
 
+    /// What the reference in a struct leads to; none if it is null.
+    pub(super) fn reference_in<'d>(&self, inside: &'d Document) -> Option<&'d Bson> {
+        inside.get(self.reference).filter(|id| **id != Bson::Null)
+    }
+
     /// Of which revision the copies in a struct are.
     pub(super) fn revision_in(&self, inside: &Document) -> Option<i64> {
         let own = inside.get_document("_odm").ok()?;
@@ -172,8 +177,69 @@ impl Group {
         elements
     }
 
-    /// Each struct of a document that has them, from `step` on.
-    pub(super) fn each_struct<E>(
+    /// The structs in a document, each with the path before its fields.
+    pub(super) fn structs<'d>(&self, document: &'d Document) -> Vec<(String, &'d Document)> {
+        let mut found = Vec::new();
+        self.look(0, document, "", &mut found);
+        found
+    }
+
+    /// The same of a value that stands where `step` leads on from.
+    pub(super) fn structs_in<'d>(
+        &self,
+        step: usize,
+        value: &'d Bson,
+    ) -> Vec<(String, &'d Document)> {
+        let mut found = Vec::new();
+        self.look_in(step, value, "", &mut found);
+        found
+    }
+
+    fn look<'d>(
+        &self,
+        step: usize,
+        inside: &'d Document,
+        path: &str,
+        found: &mut Vec<(String, &'d Document)>,
+    ) {
+        match self.steps.get(step) {
+            None => found.push((path.to_owned(), inside)),
+            Some(next) => {
+                if let Some(value) = inside.get(next.stored) {
+                    self.look_in(step + 1, value, &format!("{path}{}.", next.stored), found);
+                }
+            }
+        }
+    }
+
+    fn look_in<'d>(
+        &self,
+        step: usize,
+        value: &'d Bson,
+        path: &str,
+        found: &mut Vec<(String, &'d Document)>,
+    ) {
+        match value {
+            Bson::Document(inside) => self.look(step, inside, path, found),
+            Bson::Array(values) => {
+                for (position, value) in values.iter().enumerate() {
+                    self.look_in(step, value, &format!("{path}{position}."), found);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Changes each struct of a document.
+    pub(super) fn each<E>(
+        &self,
+        document: &mut Document,
+        change: &mut impl FnMut(&mut Document) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.each_struct(0, document, change)
+    }
+
+    fn each_struct<E>(
         &self,
         step: usize,
         value: &mut Document,
@@ -268,8 +334,13 @@ pub(super) enum Meets {
     Reference(String),
 }
 
-/// Whether a part of a path says which elements of an array are meant.
-pub(super) fn is_position(part: &str) -> bool {
+/// The names in a path, without what says which elements of an array are meant.
+pub(super) fn names(path: &str) -> String {
+    let names = path.split('.').filter(|part| !is_position(part));
+    names.collect::<Vec<_>>().join(".")
+}
+
+fn is_position(part: &str) -> bool {
     part.starts_with('$') || part.bytes().all(|byte| byte.is_ascii_digit())
 }
 

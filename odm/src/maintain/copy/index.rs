@@ -8,7 +8,7 @@ use std::{
 use bson::RawDocumentBuf;
 
 use super::{
-    FAN, Promise, VERIFY,
+    FAN, VERIFY,
     group::{Group, dependents, groups},
     is_dependent,
 };
@@ -26,25 +26,14 @@ pub(crate) fn with_indexes(
     models: &[&'static Model],
 ) -> Vec<(&'static Model, Vec<Index>)> {
     for (model, indexes) in &mut declared {
-        let groups = groups(model);
-        let following = groups.iter().filter(|group| group.is_following());
-        let references = following.map(Group::reference_path);
-        for path in references.collect::<Vec<_>>() {
-            let own = Index::new(vec![(path, Direction::Ascending)]);
-            if !indexes.iter().any(|index| index.serves_as(&own)) {
-                indexes.push(own);
-            }
+        for group in groups(model).iter().filter(|group| group.is_following()) {
+            Index::declare_on(group.reference_path(), indexes);
         }
-        let owes = |promise: Promise| {
-            let mut index = Index::new(vec![(promise.due(), Direction::Ascending)]);
-            index.sparse = true;
-            index
-        };
         if is_dependent(model) {
-            indexes.push(owes(VERIFY));
+            indexes.push(Index::sparse_on(VERIFY.due()));
         }
         if dependents(models, model).next().is_some() {
-            indexes.push(owes(FAN));
+            indexes.push(Index::sparse_on(FAN.due()));
         }
     }
     declared

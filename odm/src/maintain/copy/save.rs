@@ -3,8 +3,10 @@
 use bson::{Bson, Document, RawDocument, RawDocumentBuf};
 
 use super::{
+    close,
     fill::set,
-    group::{Group, Meets, fixed, groups, is_position},
+    group::{Group, Meets, fixed, groups, names},
+    open,
 };
 use crate::{Error, ErrorKind, Result, error, schema::Model};
 
@@ -22,8 +24,7 @@ pub(crate) fn of_a_save(
     if !model.copies.is_any() {
         return Ok(update);
     }
-    let mut open = Document::try_from(&*update).map_err(error::encode)?;
-    let mut stored = Document::try_from(stored).map_err(error::encode)?;
+    let (mut open, stored) = (open(&update)?, open(stored)?);
     let (fixed, groups) = (fixed(model), groups(model));
     for (operator, fields) in open.iter_mut() {
         let Bson::Document(fields) = fields else {
@@ -42,14 +43,14 @@ pub(crate) fn of_a_save(
                 if let Meets::Around(step) = group.meets(path) {
                     let there = match operator.as_str() {
                         "$push" => Vec::new(),
-                        _ => structs(group, step, at(&mut stored, path)),
+                        _ => structs(group, step, at(&stored, path)),
                     };
                     renew(group, step, value, there).map_err(|()| changed(model, path))?;
                 }
             }
         }
     }
-    RawDocumentBuf::try_from(&open).map_err(error::encode)
+    close(&open)
 }
 
 fn changed(model: &Model, path: &str) -> Error {
@@ -59,16 +60,15 @@ fn changed(model: &Model, path: &str) -> Error {
 
 /// Whether a place is one of these names, or inside of it.
 fn is_inside(path: &str, fixed: &str) -> bool {
-    let names = path.split('.').filter(|part| !is_position(part));
-    let names = names.collect::<Vec<_>>().join(".");
+    let names = names(path);
     let rest = names.strip_prefix(fixed);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-fn at<'d>(document: &'d mut Document, path: &str) -> Option<&'d mut Bson> {
+fn at<'d>(document: &'d Document, path: &str) -> Option<&'d Bson> {
     match path.split_once('.') {
-        None => document.get_mut(path),
-        Some((first, rest)) => at(document.get_document_mut(first).ok()?, rest),
+        None => document.get(path),
+        Some((first, rest)) => at(document.get_document(first).ok()?, rest),
     }
 }
 
@@ -80,19 +80,13 @@ struct Held {
     from: Option<i64>,
 }
 
-fn structs(group: &Group, step: usize, value: Option<&mut Bson>) -> Vec<Held> {
-    let mut found = Vec::new();
-    if let Some(value) = value {
-        let seen: Result<(), ()> = group.each_in(step, value, &mut |inside| {
-            found.push(Held {
-                values: held(group, inside),
-                from: group.revision_in(inside),
-            });
-            Ok(())
-        });
-        let _: Result<(), ()> = seen;
-    }
-    found
+fn structs(group: &Group, step: usize, value: Option<&Bson>) -> Vec<Held> {
+    let found = value.map(|value| group.structs_in(step, value));
+    let found = found.into_iter().flatten().map(|(_, inside)| Held {
+        values: held(group, inside),
+        from: group.revision_in(inside),
+    });
+    found.collect()
 }
 
 fn held(group: &Group, inside: &Document) -> Vec<Bson> {

@@ -206,7 +206,7 @@ pub(in crate::maintain) fn one_of<'i>(
     document("$in", array(ids))
 }
 
-pub(super) fn array<'i>(ids: impl IntoIterator<Item = &'i RawBson>) -> RawArrayBuf {
+pub(in crate::maintain) fn array<'i>(ids: impl IntoIterator<Item = &'i RawBson>) -> RawArrayBuf {
     let mut array = RawArrayBuf::new();
     for id in ids {
         array.push(id.as_raw_bson_ref());

@@ -1,10 +1,13 @@
 //! Copies of other documents: filled, followed, and snapshots that stay.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use odm::{
     ErrorKind, Filter,
-    backend::operation::{Change, Direction, Find, Index, Update},
+    backend::{
+        Recorder,
+        operation::{Change, Direction, Find, Index, Operation, Update},
+    },
     bson::{Bson, RawDocumentBuf, rawdoc},
     check::Fault,
     prelude::*,
@@ -522,6 +525,8 @@ pub async fn a_chain_follows(fixture: Fixture) {
         .unwrap();
     let notes = async || db.get::<Alert>(1).await.unwrap().notes;
     assert_eq!(notes().await.as_deref(), Some("down"));
+    // Whoever has written it sees to all of it: nothing is left for others, who would wait for five seconds.
+    db.settled().within(Duration::from_secs(3)).await.unwrap();
     db.update::<Service>(1).unset(|s| s.host()).await.unwrap();
     assert_eq!(notes().await, None);
     db.update::<Service>(1)
@@ -663,6 +668,54 @@ pub async fn a_bulk_fills_and_follows(fixture: Fixture) {
         .unwrap();
     let names: Vec<_> = all.iter().map(|m| &*m.hostname).collect();
     assert_eq!(names, ["web", "host2"]);
+}
+
+/// What was stored before a refusal is looked at again all the same.
+pub async fn an_insert_that_ends_early(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    shop(&db).await;
+    db.insert(line(2, 1)).await.unwrap();
+    let refused = db.insert_many([line(1, 1), line(2, 1), line(3, 1)]).await;
+    assert_eq!(refused.unwrap_err().inserted(), Some(1));
+    db.settled().within(Duration::from_secs(3)).await.unwrap();
+    assert_eq!(db.get::<LogMessage>(1).await.unwrap().hostname, "host1");
+}
+
+/// Of its source it costs one read, however many lines there are: nobody waits for others that copy from the same.
+pub async fn a_source_is_only_read(fixture: Fixture) {
+    let recorder = Arc::new(Recorder::new(fixture.backend()));
+    let (db, aside) = (
+        Db::with_backend(recorder.clone()),
+        Db::with_backend(fixture.backend()),
+    );
+    shop(&db).await;
+    recorder.clear();
+    db.insert_many((0..1_000).map(|id| line(id, 1)))
+        .await
+        .unwrap();
+    aside
+        .settled()
+        .within(Duration::from_secs(30))
+        .await
+        .unwrap();
+    let operations = recorder.operations();
+    let told = operations.iter().map(|operation| match operation {
+        Operation::Find(find) => ("find", find.collection.to_string()),
+        Operation::Insert(insert) => ("insert", insert.collection.to_string()),
+        Operation::Update(update) => ("update", update.collection.to_string()),
+        other => panic!("{other:?}"),
+    });
+    let told: Vec<_> = told.collect();
+    let told: Vec<_> = told.iter().map(|(what, of)| (*what, &**of)).collect();
+    // Before the answer, and behind it.
+    let expected = [
+        ("find", "hosts"),
+        ("insert", "logmsgs"),
+        ("find", "logmsgs"),
+        ("find", "hosts"),
+        ("update", "logmsgs"),
+    ];
+    assert_eq!(told, expected);
 }
 
 pub async fn what_cannot_be_copied_is_refused(fixture: Fixture) {
