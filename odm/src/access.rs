@@ -13,7 +13,7 @@ use crate::{
     },
     error,
     field::Path,
-    maintain::Searched,
+    maintain::{Searched, Settling},
     query::{Node, append, document},
     schema::{Model, Schema},
     scope::Scope,
@@ -39,6 +39,7 @@ pub struct Access {
     operation: Arc<Operation>,
     repetition: Arc<Repetition>,
     searched: Arc<Searched>,
+    settling: Arc<Settling>,
     /// How many hooks have led here.
     depth: u8,
 }
@@ -59,6 +60,7 @@ impl Access {
             operation: Arc::new(Operation::new("session", None)),
             repetition: Arc::default(),
             searched: Arc::default(),
+            settling: Arc::default(),
         }
     }
 
@@ -129,6 +131,11 @@ impl Access {
     /// What is known of the indexes of the database.
     pub(crate) fn searched(&self) -> &Searched {
         &self.searched
+    }
+
+    /// What tasks of this process are finishing for others.
+    pub(crate) fn settling(&self) -> &Settling {
+        &self.settling
     }
 
     /// The transaction that this is in.

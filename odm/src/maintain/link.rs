@@ -36,6 +36,7 @@ pub(crate) use deletion::{Rule, rules};
 pub(crate) use effect::{Effect, is_linking};
 pub(crate) use linked::ids_at;
 pub(crate) use mend::{Mending, list_once, mend};
+pub(crate) use promise::Settling;
 pub(crate) use refusal::refuse_another;
 pub(crate) use upgrade::bring_up;
 

@@ -18,6 +18,11 @@ mod found;
 mod removal;
 mod side;
 
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, PoisonError},
+};
+
 use bson::{RawBson, RawDocument, RawDocumentBuf, oid::ObjectId};
 
 pub(super) use found::DUE;
@@ -26,7 +31,7 @@ pub(super) use side::agree;
 use super::{
     BATCH, CLOSING, GOING,
     effect::{behind_value, changes},
-    linked::{Fate, Linked, array, by_id, read},
+    linked::{Fate, Id, Linked, array, by_id, read},
     refusal::{busy, is_refusal},
     update,
 };
@@ -36,6 +41,7 @@ use crate::{
     backend::{
         BoxFuture,
         operation::{Change, Delete, Find, Insert},
+        outcome,
     },
     error,
     maintain::{Effect, Write, with},
@@ -427,21 +433,53 @@ async fn wait_or_settle(
     found: &Found,
     attempt: u32,
 ) -> Result<()> {
-    if found.is_overdue() {
-        return settle(access, model, &found.linked.id).await;
+    let id = &found.linked.id;
+    if found.is_overdue()
+        && let Some(_turn) = access.settling().turn(model, id)
+    {
+        return settle(access, model, id).await;
     }
     retry::pause(attempt).await;
     Ok(())
 }
 
 /// Finishes what was begun with a document: what was not carried out is given up, and one that is going goes.
-pub(super) fn settle<'a>(
-    access: &'a Access,
+///
+/// It may lead to others, and these back here: each is in a task of its own, because however deep that goes, no stack does.
+pub(super) fn settle(
+    access: &Access,
     model: &'static Model,
-    id: &'a RawBson,
-) -> BoxFuture<'a, Result<()>> {
-    // It may lead to others, and these back here.
-    Box::pin(async move { settled(&access.to_everything(), model, id).await })
+    id: &RawBson,
+) -> BoxFuture<'static, Result<()>> {
+    let (all, id) = (access.to_everything(), id.clone());
+    Box::pin(async move {
+        let done = tokio::spawn(async move { settled(&all, model, &id).await });
+        outcome(done.await).flatten()
+    })
+}
+
+/// The documents that tasks of this process are finishing because somebody else waits for them: the others that wait leave it to
+/// these, which would otherwise lead to one another again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Settling(Mutex<BTreeSet<(&'static str, Id)>>);
+
+impl Settling {
+    /// The turn to finish a document; none while it is another's.
+    fn turn(&self, model: &Model, id: &RawBson) -> Option<Turn<'_>> {
+        let place = (model.collection, Id::of(id));
+        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.insert(place.clone()).then_some(Turn(self, place))
+    }
+}
+
+/// It is over when it is dropped.
+struct Turn<'s>(&'s Settling, (&'static str, Id));
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut taken = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.remove(&self.1);
+    }
 }
 
 async fn settled(access: &Access, model: &'static Model, id: &RawBson) -> Result<()> {
