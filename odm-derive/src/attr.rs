@@ -9,6 +9,7 @@ mod link;
 mod rule;
 mod serde;
 mod shard_key;
+mod tally;
 
 pub(crate) use derived::{Derived, Pace, Source};
 pub(crate) use filled::{Filled, What};
@@ -21,6 +22,7 @@ pub(crate) use link::{Link, OnDelete, no_links};
 pub(crate) use rule::Rule;
 pub(crate) use serde::{SerdeContainer, SerdeField, SerdeVariant};
 pub(crate) use shard_key::{ShardField, parse_shard_key};
+pub(crate) use tally::{Keeps, Tally};
 
 use proc_macro2::TokenTree;
 use quote::ToTokens;

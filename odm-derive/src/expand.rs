@@ -17,6 +17,7 @@ mod rules;
 pub(crate) mod schema;
 pub(crate) mod scope;
 mod shard_key;
+mod tally;
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};

@@ -236,7 +236,17 @@ use syn::{DeriveInput, parse_macro_input};
 /// document.
 #[proc_macro_derive(
     Document,
-    attributes(document, embed, reference, index, denormalize, snapshot)
+    attributes(
+        document,
+        embed,
+        reference,
+        index,
+        denormalize,
+        snapshot,
+        count,
+        sum,
+        latest
+    )
 )]
 pub fn document(input: TokenStream) -> TokenStream {
     run(
@@ -287,7 +297,17 @@ pub fn document(input: TokenStream) -> TokenStream {
 /// `#[embedded(crate = mapper)]` says the path of the crate `odm`, if it has another name.
 #[proc_macro_derive(
     Embedded,
-    attributes(embedded, embed, reference, index, denormalize, snapshot)
+    attributes(
+        embedded,
+        embed,
+        reference,
+        index,
+        denormalize,
+        snapshot,
+        count,
+        sum,
+        latest
+    )
 )]
 pub fn embedded(input: TokenStream) -> TokenStream {
     run(

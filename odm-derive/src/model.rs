@@ -8,8 +8,8 @@ use syn::{
 
 use crate::{
     attr::{
-        Derived, Filled, Layout, Link, Options, Rule, SerdeContainer, SerdeField, What, named,
-        parse_field,
+        Derived, Filled, Layout, Link, Options, Rule, SerdeContainer, SerdeField, Tally, What,
+        named, parse_field,
     },
     ctxt::Ctxt,
 };
@@ -47,6 +47,8 @@ pub(crate) struct Field<'a> {
     pub(crate) link: Option<Link>,
     /// Where its value comes from, if not from the application alone.
     pub(crate) derived: Option<Derived>,
+    /// What it is made of by other documents.
+    pub(crate) tally: Option<Tally>,
     /// The rules for its values.
     pub(crate) rule: Rule<'a>,
 }
@@ -151,9 +153,18 @@ impl<'a> Field<'a> {
         let ident = field.ident.as_ref()?;
         let serde = SerdeField::parse(ctxt, &field.attrs);
         if serde.skip {
-            for attr in ["embed", "reference", "index", "denormalize", "snapshot"]
-                .iter()
-                .flat_map(|name| named(&field.attrs, name))
+            for attr in [
+                "embed",
+                "reference",
+                "index",
+                "denormalize",
+                "snapshot",
+                "count",
+                "sum",
+                "latest",
+            ]
+            .iter()
+            .flat_map(|name| named(&field.attrs, name))
             {
                 ctxt.error(attr, "serde skips this field: it is not stored");
             }
@@ -182,6 +193,20 @@ impl<'a> Field<'a> {
             }
         };
         let derived = Derived::parse(ctxt, &field.attrs);
+        let tally = match place {
+            Place::Document => Tally::parse(ctxt, &field.attrs),
+            Place::Embedded => {
+                Tally::refuse(ctxt, &field.attrs, "an embedded struct");
+                None
+            }
+            Place::Variant => {
+                Tally::refuse(ctxt, &field.attrs, VARIANT);
+                None
+            }
+        };
+        if let (Some(_), Some(_)) = (&tally, &derived) {
+            ctxt.error(ident, "a field is made of other documents in one way");
+        }
         if let (Some(_), Some(alias)) = (&link, serde.aliases.first()) {
             ctxt.error(alias, NO_ALIAS);
         }
@@ -200,9 +225,13 @@ impl<'a> Field<'a> {
             alias: serde.aliases.into_iter().next(),
             skip_if: serde.skip_if,
             native: serde.native,
-            filled: filled_by(link.as_ref(), derived.as_ref()),
+            filled: match &tally {
+                Some(_) => Some(What::Tally),
+                None => filled_by(link.as_ref(), derived.as_ref()),
+            },
             link,
             derived,
+            tally,
             rule: Rule::parse(&field.attrs),
         })
     }

@@ -13,7 +13,7 @@ use crate::{
     },
     error,
     field::Path,
-    maintain::{Searched, Settling},
+    maintain::{Counting, Searched, Settling},
     query::{Node, append, document},
     schema::{Model, Schema},
     scope::Scope,
@@ -40,6 +40,7 @@ pub struct Access {
     repetition: Arc<Repetition>,
     searched: Arc<Searched>,
     settling: Arc<Settling>,
+    counting: Arc<Counting>,
     /// How many hooks have led here.
     depth: u8,
 }
@@ -61,6 +62,7 @@ impl Access {
             repetition: Arc::default(),
             searched: Arc::default(),
             settling: Arc::default(),
+            counting: Arc::default(),
         }
     }
 
@@ -136,6 +138,11 @@ impl Access {
     /// What tasks of this process are finishing for others.
     pub(crate) fn settling(&self) -> &Settling {
         &self.settling
+    }
+
+    /// What waits in this process to be counted.
+    pub(crate) fn counting(&self) -> &Counting {
+        &self.counting
     }
 
     /// The transaction that this is in.

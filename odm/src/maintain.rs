@@ -11,6 +11,8 @@ mod number;
 mod promise;
 mod removal;
 mod routing;
+mod stored;
+mod tally;
 
 use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
 use tracing::Instrument;
@@ -29,6 +31,9 @@ pub(crate) use number::Numbers;
 use promise::Said;
 pub(crate) use promise::{LEASE, Promise};
 pub(crate) use removal::{Means, Removal, of_one};
+pub(crate) use tally::{
+    Counting, Miscounted, count_again, miscounted, with_indexes as with_tallies,
+};
 
 use crate::{
     Error, ErrorKind, Result,
@@ -51,7 +56,8 @@ pub(crate) async fn settle(
     settled: &mut Finished,
 ) -> Result<()> {
     link::settle(access, model, settled).await?;
-    copy::settle(access, model, settled).await
+    copy::settle(access, model, settled).await?;
+    tally::settle(access, model, settled).await
 }
 
 /// A write to documents of one model.
@@ -170,14 +176,14 @@ async fn carry_out<W: Write>(
 ) -> Result<W::Done> {
     let owed = copy::prepare(&access, model, &mut write, &mut sources).await?;
     if owed.is_nothing() {
-        return linked(access, model, write).await;
+        return tally::run(access, model, write).await;
     }
     let done = match owed.is_together() {
         true => {
             let work = |access: Access| {
                 let write = write.clone();
                 async move {
-                    let done = linked(access.clone(), model, write).await?;
+                    let done = tally::run(access.clone(), model, write).await?;
                     if access.unit().is_some() && W::documents(&done) > 0 {
                         let followed = owed.together(&access, model).await;
                         followed.map_err(|error| access.fail(error))?;
@@ -187,7 +193,7 @@ async fn carry_out<W: Write>(
             };
             access.together(unit::ATTEMPTS, work).await
         }
-        false => linked(access.clone(), model, write).await,
+        false => tally::run(access.clone(), model, write).await,
     };
     match (&done, access.unit()) {
         (Ok(done), _) if W::documents(done) == 0 => {}
@@ -199,6 +205,23 @@ async fn carry_out<W: Write>(
         (Err(_), Some(_)) => {}
     }
     done
+}
+
+/// What a write leaves to be done that is part of another one.
+#[derive(Debug, Clone, Copy)]
+struct Left {
+    copies: copy::Owed,
+    counts: Option<Said>,
+}
+
+impl Left {
+    /// Does it behind what this is part of.
+    fn carry_out_behind(self, access: &Access, model: &'static Model) {
+        self.copies.carry_out_behind(access, model);
+        if let Some(said) = self.counts {
+            tally::count_behind(access, model, said);
+        }
+    }
 }
 
 /// Carries a write out with the other sides of links.

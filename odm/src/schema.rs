@@ -5,6 +5,7 @@ mod link;
 mod model;
 mod nested;
 mod sync;
+mod tally;
 pub(crate) mod upgrade;
 
 pub use copy::{
@@ -20,6 +21,10 @@ pub use model::{
 };
 pub use nested::{LinksInside, LinksWalk, all_links};
 pub use sync::{IndexReport, SyncIndexes};
+pub use tally::{
+    CountedBy, Counter, ExcerptOf, Excerpts, Keeps, SameAs, Steady, Summed, Tally, are_excerpts,
+    condition, counted, excerpted, is_counter, ordered, summed,
+};
 pub use upgrade::{Upgrade, UpgradeAll, Upgraded};
 
 use crate::{

@@ -109,6 +109,10 @@ pub struct OwedOf {
     pub sources: u64,
     /// In how many documents copies are to be looked at again, because the references to their sources are new.
     pub dependents: u64,
+    /// How many documents are to be counted at those that they refer to.
+    pub members: u64,
+    /// At how many documents those that refer to them are to be counted.
+    pub owners: u64,
     /// In how many documents references and their other sides are being written.
     pub links: u64,
     /// How long the oldest of it has been owed, by the clock of this process.
@@ -133,6 +137,8 @@ impl fmt::Display for Owed {
             for (count, what) in [
                 (of.sources, "whose copies are to follow"),
                 (of.dependents, "whose copies are to be looked at again"),
+                (of.members, "that are to be counted"),
+                (of.owners, "whose members are to be counted"),
                 (of.links, "whose links are being written"),
             ] {
                 if count > 0 {
@@ -157,10 +163,18 @@ pub(crate) async fn owed(
             continue;
         }
         let mut oldest = None;
-        let [mut sources, mut dependents, mut links] = [0; 3];
+        let [
+            mut sources,
+            mut dependents,
+            mut members,
+            mut owners,
+            mut links,
+        ] = [0; 5];
         for (promise, count) in [
             (Promise::FAN, &mut sources),
             (Promise::VERIFY, &mut dependents),
+            (Promise::COUNT, &mut members),
+            (Promise::RECOUNT, &mut owners),
             (Promise::LINK, &mut links),
         ] {
             if !promise.is_of(access, model) {
@@ -189,11 +203,13 @@ pub(crate) async fn owed(
             let due = due.map_err(error::of(model))?.flatten();
             oldest = oldest.into_iter().chain(due).min();
         }
-        if sources + dependents + links > 0 {
+        if sources + dependents + members + owners + links > 0 {
             owed.models.push(OwedOf {
                 model: model.name,
                 sources,
                 dependents,
+                members,
+                owners,
                 links,
                 age: age(oldest),
             });

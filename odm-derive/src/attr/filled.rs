@@ -33,6 +33,8 @@ pub(crate) enum What {
     Inverse,
     /// What it has of another document.
     Copy,
+    /// What it is made of by those that refer to it.
+    Tally,
 }
 
 impl What {
@@ -54,6 +56,9 @@ impl What {
                 "an `_id` is made of fields by `id = \"users/{name}\"`, where `{#number}` is one that the framework numbers"
             }
             Self::Copy => "what it has of another document is filled from there",
+            Self::Tally => {
+                "it is made of the documents that refer to this one, and of nothing else"
+            }
             Self::Inverse => "an inverse is filled by the links to it, and by nothing else",
             Self::Created | Self::Updated => {
                 "`timestamps` keeps dates in fields: add `created_at: DateTime` and `updated_at: DateTime`, or name those \

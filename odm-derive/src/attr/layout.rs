@@ -3,7 +3,7 @@
 use quote::ToTokens;
 use syn::{Attribute, Ident, LitInt, Type, meta::ParseNestedMeta};
 
-use super::{link, named, settings};
+use super::{link, named, settings, tally};
 use crate::ctxt::Ctxt;
 
 /// How a field is laid out.
@@ -28,9 +28,20 @@ impl Layout {
     /// What the attributes of a field say.
     pub(crate) fn parse(ctxt: &mut Ctxt, attrs: &[Attribute], ty: &Type) -> Self {
         let mut said = named(attrs, "embed").chain(named(attrs, "reference"));
+        let latest = tally::latest(attrs);
         let Some(attr) = said.next() else {
-            return Self::without_attribute(ctxt, ty);
+            return match latest {
+                Some(max) => Self::EmbedMany(Some(max)),
+                None => Self::without_attribute(ctxt, ty),
+            };
         };
+        if latest.is_some() {
+            ctxt.error(
+                attr,
+                "`#[latest(N, …)]` says how many there are: leave this out",
+            );
+            return Self::Wrong;
+        }
         if let Some(second) = said.next() {
             ctxt.error(
                 second,

@@ -66,6 +66,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         refuse_sparse(ctxt, &model, &indexes);
         model.refuse_links(ctxt, "the model of a variant");
         model.refuse_derived(ctxt, "the model of a variant");
+        model.refuse_tallies(ctxt, "the model of a variant");
         for filled in &container.filled {
             if matches!(filled.what, What::Deleted | What::Scope) {
                 ctxt.error(
@@ -136,7 +137,8 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         let links = model.link_checks(&private);
         let copies = model.copy_checks(is_drafted, "document", &private);
         let inside = model.inside_checks(&container, &private);
-        quote!(#layout #id #shard_key #links #inside #copies)
+        let tallies = model.tally_checks(&private);
+        quote!(#layout #id #shard_key #links #inside #copies #tallies)
     });
     let key = shard_key.as_ref().map(|key| key.struct_of_key(&private));
     let parts = semantic.as_ref().map(|id| id.functions(&private));
@@ -377,6 +379,8 @@ fn fields(
             quote!(#private::role::Id)
         } else if let Some(role) = field.derived_role(private) {
             role
+        } else if field.tally.is_some() {
+            quote!(#private::role::Tallied)
         } else if field.filled == Some(What::Inverse) {
             quote!(#private::role::Inverse)
         } else if field.filled.is_some() {
@@ -490,6 +494,7 @@ fn implementation(
     let links = model.links_of_model(has_hooks, private);
     let look_for_links = model.look_for_links(true, private);
     let copies = model.copies(private);
+    let tallies = model.tallies_of_model(private);
     let variants = model.look_for_variants(private);
     let filled = model.fields.iter().filter(|field| field.filled.is_some());
     let filled = filled.map(|field| &field.stored);
@@ -547,6 +552,7 @@ fn implementation(
                 #upgrade
                 #links
                 copies: #copies,
+                #tallies
                 tag: #tag,
                 soft_delete: #soft_delete,
                 scope: #scope,

@@ -12,7 +12,7 @@ use crate::{
 };
 
 pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream> {
-    let container = Container::parse(ctxt, input, "embedded", &["companion", "validate"]);
+    let container = Container::parse(ctxt, input, "embedded", &["companion", "of", "validate"]);
     let private = private(&container.krate);
     if let Some(lifetime) = input.generics.lifetimes().next() {
         ctxt.error(lifetime, "an embedded value is owned: it has no lifetimes");
@@ -83,7 +83,11 @@ fn structure(
         let layout = model.layout_checks(private);
         let inside = model.inside_checks_of_embedded(private);
         let copies = model.copy_checks(is_drafted, "embedded", private);
-        quote!(#layout #inside #copies)
+        let excerpt = container
+            .of
+            .as_ref()
+            .map(|of| model.excerpt_of(of, private));
+        quote!(#layout #inside #copies #excerpt)
     });
     Some(quote!(#tree #implementation #companion #checks))
 }

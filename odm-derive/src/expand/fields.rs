@@ -94,7 +94,8 @@ impl<'a> Model<'a> {
         hooks: Option<&syn::Path>,
         private: &TokenStream,
     ) -> TokenStream {
-        let types = self.nested().map(|field| field.ty);
+        let counted = self.counted(private);
+        let types = self.nested().map(|field| field.ty).chain(&counted);
         closed(self.input, types, hooks.is_some(), private)
     }
 

@@ -274,6 +274,7 @@ fn filling(field: &Field<'_>, private: &TokenStream) -> Option<TokenStream> {
         What::Number => quote_spanned!(ty.span()=> <#ty as #private::Number>::NONE),
         What::Scope => quote_spanned!(ty.span()=> scope.value::<#ty>()?),
         What::Inverse => quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default()),
+        What::Tally => quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default()),
         What::Copy => return None,
     })
 }

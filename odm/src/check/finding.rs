@@ -9,7 +9,7 @@ use super::id_of;
 use crate::{
     Error, ErrorKind,
     field::Referring,
-    maintain::StaleCopy,
+    maintain::{Miscounted, StaleCopy},
     schema::{LinkSide, Model},
 };
 
@@ -103,6 +103,15 @@ pub enum Fault {
         /// What it is to be.
         is: Box<Bson>,
     },
+    /// A count, a sum or the latest are not what the documents that refer to this one make of them, and nobody is to count these.
+    Miscounted {
+        /// The collection of those documents.
+        of: &'static str,
+        /// What it is.
+        holds: Box<Bson>,
+        /// What it is to be.
+        is: Box<Bson>,
+    },
     /// The document does not fit its model, so that nothing else of it could be looked at.
     Unreadable {
         /// Why.
@@ -162,6 +171,20 @@ impl Finding {
         }
     }
 
+    pub(super) fn of_count(model: &Model, raw: &RawDocument, count: Miscounted) -> Self {
+        Self {
+            model: model.name,
+            collection: model.collection,
+            id: id_of(raw),
+            path: count.path.to_owned(),
+            fault: Fault::Miscounted {
+                of: count.of.collection,
+                holds: Box::new(count.holds),
+                is: Box::new(count.is),
+            },
+        }
+    }
+
     pub(super) fn of_error(model: &Model, raw: &RawDocument, error: Error) -> Self {
         let message = error.message().to_owned();
         Self {
@@ -194,6 +217,9 @@ impl fmt::Display for Finding {
                 holds,
                 is,
             } => write!(f, ": is {holds}, and {is} in {id} of {from}"),
+            Fault::Miscounted { of, holds, is } => {
+                write!(f, ": is {holds}, and {is} by what {of} make of it")
+            }
             Fault::ListedTwice { to, id } => write!(f, ": lists {id} of {to} more than once"),
             Fault::Unreadable { message } | Fault::OutOfBounds { message } => {
                 write!(f, ": {message}")

@@ -10,7 +10,7 @@ use crate::{
     Error, ErrorKind, Result,
     access::Access,
     document::Document,
-    maintain::{Mending, Rule, copy_again, list_once, mend, rules},
+    maintain::{Mending, Rule, copy_again, count_again, list_once, mend, rules},
     schema::{Contains, InverseLink, Model, OnDelete, OwnLink, Schema},
     scope::AllScopes,
 };
@@ -18,8 +18,8 @@ use crate::{
 /// Mends what a [`Check`] finds; made by [`Database::repair`](crate::Database::repair).
 ///
 /// It says what it would do, and does it if it is told to [`apply`](Self::apply) it. Mended are links of which one side does not know,
-/// where the reference is the truth, references that lead nowhere, as their `on_delete` says, and copies, which are taken again: also of
-/// documents that were there before the copies were declared. What else there is, the application
+/// where the reference is the truth, references that lead nowhere, as their `on_delete` says, copies, which are taken again, and counts,
+/// sums and the latest, which are counted again: also of documents that were there before these were declared. What else there is, the application
 /// has to mend: nobody knows what is meant.
 ///
 /// It may run while the application writes: each document is looked at again when it is mended, by a write that does nothing if the
@@ -188,6 +188,8 @@ pub enum Remedy {
     ListOnce,
     /// The copy is taken again.
     CopyAgain,
+    /// The documents that refer to it are counted again.
+    CountAgain,
     /// The reference that leads nowhere becomes null.
     Nullify,
     /// The reference that leads nowhere leaves its array.
@@ -220,6 +222,7 @@ impl fmt::Display for RepairStep {
             Remedy::Leave => "it leaves the list",
             Remedy::ListOnce => "it is listed once",
             Remedy::CopyAgain => "the copy is taken again",
+            Remedy::CountAgain => "it is counted again",
             Remedy::Nullify => "the reference becomes null",
             Remedy::Pull => "the reference leaves its array",
             Remedy::Delete => "the document is deleted",
@@ -244,6 +247,7 @@ struct Cure {
 enum How {
     Link(Rule, Mending),
     ListOnce(&'static Model, &'static InverseLink, RawBson),
+    CountAgain(&'static Model, bson::Bson),
     CopyAgain {
         model: &'static Model,
         document: RawBson,
@@ -271,6 +275,13 @@ impl Cure {
                 return Ok(Self {
                     remedy: Remedy::CopyAgain,
                     how,
+                });
+            }
+            Fault::Miscounted { .. } => {
+                let model = model_on(access, finding.collection)?;
+                return Ok(Self {
+                    remedy: Remedy::CountAgain,
+                    how: How::CountAgain(model, finding.id.clone()),
                 });
             }
             Fault::Unreadable { .. } | Fault::OutOfBounds { .. } => {
@@ -342,6 +353,7 @@ impl Cure {
         let done = match self.how {
             How::Link(rule, mending) => mend(access, rule, mending).await,
             How::ListOnce(model, inverse, id) => list_once(access, model, inverse, &id).await,
+            How::CountAgain(model, id) => count_again(access, model, &id).await,
             How::CopyAgain {
                 model,
                 document,

@@ -2,7 +2,7 @@
 
 use tracing::Instrument;
 
-use super::{Effect, Means, Removal, Sources, carry_out, copy, fill, link, narrow};
+use super::{Effect, Means, Removal, Sources, carry_out, copy, fill, link, narrow, tally};
 use crate::{
     Error, Result,
     access::Access,
@@ -76,7 +76,8 @@ impl Planned {
         };
         Ok(Narrowed {
             is_linking: link::is_linking(access, model, &effect)
-                || copy::concerns(access, model, &effect),
+                || copy::concerns(access, model, &effect)
+                || tally::concerns(access, model, &effect),
             access: self.access,
             model,
             item: self.item,
@@ -144,7 +145,8 @@ impl Narrowed {
                 updated.matched
             }
             operation::Write::Delete(delete) => {
-                let removed = link::run(access, model, Removal::ForGood(delete)).await?;
+                let removal = Removal::ForGood(delete);
+                let removed = carry_out(access, model, removal, Sources::default()).await?;
                 done.deleted = removed.deleted;
                 removed.deleted
             }

@@ -19,20 +19,22 @@ mod index;
 mod save;
 mod source;
 
-use bson::{DateTime, Document, RawDocument, RawDocumentBuf};
+use bson::DateTime;
 
 pub(crate) use check::{StaleCopy, copy_again, stale};
 pub(crate) use fan::{Owed, settle};
+pub(super) use fill::put;
 pub(crate) use fill::resolve;
 use group::{dependents, groups};
 pub(crate) use index::{Searched, with_indexes};
 pub(crate) use save::of_a_save;
 pub(crate) use source::Sources;
 
-use super::{Effect, Promise, Write};
-use crate::{
-    Error, ErrorKind, Result, access::Access, backend::operation::Change, error, schema::Model,
+use super::{
+    Effect, Promise, Write,
+    stored::{close, open},
 };
+use crate::{Error, ErrorKind, Result, access::Access, backend::operation::Change, schema::Model};
 
 /// The revision of what can be copied from a document.
 const REVISION: &str = "_odm.rev";
@@ -50,18 +52,8 @@ const VERIFY: Promise = Promise::VERIFY;
 pub(crate) const FEW: usize = 500;
 
 /// A new revision, for a document that is inserted: higher than that of any which had the same `_id` before.
-fn first_revision() -> i64 {
+pub(super) fn first_revision() -> i64 {
     DateTime::now().timestamp_millis() << 20
-}
-
-/// A document, to be changed.
-fn open(raw: &RawDocument) -> Result<Document> {
-    Document::try_from(raw).map_err(error::encode)
-}
-
-/// The document as it is written.
-fn close(document: &Document) -> Result<RawDocumentBuf> {
-    RawDocumentBuf::try_from(document).map_err(error::encode)
 }
 
 /// Whether a change makes references lead elsewhere whose copies follow them.
@@ -119,7 +111,7 @@ pub(super) async fn prepare<W: Write>(
         }
         if !dependents.is_empty() {
             for raw in documents {
-                fill::put(raw, REVISION, first_revision().into())?;
+                put(raw, REVISION, first_revision().into())?;
             }
         }
         return Ok(owed);

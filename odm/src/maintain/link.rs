@@ -40,7 +40,7 @@ pub(crate) use promise::Settling;
 pub(crate) use refusal::refuse_another;
 pub(crate) use upgrade::bring_up;
 
-use super::{Means, Removal, Write, narrow};
+use super::{Means, Removal, Write, narrow, tally};
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, also, found_by},
@@ -332,7 +332,14 @@ impl Whole<'_> {
             }
             Effect::Removes => {}
         }
+        let leaving = match write.effect() {
+            Effect::Removes => tally::leaving(all, model, ids(before)).await?,
+            Effect::Inserts(_) | Effect::Changes(_) => None,
+        };
         let done = write.run(&**access.executor()).await?;
+        if let Some(leaving) = leaving {
+            tally::left(all, model, leaving).await?;
+        }
         if let Some(predicted) = predicted {
             after = predicted;
         } else if is_change && !before.is_empty() {

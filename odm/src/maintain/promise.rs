@@ -4,8 +4,14 @@ use std::time::{Duration, SystemTime};
 
 use bson::{DateTime, Document, RawBson, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
 
-use super::{copy, link};
-use crate::{Result, access::Access, error, schema::Model};
+use super::{copy, link, tally};
+use crate::{
+    Result,
+    access::Access,
+    error,
+    query::{append, document},
+    schema::Model,
+};
 
 /// How long what is owed is left to whoever said it.
 pub(crate) const LEASE: Duration = Duration::from_secs(5);
@@ -19,6 +25,10 @@ impl Promise {
     pub(crate) const FAN: Self = Self("_odm.fan");
     /// The document's own copies are to be looked at again.
     pub(crate) const VERIFY: Self = Self("_odm.verify");
+    /// The document is to be counted at those that it refers to.
+    pub(crate) const COUNT: Self = Self("_odm.count");
+    /// Those that refer to the document are to be looked for, and counted.
+    pub(crate) const RECOUNT: Self = Self("_odm.recount");
     /// Its references and their other sides are being written.
     pub(crate) const LINK: Self = Self("_odm");
 
@@ -31,7 +41,12 @@ impl Promise {
         format!("{}.due", self.0)
     }
 
-    /// What stands there in a document.
+    /// The condition that others may see to it by now.
+    pub(super) fn overdue(self) -> Result<RawDocumentBuf> {
+        document(&self.due(), document("$lte", DateTime::now())?)
+    }
+
+    /// When others may see to it, as it stands in a document.
     pub(crate) fn due_of(self, raw: &RawDocument) -> Result<Option<DateTime>> {
         let mut found = raw.get("_odm").map_err(error::encode)?;
         for part in self.due().split('.').skip(1) {
@@ -46,6 +61,7 @@ impl Promise {
         match self {
             Self::FAN => copy::is_source(access, model),
             Self::VERIFY => copy::is_dependent(model),
+            Self::COUNT | Self::RECOUNT => tally::says(access, model, self),
             _ => link::is_promising(access, model),
         }
     }
@@ -64,6 +80,23 @@ impl Said {
             token: ObjectId::new(),
             due: DateTime::from_system_time(SystemTime::now() + LEASE),
         }
+    }
+
+    /// As a document says it.
+    pub(super) fn read(raw: &RawDocument, promise: Promise) -> Result<Option<Self>> {
+        let due = promise.due_of(raw)?;
+        let field = promise.0.trim_start_matches("_odm.");
+        let own = raw.get_document("_odm").ok();
+        let said = own.and_then(|own| own.get_document(field).ok());
+        let token = said.and_then(|said| said.get_object_id("token").ok());
+        Ok(token.zip(due).map(|(token, due)| Self { token, due }))
+    }
+
+    /// The condition that a document says so.
+    pub(super) fn filter(self, promise: Promise) -> Result<RawDocumentBuf> {
+        let mut filter = document(&promise.due(), document("$eq", self.due)?)?;
+        append(&mut filter, &promise.token(), document("$eq", self.token)?)?;
+        Ok(filter)
     }
 
     /// As it stands in a document.

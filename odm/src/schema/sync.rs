@@ -50,7 +50,10 @@ impl SyncIndexes {
     pub(crate) fn new<S: Schema>(backend: Arc<dyn Backend>) -> Self {
         Self {
             backend,
-            declared: maintain::with_copies(S::indexes(), S::MODELS),
+            declared: maintain::with_tallies(
+                maintain::with_copies(S::indexes(), S::MODELS),
+                S::MODELS,
+            ),
             replace_differing: false,
             drop_undeclared: false,
         }

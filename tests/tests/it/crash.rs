@@ -99,6 +99,8 @@ pub(crate) async fn overdue<S: Schema>(fixture: &Fixture) {
             cstr!("_odm.due"),
             cstr!("_odm.fan.due"),
             cstr!("_odm.verify.due"),
+            cstr!("_odm.count.due"),
+            cstr!("_odm.recount.due"),
         ] {
             let long_ago = rawdoc! { due: DateTime::from_millis(0) };
             let write = Update {

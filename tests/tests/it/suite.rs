@@ -192,6 +192,24 @@ macro_rules! for_every_test {
                     the_layout_is_plain,
                     unknown_fields_survive_updates,
                 ]
+                counts: [
+                    a_bulk_is_counted,
+                    a_transaction_is_whole,
+                    documents_are_counted,
+                    many_at_once_are_counted,
+                    of_which_documents,
+                    owners_come_and_go,
+                    several_references_count,
+                    the_check_finds_what_was_changed_from_outside,
+                    the_latest_are_kept,
+                    what_goes_with_another_is_not_counted,
+                    what_is_counted_costs,
+                    what_is_made_of_others_is_not_written,
+                    wherever_a_write_dies_counts_are_exact,
+                ]
+                count_storm: [
+                    at_rest_every_count_is_exact,
+                ]
                 copies: [
                     a_bulk_fills_and_follows,
                     a_chain_follows,

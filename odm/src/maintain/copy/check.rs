@@ -4,15 +4,19 @@ use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, doc};
 
 use super::{
     VERIFY, close,
-    fan::{change, source_condition, verify_said},
-    group::{Group, groups, names},
+    fan::{source_condition, verify_said},
+    group::{Group, groups},
     open,
-    source::{Sources, raw},
+    source::Sources,
 };
 use crate::{
     Result,
     access::Access,
-    maintain::{Said, link::linked::by_id},
+    maintain::{
+        Said,
+        link::linked::by_id,
+        stored::{change, names, raw},
+    },
     schema::{Model, upgrade},
 };
 

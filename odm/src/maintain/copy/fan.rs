@@ -2,27 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use bson::{Bson, DateTime, Document, RawBson, RawDocumentBuf, doc, oid::ObjectId};
+use bson::{Bson, Document, RawBson, RawDocumentBuf, doc, oid::ObjectId};
 use tokio::sync::Semaphore;
 
 use super::{
-    FAN, FEW, Promise, REVISION, VERIFY, close,
-    group::{Group, names},
+    FAN, FEW, REVISION, VERIFY, close,
+    group::Group,
     open,
-    source::{Source, Sources, projection, raw},
+    source::{Source, Sources, projection},
 };
 use crate::{
     Result,
     access::{Access, found_by},
-    backend::{
-        BoxFuture,
-        operation::{Change, Find, Update},
-    },
+    backend::{BoxFuture, operation::Find},
     decode, error,
     maintain::{
         Finished, Said,
         link::linked::{Id, array, by_id, one_of, read_upgraded},
-        narrow, with,
+        stored::{change, overlap, raw, touches},
+        with,
     },
     query::{append, document},
     schema::{Follows, Model},
@@ -166,25 +164,11 @@ fn touched(dependents: &[(&'static Model, Group)], update: &RawDocumentBuf) -> V
     let mut found = Vec::new();
     let fields = dependents.iter().flat_map(|(_, group)| group.following());
     for taken in fields {
-        let is_touched = update.iter().flatten().any(|(operator, fields)| {
-            let fields = fields.as_document().into_iter().flatten().flatten();
-            fields.into_iter().any(|(path, value)| {
-                let renamed = value.as_str().filter(|_| operator == "$rename");
-                overlap(path.as_str(), &taken.from)
-                    || renamed.is_some_and(|to| overlap(to, &taken.from))
-            })
-        });
-        if is_touched {
+        if touches(update, &taken.from) {
             found.push(taken.follows);
         }
     }
     found
-}
-
-/// Whether one place is inside of the other.
-fn overlap(a: &str, b: &str) -> bool {
-    let (a, b) = (names(a), names(b));
-    a.split('.').zip(b.split('.')).all(|(a, b)| a == b)
 }
 
 /// A source that says that its copies are to follow.
@@ -196,9 +180,7 @@ struct Fanning {
 
 /// The documents that a write has made say that their copies are to follow.
 async fn fanning(access: &Access, model: &'static Model, said: Said) -> Result<Vec<Fanning>> {
-    let mut filter = document(&FAN.due(), document("$eq", said.due)?)?;
-    append(&mut filter, &FAN.token(), document("$eq", said.token)?)?;
-    read_fanning(access, model, filter, None).await
+    read_fanning(access, model, said.filter(FAN)?, None).await
 }
 
 async fn read_fanning(
@@ -392,8 +374,7 @@ async fn bring(
 
 /// Looks again at the copies in the documents that a write was about.
 pub(super) async fn verify_said(access: &Access, model: &'static Model, said: Said) -> Result<()> {
-    let mut filter = document(&VERIFY.due(), document("$eq", said.due)?)?;
-    append(&mut filter, &VERIFY.token(), document("$eq", said.token)?)?;
+    let filter = said.filter(VERIFY)?;
     while verify_some(access, model, &filter).await?.are_left {}
     Ok(())
 }
@@ -515,7 +496,7 @@ pub(crate) async fn settle(
     settled: &mut Finished,
 ) -> Result<()> {
     while super::is_dependent(model) {
-        match verify_some(access, model, &overdue(VERIFY)?).await {
+        match verify_some(access, model, &VERIFY.overdue()?).await {
             Ok(some) => {
                 settled.documents += some.documents;
                 if !some.are_left {
@@ -530,7 +511,7 @@ pub(crate) async fn settle(
     }
     let mut left = Vec::new();
     while super::is_source(access, model) {
-        let mut filter = overdue(FAN)?;
+        let mut filter = FAN.overdue()?;
         if !left.is_empty() {
             append(&mut filter, "_id", document("$nin", array(&left))?)?;
         }
@@ -549,33 +530,4 @@ pub(crate) async fn settle(
         }
     }
     Ok(())
-}
-
-fn overdue(promise: Promise) -> Result<RawDocumentBuf> {
-    document(&promise.due(), document("$lte", DateTime::now())?)
-}
-
-/// Changes what the framework keeps in documents: neither their version nor their time of change tells of that.
-pub(super) async fn change(
-    access: &Access,
-    model: &'static Model,
-    mut filter: RawDocumentBuf,
-    update: &Document,
-    array_filters: &[Document],
-) -> Result<u64> {
-    narrow(access, model, &mut filter, false).await?;
-    let array_filters = array_filters.iter().map(close).collect::<Result<_>>()?;
-    let update = Update {
-        collection: model.collection.into(),
-        filter,
-        change: Change::Operators {
-            update: close(update)?,
-            array_filters,
-        },
-        multi: true,
-        upsert: false,
-    };
-    access.told().writes();
-    let done = access.executor().update(update).await;
-    Ok(done.map_err(error::of(model))?.matched)
 }

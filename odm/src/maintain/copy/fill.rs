@@ -12,7 +12,7 @@ use crate::{
     access::Access,
     document::{self, Draft, Drafted},
     error,
-    maintain::Said,
+    maintain::{Said, stored::set},
     schema::Model,
 };
 
@@ -62,7 +62,7 @@ pub(super) async fn insert(
 }
 
 /// Puts a value at a dotted path of a document.
-pub(super) fn put(raw: &mut RawDocumentBuf, dotted: &str, value: Bson) -> Result<()> {
+pub(in crate::maintain) fn put(raw: &mut RawDocumentBuf, dotted: &str, value: Bson) -> Result<()> {
     let mut open = super::open(raw)?;
     set(&mut open, dotted, value);
     *raw = close(&open)?;
@@ -331,16 +331,4 @@ fn retarget(
         None => say(update, "$unset", from, ""),
     }
     Ok(())
-}
-
-/// Puts a value at a dotted path.
-pub(super) fn set(document: &mut Document, dotted: &str, value: impl Into<Bson>) {
-    let Some((first, rest)) = dotted.split_once('.') else {
-        document.insert(dotted, value);
-        return;
-    };
-    let inside = document.entry(first.to_owned());
-    if let Bson::Document(inside) = inside.or_insert_with(|| Bson::Document(Document::new())) {
-        set(inside, rest, value);
-    }
 }

@@ -2,7 +2,10 @@
 
 use bson::{Bson, Document, doc};
 
-use crate::schema::{CopiedField, Copies, Follows, Model};
+use crate::{
+    maintain::{stored::is_position, tally},
+    schema::{CopiedField, Copies, Follows, Model},
+};
 
 /// The copies through one reference, wherever the struct that has both stands in the document.
 #[derive(Debug, Clone)]
@@ -60,6 +63,7 @@ pub(super) fn fixed(model: &Model) -> Vec<String> {
     });
     let mut found = taken.collect();
     frozen(model.copies, "", &mut found);
+    found.extend(tally::fixed(model));
     found
 }
 
@@ -332,16 +336,6 @@ pub(super) enum Meets {
     Around(usize),
     /// It is the reference; what stands before it and its siblings.
     Reference(String),
-}
-
-/// The names in a path, without what says which elements of an array are meant.
-pub(super) fn names(path: &str) -> String {
-    let names = path.split('.').filter(|part| !is_position(part));
-    names.collect::<Vec<_>>().join(".")
-}
-
-fn is_position(part: &str) -> bool {
-    part.starts_with('$') || part.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]

@@ -4,11 +4,14 @@ use bson::{Bson, Document, RawDocument, RawDocumentBuf};
 
 use super::{
     close,
-    fill::set,
-    group::{Group, Meets, fixed, groups, names},
+    group::{Group, Meets, fixed, groups},
     open,
 };
-use crate::{Error, ErrorKind, Result, error, schema::Model};
+use crate::{
+    Error, ErrorKind, Result, error,
+    maintain::stored::{get, names, set},
+    schema::Model,
+};
 
 /// The update of a save, in which the structs that are new have nothing yet of what the framework fills. `stored` is the document as it was
 /// read.
@@ -21,7 +24,7 @@ pub(crate) fn of_a_save(
     stored: &RawDocument,
     update: RawDocumentBuf,
 ) -> Result<RawDocumentBuf> {
-    if !model.copies.is_any() {
+    if !model.copies.is_any() && model.tallies.is_empty() {
         return Ok(update);
     }
     let (mut open, stored) = (open(&update)?, open(stored)?);
@@ -43,7 +46,7 @@ pub(crate) fn of_a_save(
                 if let Meets::Around(step) = group.meets(path) {
                     let there = match operator.as_str() {
                         "$push" => Vec::new(),
-                        _ => structs(group, step, at(&stored, path)),
+                        _ => structs(group, step, get(&stored, path)),
                     };
                     renew(group, step, value, there).map_err(|()| changed(model, path))?;
                 }
@@ -63,13 +66,6 @@ fn is_inside(path: &str, fixed: &str) -> bool {
     let names = names(path);
     let rest = names.strip_prefix(fixed);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-}
-
-fn at<'d>(document: &'d Document, path: &str) -> Option<&'d Bson> {
-    match path.split_once('.') {
-        None => document.get(path),
-        Some((first, rest)) => at(document.get_document(first).ok()?, rest),
-    }
 }
 
 /// What a struct has of the group, as it was read.

@@ -10,7 +10,10 @@ use crate::{
     access::{Access, found_by},
     backend::operation::Find,
     decode, error,
-    maintain::link::linked::{Id, one_of, read_upgraded},
+    maintain::{
+        link::linked::{Id, one_of, read_upgraded},
+        stored::raw,
+    },
     query::{append, document},
     schema::Model,
 };
@@ -138,8 +141,4 @@ pub(super) fn projection(model: &Model, groups: &[Group]) -> Result<Option<RawDo
         }
     }
     Ok(Some(projection))
-}
-
-pub(super) fn raw(id: &Bson) -> Result<RawBson> {
-    RawBson::try_from(id.clone()).map_err(error::encode)
 }

@@ -11,9 +11,9 @@ use super::{
 use crate::{
     Result,
     access::Access,
-    backend::operation::{Delete, Update},
+    backend::operation::{Change, Delete, Update},
     error,
-    maintain::{Means, Removal, Write, copy, copy::Owed, narrow},
+    maintain::{Left, Means, Removal, Write, copy, narrow, tally},
     query::{append, document},
     schema::{InverseLink, Model, OnDelete, OwnLink},
 };
@@ -115,15 +115,19 @@ impl Rule {
         Removal::new(self.model, delete, Means::ForGood)
     }
 
-    /// The write that takes what is deleted out of the references to it, with what it owes to copies of what it takes away beside them.
+    /// The write that takes what is deleted out of the references to it, with what that leaves to be done.
     pub(super) fn part<'g>(
         &self,
         access: &Access,
         filter: RawDocumentBuf,
         gone: impl IntoIterator<Item = &'g RawBson>,
-    ) -> Result<(Update, Owed)> {
+    ) -> Result<(Update, Left)> {
         let mut change = parting(self.link, gone)?;
-        let owed = copy::leave(access, self.model, &mut change)?;
+        let copies = copy::leave(access, self.model, &mut change)?;
+        let counts = match &mut change {
+            Change::Operators { update, .. } => tally::say(access, self.model, update)?,
+            _ => None,
+        };
         let write = Update {
             collection: self.model.collection.into(),
             filter,
@@ -131,7 +135,7 @@ impl Rule {
             multi: true,
             upsert: false,
         };
-        Ok((write.filled(self.model)?, owed))
+        Ok((write.filled(self.model)?, Left { copies, counts }))
     }
 }
 
@@ -146,12 +150,12 @@ pub(super) async fn take_leave(
             continue;
         };
         let gone = deleted.iter().map(|document| &document.id);
-        let (mut write, owed) = rule.part(access, filter, gone)?;
+        let (mut write, left) = rule.part(access, filter, gone)?;
         narrow(access, rule.model, &mut write.filter, false).await?;
         access.told().writes();
         let done = access.executor().update(write).await;
         done.map_err(error::of(rule.model))?;
-        owed.carry_out_behind(access, rule.model);
+        left.carry_out_behind(access, rule.model);
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     access::Access,
     backend::operation::Change,
+    maintain::tally,
     schema::{LinkSide, LinkStep, Model, OwnLink},
 };
 
@@ -30,7 +31,10 @@ pub(crate) fn is_linking(access: &Access, model: &'static Model, effect: &Effect
         }
         Effect::Removes => {
             let mut rules = rules(access, model);
-            !model.links().is_empty() || rules.any(|rule| rule.acts() || rule.is_restricting())
+            !model.links().is_empty()
+                || rules.any(|rule| rule.acts() || rule.is_restricting())
+                // Those that count it are told of its mark.
+                || !access.has_transactions() && tally::is_member(access, model)
         }
         Effect::Changes(Change::Operators { update, .. }) => {
             changes(update).any(|(operator, path, operand)| {

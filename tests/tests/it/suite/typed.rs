@@ -5,6 +5,8 @@ pub mod bulk;
 pub mod check;
 pub mod copies;
 pub mod copy_storm;
+pub mod count_storm;
+pub mod counts;
 pub mod decode;
 pub mod deletions;
 pub mod edit;

@@ -28,7 +28,7 @@ use crate::{
         outcome,
     },
     error,
-    maintain::{Removal, Write, narrow},
+    maintain::{Removal, Write, narrow, tally},
     query::{append, document},
     retry,
     schema::{InverseLink, Model, OnDelete},
@@ -132,7 +132,10 @@ pub(super) async fn go(
             }
         }
         match parted {
-            Parted::Before => return leave(all, model, &found).await,
+            Parted::Before => {
+                tally::leave(all, model, id).await?;
+                return leave(all, model, &found).await;
+            }
             Parted::NotYet => attempt += 1,
             // However many there are.
             Parted::Now => attempt = 1,
@@ -153,7 +156,10 @@ async fn sweep(all: &Access, rule: &Rule, gone: &RawBson) -> Result<()> {
     all.told().writes();
     let done = if rule.link.on_delete == OnDelete::Cascade {
         let mut links = rule.model.links().iter();
-        if links.any(|link| link.inverse().is_some()) || rules(all, rule.model).next().is_some() {
+        if links.any(|link| link.inverse().is_some())
+            || rules(all, rule.model).next().is_some()
+            || tally::is_member(all, rule.model)
+        {
             return Ok(());
         }
         let delete = Delete {
@@ -163,9 +169,9 @@ async fn sweep(all: &Access, rule: &Rule, gone: &RawBson) -> Result<()> {
         };
         all.executor().delete(delete).await.map(drop)
     } else {
-        let (write, owed) = rule.part(all, filter, [gone])?;
+        let (write, left) = rule.part(all, filter, [gone])?;
         let done = all.executor().update(write).await;
-        owed.carry_out_behind(all, rule.model);
+        left.carry_out_behind(all, rule.model);
         done.map(drop)
     };
     done.map_err(error::of(rule.model))
@@ -216,10 +222,10 @@ async fn part(
         let done = tokio::spawn(delete(all.clone(), model, removal)).await;
         outcome(done).flatten()?;
     } else {
-        let (write, owed) = rule.part(all, filter, [gone])?;
+        let (write, left) = rule.part(all, filter, [gone])?;
         let write = narrowed(all, model, write).await?;
         Box::pin(run(all, model, write)).await?;
-        owed.carry_out_behind(all, model);
+        left.carry_out_behind(all, model);
     }
     Ok(Parted::Now)
 }

@@ -1,0 +1,201 @@
+//! What the framework makes of the documents that refer to one: `#[count(…)]`, `#[sum(…)]` and `#[latest(…)]`.
+
+use syn::{
+    Attribute, Expr, Ident, LitInt, Path, Token, ext::IdentExt, parenthesized, parse::ParseStream,
+    punctuated::Punctuated,
+};
+
+use super::named;
+use crate::ctxt::Ctxt;
+
+/// A field that is made of the documents which refer to the one that has it.
+pub(crate) struct Tally {
+    /// Their model.
+    pub(crate) of: Path,
+    /// Their reference.
+    pub(crate) reference: Ident,
+    /// Which of them: those that have this in these fields.
+    pub(crate) when: Vec<(Vec<Ident>, Expr)>,
+    pub(crate) keeps: Keeps,
+}
+
+/// What is kept of them.
+pub(crate) enum Keeps {
+    /// How many there are.
+    Count,
+    /// The sum of what they have in a field.
+    Sum(Vec<Ident>),
+    /// Something of those that have most in a field.
+    Latest { max: LitInt, by: Vec<Ident> },
+}
+
+const ATTRIBUTES: [&str; 3] = ["count", "sum", "latest"];
+
+fn all(attrs: &[Attribute]) -> impl Iterator<Item = &Attribute> {
+    ATTRIBUTES.iter().flat_map(|name| named(attrs, name))
+}
+
+/// How many elements a field with `#[latest(N, …)]` has at most.
+pub(crate) fn latest(attrs: &[Attribute]) -> Option<LitInt> {
+    let attr = named(attrs, "latest").next()?;
+    match attr.parse_args_with(Said::parse).ok()?.max {
+        Some(max) => Some(max),
+        // That it is missing is said where the attribute is read.
+        None => Some(syn::parse_quote!(1)),
+    }
+}
+
+impl Tally {
+    /// What the attributes of a field say.
+    pub(crate) fn parse(ctxt: &mut Ctxt, attrs: &[Attribute]) -> Option<Self> {
+        let mut said = all(attrs);
+        let attr = said.next()?;
+        if let Some(second) = said.next() {
+            ctxt.error(second, "a field is made of other documents in one way");
+            return None;
+        }
+        let parsed = attr.parse_args_with(Said::parse);
+        let said = ctxt.ok(parsed)?;
+        ctxt.ok(said.checked(attr))
+    }
+
+    /// Refuses what the attributes of a field say where nothing keeps it.
+    pub(crate) fn refuse(ctxt: &mut Ctxt, attrs: &[Attribute], place: &str) {
+        for attr in all(attrs) {
+            ctxt.error(
+                attr,
+                format!("{place} is not counted by others: put the field into the document that they refer to"),
+            );
+        }
+    }
+}
+
+/// The settings, in any order.
+#[derive(Default)]
+struct Said {
+    max: Option<LitInt>,
+    of: Option<Path>,
+    value: Option<Vec<Ident>>,
+    by: Option<Vec<Ident>>,
+    when: Vec<(Vec<Ident>, Expr)>,
+}
+
+const KNOWN: &str = "`of = Model::reference`, `when(field = value, …)`, for `sum` `value = field`, and for `latest` a number and `by = field`";
+
+impl Said {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let mut said = Self::default();
+        while !input.is_empty() {
+            if input.peek(LitInt) {
+                said.max = Some(input.parse()?);
+            } else {
+                said.setting(input)?;
+            }
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
+        Ok(said)
+    }
+
+    fn setting(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
+        let name = input.call(Ident::parse_any)?;
+        match name.to_string().as_str() {
+            "of" => {
+                input.parse::<Token![=]>()?;
+                self.of = Some(input.parse()?);
+            }
+            "value" => self.value = Some(field(input)?),
+            "by" => self.by = Some(field(input)?),
+            "when" => {
+                let content;
+                parenthesized!(content in input);
+                let conditions: Punctuated<_, Token![,]> =
+                    content.parse_terminated(condition, Token![,])?;
+                self.when.extend(conditions);
+            }
+            other => {
+                return Err(syn::Error::new_spanned(
+                    &name,
+                    format!("unknown setting `{other}`: here are {KNOWN}"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn checked(self, attr: &Attribute) -> syn::Result<Tally> {
+        let error = |message: &str| Err(syn::Error::new_spanned(attr, message));
+        let Some(mut of) = self.of else {
+            return error(
+                "made of which documents? Say `of = Model::reference`, with the reference there that leads here",
+            );
+        };
+        let (Some(last), false) = (of.segments.pop(), of.segments.is_empty()) else {
+            return Err(syn::Error::new_spanned(
+                of,
+                "by which of its references? Say `of = Model::reference`",
+            ));
+        };
+        // What is left ends with `::`.
+        if let Some(model) = of.segments.pop() {
+            of.segments.push_value(model);
+        }
+        let keeps = match (attr.path(), self.value, self.max, self.by) {
+            (path, None, None, None) if path.is_ident("count") => Keeps::Count,
+            (path, Some(value), None, None) if path.is_ident("sum") => Keeps::Sum(value),
+            (path, None, Some(max), Some(by)) if path.is_ident("latest") => {
+                if max.base10_parse::<usize>()? == 0 {
+                    return Err(syn::Error::new_spanned(
+                        max,
+                        "the latest of none are none: say at least 1",
+                    ));
+                }
+                Keeps::Latest { max, by }
+            }
+            (path, ..) if path.is_ident("count") => {
+                return error(
+                    "a count is of documents: `#[count(of = Model::reference)]`, with `when(…)` if not of all",
+                );
+            }
+            (path, ..) if path.is_ident("sum") => {
+                return error(
+                    "the sum of which field? Say `#[sum(of = Model::reference, value = field)]`",
+                );
+            }
+            _ => {
+                return error(
+                    "how many, and the latest by what? Say `#[latest(100, of = Model::reference, by = field)]`",
+                );
+            }
+        };
+        Ok(Tally {
+            of,
+            reference: last.ident,
+            when: self.when,
+            keeps,
+        })
+    }
+}
+
+/// `= stats.likes`.
+fn field(input: ParseStream<'_>) -> syn::Result<Vec<Ident>> {
+    input.parse::<Token![=]>()?;
+    path(input)
+}
+
+fn path(input: ParseStream<'_>) -> syn::Result<Vec<Ident>> {
+    let mut path = vec![input.call(Ident::parse_any)?];
+    while input.peek(Token![.]) {
+        input.parse::<Token![.]>()?;
+        path.push(input.call(Ident::parse_any)?);
+    }
+    Ok(path)
+}
+
+/// `state = State::Open`.
+fn condition(input: ParseStream<'_>) -> syn::Result<(Vec<Ident>, Expr)> {
+    let path = path(input)?;
+    input.parse::<Token![=]>()?;
+    Ok((path, input.parse()?))
+}

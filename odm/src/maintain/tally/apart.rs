@@ -1,0 +1,290 @@
+//! Counting where there are no transactions: a write of a member, and one of each owner.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bson::{Bson, Document, RawDocumentBuf, doc, oid::ObjectId};
+
+use super::{
+    ATTEMPTS, FENCE, NOTES,
+    group::Group,
+    groups,
+    member::{Member, Moved, by_owner, remember},
+    owner,
+};
+use crate::{
+    Error, ErrorKind, Result,
+    access::Access,
+    error,
+    maintain::{
+        link::linked::{Id, by_id},
+        stored::{change, close, open, raw},
+    },
+    retry,
+    schema::Model,
+};
+
+/// Counts the members that a filter finds.
+pub(super) async fn count(
+    access: &Access,
+    model: &'static Model,
+    filter: &RawDocumentBuf,
+) -> Result<()> {
+    let groups = groups(access.models(), model);
+    let mut members = Member::read(access, model, &groups, filter.clone(), None).await?;
+    // Where they may be counted they say before they are: so nobody forgets an owner that has something of them.
+    for _ in 0..ATTEMPTS {
+        if announce(access, model, &groups, &members).await? == 0 {
+            break;
+        }
+        members = Member::read(access, model, &groups, filter.clone(), None).await?;
+    }
+    let mut there = BTreeMap::new();
+    let (mut noted, mut others) = (Vec::new(), BTreeSet::new());
+    for (position, group) in groups.iter().enumerate() {
+        for (key, owner) in by_owner(&members, position)? {
+            let ids: Vec<_> = owner.moved.iter().map(|moved| moved.id.clone()).collect();
+            let counted = at_owner(access, model, &groups, position, &owner.at, &ids).await?;
+            there.insert((position, key), counted.is_some());
+            let Some((note, seen)) = counted else {
+                continue;
+            };
+            for id in &ids {
+                let key = Id::of(&raw(id)?);
+                if !is_as_read(&members, &seen, &key)? {
+                    others.insert(key);
+                }
+            }
+            noted.push((group.owner, owner.at.clone(), note));
+        }
+    }
+    let mut steady = Vec::new();
+    for member in &members {
+        if !others.contains(&member.key()?) {
+            steady.push(member);
+        }
+    }
+    let is_there = |group, at: &Id| there.get(&(group, at.clone())).copied().unwrap_or(true);
+    let remembered = remember(access, model, &groups, &steady, is_there, false).await?;
+    // Of the others it stays noted.
+    if remembered && others.is_empty() {
+        for (owner, at, note) in noted {
+            let pull = doc! { "$pull": { NOTES: { "note": note } } };
+            change(access, owner, by_id(&raw(&at)?)?, &pull, &[]).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a member was at its owner what it was before.
+fn is_as_read(members: &[Member], seen: &[Member], key: &Id) -> Result<bool> {
+    let mut tokens = [None, None];
+    for (all, token) in [members, seen].into_iter().zip(&mut tokens) {
+        for member in all {
+            if member.key()? == *key {
+                *token = Some((member.token, member.shares.clone()));
+            }
+        }
+    }
+    let [before, now] = tokens;
+    Ok(before.is_some() && before == now)
+}
+
+/// Lets members say where they are about to be counted; tells how many did not.
+async fn announce(
+    access: &Access,
+    model: &'static Model,
+    groups: &[Group],
+    members: &[Member],
+) -> Result<usize> {
+    let mut count = 0;
+    for member in members {
+        let mut set = Document::new();
+        for (position, group) in groups.iter().enumerate() {
+            let Some(remembered) = member.remembered.get(position) else {
+                continue;
+            };
+            let record = remembered.iter();
+            let mut record: Vec<_> = record
+                .map(|(at, counts)| Bson::Document(doc! { "at": at.clone(), "as": counts.clone() }))
+                .collect();
+            for share in member.shares.get(position).into_iter().flatten() {
+                if member.was(position, &Id::of(&raw(&share.at)?))?.is_none() {
+                    record.push(Bson::Document(share.counted_as(false)));
+                }
+            }
+            if record.len() > remembered.len() {
+                set.insert(group.place(), record);
+            }
+        }
+        if set.is_empty() {
+            continue;
+        }
+        count += 1;
+        let token = match member.token {
+            Some(token) => doc! { "$eq": token },
+            None => doc! { "$exists": false },
+        };
+        let filter = doc! { "_id": { "$eq": member.id.clone() }, super::COUNT.token(): token };
+        change(access, model, close(&filter)?, &doc! { "$set": set }, &[]).await?;
+    }
+    Ok(count)
+}
+
+/// As what a member is counted, where it does not remember that yet.
+struct Note {
+    /// The write that noted it.
+    note: ObjectId,
+    /// Of which reference of which members it is.
+    mark: String,
+    of: Bson,
+    counts: Document,
+}
+
+impl Note {
+    fn all(owner: &Document) -> Vec<Self> {
+        let notes = super::own(owner).and_then(|own| own.get_array("notes").ok());
+        let notes = notes.into_iter().flatten().filter_map(|note| {
+            let note = note.as_document()?;
+            Some(Self {
+                note: note.get_object_id("note").ok()?,
+                mark: note.get_str("mark").ok()?.to_owned(),
+                of: note.get("of")?.clone(),
+                counts: note.get_document("as").cloned().unwrap_or_default(),
+            })
+        });
+        notes.collect()
+    }
+
+    fn stored(&self) -> Bson {
+        let Self {
+            note,
+            mark,
+            of,
+            counts,
+        } = self;
+        Bson::Document(doc! { "note": note, "mark": mark, "of": of.clone(), "as": counts.clone() })
+    }
+}
+
+/// As what members are counted at an owner that do not remember it yet.
+pub(super) fn noted(
+    owner: &Document,
+    group: &Group,
+    member: &Model,
+) -> Result<BTreeMap<Id, Document>> {
+    let mark = group.mark(member);
+    let notes = Note::all(owner)
+        .into_iter()
+        .filter(|note| note.mark == mark);
+    notes
+        .map(|note| Ok((Id::of(&raw(&note.of)?), note.counts)))
+        .collect()
+}
+
+/// The fence of an owner, as a condition.
+pub(super) fn fence(owner: &Document) -> Document {
+    let fence = super::own(owner).and_then(|own| own.get("tally"));
+    match fence {
+        Some(fence) => doc! { FENCE: { "$eq": fence.clone() } },
+        None => doc! { FENCE: { "$exists": false } },
+    }
+}
+
+/// Counts some members at one owner; gives by what it noted that, and the members as they were. None if there is no owner.
+async fn at_owner(
+    access: &Access,
+    model: &'static Model,
+    groups: &[Group],
+    position: usize,
+    at: &Bson,
+    ids: &[Bson],
+) -> Result<Option<(ObjectId, Vec<Member>)>> {
+    let Some(group) = groups.get(position) else {
+        return Ok(None);
+    };
+    let (mark, key) = (group.mark(model), Id::of(&raw(at)?));
+    let mut own = BTreeSet::new();
+    for id in ids {
+        own.insert(Id::of(&raw(id)?));
+    }
+    for attempt in 1..=ATTEMPTS {
+        // Its fence first: what is read of the members behind it is true as long as that stays.
+        let Some(held) = owner::read(access, group, at).await? else {
+            return Ok(None);
+        };
+        let notes = Note::all(&held);
+        let before = noted(&held, group, model)?;
+        let all = notes
+            .iter()
+            .filter(|note| note.mark == mark)
+            .map(|note| &note.of);
+        let all: Vec<_> = all.chain(ids).cloned().collect();
+        let filter = doc! { "_id": { "$in": all } };
+        let seen = Member::read(access, model, groups, close(&filter)?, None).await?;
+        let note = ObjectId::new();
+        let (mut moved, mut kept) = (Vec::new(), Vec::new());
+        kept.extend(
+            notes
+                .iter()
+                .filter(|note| note.mark != mark)
+                .map(Note::stored),
+        );
+        for member in &seen {
+            let id = member.key()?;
+            let remembered = member.was(position, &key)?.cloned().unwrap_or_default();
+            let was = before.get(&id);
+            let counts = match own.contains(&id) {
+                true => {
+                    let now = member.share(position, &key)?;
+                    let counts = now.map(|now| now.counts.clone()).unwrap_or_default();
+                    moved.push(Moved {
+                        id: &member.id,
+                        was: was.cloned().unwrap_or_else(|| remembered.clone()),
+                        now,
+                        is_new: false,
+                    });
+                    counts
+                }
+                false => was.cloned().unwrap_or_else(|| remembered.clone()),
+            };
+            // What it remembers needs no note.
+            if counts != remembered {
+                let of = member.id.clone();
+                kept.push(
+                    Note {
+                        note,
+                        mark: mark.clone(),
+                        of,
+                        counts,
+                    }
+                    .stored(),
+                );
+            }
+        }
+        let mut update = owner::update(access, model, group, at, Some(&held), &moved).await?;
+        match (kept.is_empty(), notes.is_empty()) {
+            (true, true) => {}
+            (true, false) => {
+                update.insert("$unset", doc! { NOTES: "" });
+            }
+            (false, _) => match update.get_document_mut("$set") {
+                Ok(set) => drop(set.insert(NOTES, kept)),
+                Err(_) => drop(update.insert("$set", doc! { NOTES: kept })),
+            },
+        }
+        let mut filter = open(&by_id(&raw(at)?)?)?;
+        filter.extend(fence(&held));
+        if change(access, group.owner, close(&filter)?, &update, &[]).await? > 0 {
+            return Ok(Some((note, seen)));
+        }
+        retry::pause(attempt).await;
+    }
+    Err(busy(group.owner, at))
+}
+
+/// Others write to an owner again and again.
+pub(super) fn busy(model: &Model, id: &Bson) -> Error {
+    let message =
+        format!("others write to {id} again and again: its counts are left to be settled");
+    error::of(model)(Error::new(ErrorKind::Conflict, message))
+}

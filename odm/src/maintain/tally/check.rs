@@ -1,0 +1,132 @@
+//! Whether owners are what their members make of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bson::{Bson, Document, RawDocumentBuf, doc};
+
+use super::{
+    COUNT, RECOUNT,
+    group::{Group, groups_of},
+    has, is_owner, owner,
+    recount::{add, each},
+};
+use crate::{
+    Result,
+    access::Access,
+    maintain::{
+        link::linked::Id,
+        stored::{close, open, raw},
+    },
+    schema::{Keeps, Model, upgrade},
+};
+
+/// A field that is not what the members of its document make of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Miscounted {
+    /// Where the document is in its batch.
+    pub(crate) document: usize,
+    pub(crate) path: &'static str,
+    /// The model of the members.
+    pub(crate) of: &'static Model,
+    pub(crate) holds: Bson,
+    pub(crate) is: Bson,
+}
+
+/// The fields of some documents that are not what their members make of them, though nobody is to count these.
+pub(crate) async fn miscounted(
+    access: &Access,
+    model: &'static Model,
+    batch: &[RawDocumentBuf],
+) -> Result<Vec<Miscounted>> {
+    let mut found = Vec::new();
+    if !is_owner(model) {
+        return Ok(found);
+    }
+    let mut owners = BTreeMap::new();
+    for (document, raw) in batch.iter().enumerate() {
+        let open = open(raw)?;
+        if let (Some(id), false) = (open.get("_id").cloned(), has(raw, RECOUNT)?) {
+            owners.insert(
+                Id::of(&super::super::stored::raw(&id)?),
+                (document, id, open),
+            );
+        }
+    }
+    for (member, group) in groups_of(access.models(), model) {
+        let ids: Vec<_> = owners.values().map(|(_, id, _)| id.clone()).collect();
+        let Counted { sums, pending } = count(access, member, &group, ids).await?;
+        for (key, (document, id, open)) in &owners {
+            let is_noted = super::own(open).is_some_and(|own| own.contains_key("notes"));
+            if pending.contains(key) || is_noted {
+                continue;
+            }
+            for (position, tally) in group.tallies.iter().enumerate() {
+                let holds = open.get(tally.stored).cloned().unwrap_or(Bson::Null);
+                let is = match tally.keeps {
+                    Keeps::Count | Keeps::Sum(_) => {
+                        let sum = sums
+                            .get(key)
+                            .and_then(|sums| sums.get_i64(tally.stored).ok());
+                        Bson::Int64(sum.unwrap_or(0))
+                    }
+                    Keeps::Latest { .. } => {
+                        let latest = owner::read_latest(access, member, &group, position, id);
+                        Bson::Array(latest.await?)
+                    }
+                };
+                if holds != is {
+                    found.push(Miscounted {
+                        document: *document,
+                        path: tally.stored,
+                        of: member,
+                        holds,
+                        is,
+                    });
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What members make of their owners.
+#[derive(Default)]
+struct Counted {
+    sums: BTreeMap<Id, Document>,
+    /// The owners of which some member is to be counted yet.
+    pending: BTreeSet<Id>,
+}
+
+async fn count(
+    access: &Access,
+    member: &'static Model,
+    group: &Group,
+    owners: Vec<Bson>,
+) -> Result<Counted> {
+    let mut counted = Counted::default();
+    let place = format!("{}.at", group.place());
+    let filter = doc! { "$or": [
+        { &group.reference: { "$in": owners.clone() } },
+        { COUNT.due(): { "$exists": true }, place: { "$in": owners } },
+    ] };
+    each(access, member, &close(&filter)?, None, &mut |found| {
+        let current = upgrade::current(member, found)?;
+        let open = open(&current)?;
+        let is_pending = has(found, COUNT)?;
+        for share in group.shares(member, &open)? {
+            let at = Id::of(&raw(&share.at)?);
+            add(counted.sums.entry(at.clone()).or_default(), &share.counts);
+            if is_pending {
+                counted.pending.insert(at);
+            }
+        }
+        if is_pending {
+            for (at, _) in group.remembered(&open) {
+                counted.pending.insert(Id::of(&raw(&at)?));
+            }
+        }
+        Ok(())
+    })
+    .await?;
+    Ok(counted)
+}

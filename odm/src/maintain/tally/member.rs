@@ -1,0 +1,222 @@
+//! Members as they are read: what they are to be counted as, and what they remember.
+
+use std::collections::BTreeMap;
+
+use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
+
+use super::{
+    COUNT,
+    group::{Group, Share},
+};
+use crate::{
+    Result,
+    access::{Access, found_by},
+    backend::operation::Find,
+    maintain::{
+        link::linked::{Id, read_upgraded},
+        stored::{change, close, open, raw},
+    },
+    schema::Model,
+};
+
+/// A document that is counted.
+#[derive(Debug, Clone)]
+pub(super) struct Member {
+    pub(super) id: Bson,
+    /// By what it says that it is to be counted.
+    pub(super) token: Option<ObjectId>,
+    /// Where it is to be counted and as what, by group.
+    pub(super) shares: Vec<Vec<Share>>,
+    /// The same as it remembers it.
+    pub(super) remembered: Vec<Vec<(Bson, Document)>>,
+}
+
+/// A change of as what a member is counted at one owner.
+#[derive(Debug)]
+pub(super) struct Moved<'m> {
+    pub(super) id: &'m Bson,
+    pub(super) was: Document,
+    /// None where it is not counted any more.
+    pub(super) now: Option<&'m Share>,
+    /// Whether the owner has nothing of it.
+    pub(super) is_new: bool,
+}
+
+/// Changes at one owner.
+#[derive(Debug)]
+pub(super) struct AtOwner<'m> {
+    pub(super) at: Bson,
+    pub(super) moved: Vec<Moved<'m>>,
+}
+
+impl Member {
+    pub(super) fn of(model: &Model, groups: &[Group], raw: &RawDocument) -> Result<Self> {
+        Self::of_open(model, groups, &open(raw)?)
+    }
+
+    pub(super) fn of_open(model: &Model, groups: &[Group], document: &Document) -> Result<Self> {
+        let token = super::own(document).and_then(|own| own.get_document("count").ok());
+        let shares = groups.iter().map(|group| group.shares(model, document));
+        let remembered = groups.iter().map(|group| group.remembered(document));
+        Ok(Self {
+            id: document.get("_id").cloned().unwrap_or(Bson::Null),
+            token: token.and_then(|said| said.get_object_id("token").ok()),
+            shares: shares.collect::<Result<_>>()?,
+            remembered: remembered.collect(),
+        })
+    }
+
+    /// Those that a filter finds.
+    pub(super) async fn read(
+        access: &Access,
+        model: &Model,
+        groups: &[Group],
+        filter: RawDocumentBuf,
+        limit: Option<u64>,
+    ) -> Result<Vec<Self>> {
+        let find = Find {
+            limit,
+            ..found_by(&model.collection.into(), &filter)
+        };
+        let found = read_upgraded(access, model, find).await?;
+        found
+            .iter()
+            .map(|raw| Self::of(model, groups, raw))
+            .collect()
+    }
+
+    /// It is counted nowhere from now on.
+    pub(super) fn leave(&mut self) {
+        self.shares.iter_mut().for_each(Vec::clear);
+    }
+
+    pub(super) fn key(&self) -> Result<Id> {
+        Ok(Id::of(&raw(&self.id)?))
+    }
+
+    /// As what it remembers to be counted at an owner; none if it was never counted there.
+    pub(super) fn was(&self, group: usize, at: &Id) -> Result<Option<&Document>> {
+        for (other, counts) in self.remembered.get(group).into_iter().flatten() {
+            if Id::of(&raw(other)?) == *at {
+                return Ok(Some(counts));
+            }
+        }
+        Ok(None)
+    }
+
+    /// As what it is to be counted at an owner.
+    pub(super) fn share(&self, group: usize, at: &Id) -> Result<Option<&Share>> {
+        for share in self.shares.get(group).into_iter().flatten() {
+            if Id::of(&raw(&share.at)?) == *at {
+                return Ok(Some(share));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The owners that have something of it, or are to have.
+    pub(super) fn owners(&self, group: usize) -> Result<BTreeMap<Id, Bson>> {
+        let shares = self.shares.get(group).into_iter().flatten();
+        let remembered = self.remembered.get(group).into_iter().flatten();
+        let all = shares.map(|share| &share.at);
+        let all = all.chain(remembered.map(|(at, _)| at));
+        all.map(|at| Ok((Id::of(&raw(at)?), at.clone()))).collect()
+    }
+
+    /// Whether it remembers what it is to be counted as. What is among the latest is no part of that.
+    pub(super) fn is_counted(&self) -> bool {
+        let mut both = self.shares.iter().zip(&self.remembered);
+        both.all(|(shares, remembered)| {
+            shares.len() == remembered.len()
+                && shares.iter().all(|share| {
+                    let mut remembered = remembered.iter();
+                    remembered.any(|(at, counts)| *at == share.at && *counts == share.counts)
+                })
+        })
+    }
+}
+
+/// The changes at each owner, in the order in which these are written.
+pub(super) fn by_owner(members: &[Member], group: usize) -> Result<BTreeMap<Id, AtOwner<'_>>> {
+    let mut owners = BTreeMap::new();
+    for member in members {
+        for (key, at) in member.owners(group)? {
+            let was = member.was(group, &key)?;
+            let moved = Moved {
+                id: &member.id,
+                was: was.cloned().unwrap_or_default(),
+                now: member.share(group, &key)?,
+                is_new: was.is_none(),
+            };
+            let owner = owners.entry(key).or_insert_with(|| AtOwner {
+                at,
+                moved: Vec::new(),
+            });
+            owner.moved.push(moved);
+        }
+    }
+    Ok(owners)
+}
+
+/// Lets members remember as what they are counted, and takes back that they are to be: where their fields are still what they were when
+/// they were read. Tells whether all did.
+///
+/// `is_there` says whether an owner is; what it would have of a member is not counted otherwise.
+pub(super) async fn remember(
+    access: &Access,
+    model: &'static Model,
+    groups: &[Group],
+    members: &[&Member],
+    is_there: impl Fn(usize, &Id) -> bool,
+    keeps_promise: bool,
+) -> Result<bool> {
+    // Those that remember the same are written at once.
+    let mut alike: Vec<(Option<ObjectId>, Document, Vec<Bson>)> = Vec::new();
+    for member in members {
+        let (mut set, mut unset) = (Document::new(), Document::new());
+        let mut all_there = true;
+        for (position, group) in groups.iter().enumerate() {
+            let mut record = Vec::new();
+            for share in member.shares.get(position).into_iter().flatten() {
+                let there = is_there(position, &Id::of(&raw(&share.at)?));
+                all_there &= there;
+                record.push(Bson::Document(share.counted_as(there)));
+            }
+            if !record.is_empty() {
+                set.insert(group.place(), record);
+            } else if !member.remembered.get(position).is_none_or(Vec::is_empty) {
+                unset.insert(group.place(), "");
+            }
+        }
+        if member.token.is_some() && (all_there || !keeps_promise) {
+            unset.insert(COUNT.0, "");
+        }
+        let mut update = Document::new();
+        for (operator, fields) in [("$set", set), ("$unset", unset)] {
+            if !fields.is_empty() {
+                update.insert(operator, fields);
+            }
+        }
+        if update.is_empty() {
+            continue;
+        }
+        let same = alike
+            .iter_mut()
+            .find(|(token, other, _)| *token == member.token && *other == update);
+        match same {
+            Some((_, _, ids)) => ids.push(member.id.clone()),
+            None => alike.push((member.token, update, vec![member.id.clone()])),
+        }
+    }
+    let mut did_all = true;
+    for (token, update, ids) in alike {
+        let token = match token {
+            Some(token) => doc! { "$eq": token },
+            None => doc! { "$exists": false },
+        };
+        let count = ids.len() as u64;
+        let filter = doc! { "_id": { "$in": ids }, COUNT.token(): token };
+        did_all &= change(access, model, close(&filter)?, &update, &[]).await? == count;
+    }
+    Ok(did_all)
+}

@@ -1,0 +1,208 @@
+//! Counting all members of an owner: of one that is new, and to mend one.
+
+use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, doc};
+
+use super::{
+    ATTEMPTS, BATCH, COUNT, FENCE, Member, RECOUNT, Said,
+    apart::{busy, fence, noted},
+    group::{Group, groups_of},
+    groups, line, owner, unsay,
+};
+use crate::{
+    Result,
+    access::{Access, found_by},
+    backend::operation::Find,
+    decode, error,
+    maintain::{
+        link::linked::{Id, by_id},
+        stored::{change, close, open, raw},
+    },
+    query::document,
+    retry,
+    schema::{Keeps, Model, upgrade},
+};
+
+/// Looks for members of new owners, which say so.
+pub(super) async fn new_owners(access: &Access, model: &'static Model, said: Said) -> Result<()> {
+    let ids = ids(access, model, said.filter(RECOUNT)?).await?;
+    let mut are_awaited = false;
+    for (member, group) in groups_of(access.models(), model) {
+        let find = Find {
+            projection: Some(document("_id", 1)?),
+            limit: Some(1),
+            ..found_by(
+                &member.collection.into(),
+                &close(&doc! { &group.reference: { "$in": ids.clone() } })?,
+            )
+        };
+        are_awaited |= !access.find_all(member, find).await?.is_empty();
+    }
+    if are_awaited {
+        for id in &ids {
+            count_again(access, model, id).await?;
+        }
+    }
+    unsay(access, model, RECOUNT, said).await?;
+    Ok(())
+}
+
+/// The same of owners that nobody else sees to.
+pub(super) async fn overdue(access: &Access, model: &'static Model, ids: &[RawBson]) -> Result<()> {
+    for id in ids {
+        let find = Find {
+            projection: Some(document(RECOUNT.0, 1)?),
+            limit: Some(1),
+            ..found_by(&model.collection.into(), &by_id(id)?)
+        };
+        let found = access.find_all(model, find).await?;
+        let said = found
+            .first()
+            .map(|raw| Said::read(raw, RECOUNT))
+            .transpose()?;
+        let Some(said) = said.flatten() else {
+            continue;
+        };
+        let id = Bson::try_from(id.clone()).map_err(error::encode)?;
+        count_again(access, model, &id).await?;
+        unsay(access, model, RECOUNT, said).await?;
+    }
+    Ok(())
+}
+
+async fn ids(access: &Access, model: &Model, filter: RawDocumentBuf) -> Result<Vec<Bson>> {
+    let find = Find {
+        projection: Some(document("_id", 1)?),
+        ..found_by(&model.collection.into(), &filter)
+    };
+    let found = access.find_all(model, find).await?;
+    let ids = found.iter().filter_map(|raw| decode::id(raw));
+    let ids = ids.map(|id| Bson::try_from(id).map_err(error::encode));
+    ids.collect()
+}
+
+/// Counts the members of an owner again; tells whether that changed anything.
+///
+/// Its members are first counted as what they are, one by one, as after a write to them. Then what they remember is summed, and written
+/// if nobody has written what the owner is made of meanwhile.
+pub(crate) async fn count_again(access: &Access, model: &'static Model, id: &Bson) -> Result<bool> {
+    let all = access.to_everything();
+    let mut is_changed = false;
+    for (member, group) in groups_of(all.models(), model) {
+        for some in miscounted(&all, member, &group, id).await?.chunks(BATCH) {
+            let said = Said::now();
+            let filter = doc! { "_id": { "$in": some } };
+            let say = doc! { "$set": { COUNT.0: said.to_document() } };
+            change(&all, member, close(&filter)?, &say, &[]).await?;
+            line::count_those(&all, member, said.filter(COUNT)?).await?;
+            is_changed = true;
+        }
+        is_changed |= sum_up(&all, member, &group, id).await?;
+    }
+    Ok(is_changed)
+}
+
+/// The members of an owner that do not remember what they are to be counted as.
+async fn miscounted(
+    access: &Access,
+    member: &'static Model,
+    group: &Group,
+    id: &Bson,
+) -> Result<Vec<Bson>> {
+    let groups = groups(access.models(), member);
+    let mut wrong = Vec::new();
+    let filter = close(&doc! { &group.reference: { "$eq": id.clone() } })?;
+    each(access, member, &filter, None, &mut |raw| {
+        let current = upgrade::current(member, raw)?;
+        let found = Member::of(member, &groups, &current)?;
+        if !found.is_counted() {
+            wrong.push(found.id);
+        }
+        Ok(())
+    })
+    .await?;
+    Ok(wrong)
+}
+
+/// Writes into an owner what its members remember.
+async fn sum_up(access: &Access, member: &'static Model, group: &Group, id: &Bson) -> Result<bool> {
+    let key = Id::of(&raw(id)?);
+    let filter = close(&doc! { "$or": [
+        { &group.reference: { "$eq": id.clone() } },
+        // One that leads elsewhere by now, and is counted here still.
+        { COUNT.due(): { "$exists": true }, format!("{}.at", group.place()): { "$eq": id.clone() } },
+    ] })?;
+    for attempt in 1..=ATTEMPTS {
+        let Some(held) = owner::read(access, group, id).await? else {
+            return Ok(false);
+        };
+        let notes = noted(&held, group, member)?;
+        let mut sums = Document::new();
+        let paths = close(&doc! { "_odm.counted": 1 })?;
+        each(access, member, &filter, Some(paths), &mut |found| {
+            let open = open(found)?;
+            let own = open.get("_id").map(raw).transpose()?;
+            let noted = own.as_ref().and_then(|id| notes.get(&Id::of(id)));
+            for (at, counts) in group.remembered(&open) {
+                if Id::of(&raw(&at)?) == key {
+                    add(&mut sums, noted.unwrap_or(&counts));
+                }
+            }
+            Ok(())
+        })
+        .await?;
+        let mut set = Document::new();
+        for (position, tally) in group.tallies.iter().enumerate() {
+            let is = match tally.keeps {
+                Keeps::Count | Keeps::Sum(_) => sums.get_i64(tally.stored).unwrap_or(0).into(),
+                Keeps::Latest { .. } => {
+                    Bson::Array(owner::read_latest(access, member, group, position, id).await?)
+                }
+            };
+            if held.get(tally.stored) != Some(&is) {
+                set.insert(tally.stored, is);
+            }
+        }
+        if set.is_empty() {
+            return Ok(false);
+        }
+        let mut filter = open(&by_id(&raw(id)?)?)?;
+        filter.extend(fence(&held));
+        let update = doc! { "$set": set, "$inc": { FENCE: 1_i64 } };
+        if change(access, group.owner, close(&filter)?, &update, &[]).await? > 0 {
+            return Ok(true);
+        }
+        retry::pause(attempt).await;
+    }
+    Err(busy(group.owner, id))
+}
+
+/// Adds what a member is counted as.
+pub(super) fn add(sums: &mut Document, counts: &Document) {
+    for (name, count) in counts {
+        let sum = sums.get_i64(name).unwrap_or(0);
+        let count = count.as_i64().unwrap_or(0);
+        sums.insert(name, sum.wrapping_add(count));
+    }
+}
+
+/// Looks at each document that a filter finds, a batch at a time.
+pub(super) async fn each(
+    access: &Access,
+    model: &'static Model,
+    filter: &RawDocumentBuf,
+    projection: Option<RawDocumentBuf>,
+    look: &mut (impl FnMut(&RawDocument) -> Result<()> + Send),
+) -> Result<()> {
+    let find = Find {
+        projection,
+        ..found_by(&model.collection.into(), filter)
+    };
+    let mut cursor = access.find(model, find).await?;
+    loop {
+        let batch = cursor.next_batch().await.map_err(error::of(model))?;
+        if batch.is_empty() {
+            return Ok(());
+        }
+        batch.iter().try_for_each(|raw| look(raw))?;
+    }
+}

@@ -1,0 +1,199 @@
+//! Counting in a transaction: members and their owners are written in one.
+
+use std::collections::BTreeMap;
+
+use bson::{RawBson, RawDocument, RawDocumentBuf};
+
+use super::{
+    Said,
+    group::Group,
+    left, line,
+    member::{AtOwner, Member, by_owner, remember},
+    owner,
+};
+use crate::{
+    Result,
+    access::{Access, also, found_by},
+    backend::operation::Find,
+    decode,
+    maintain::{
+        Write,
+        link::linked::{Id, by_id, one_of},
+        linked,
+        stored::{change, close, open, raw, set},
+    },
+    query::document,
+    schema::Model,
+};
+
+/// Which owners are there, by group.
+type There = BTreeMap<(usize, Id), bool>;
+
+/// Inserts members, behind what they change in their owners.
+pub(super) async fn insert<W: Write>(
+    access: &Access,
+    model: &'static Model,
+    groups: &[Group],
+    mut write: W,
+) -> Result<W::Done> {
+    let all = access.to_everything();
+    let documents = write.documents_to_insert().unwrap_or_default();
+    let mut opened = documents
+        .iter()
+        .map(|raw| open(raw))
+        .collect::<Result<Vec<_>>>()?;
+    let members = opened
+        .iter()
+        .map(|document| Member::of_open(model, groups, document));
+    let mut members = members.collect::<Result<Vec<_>>>()?;
+    for member in &mut members {
+        // What the application gives is not believed.
+        member.remembered.iter_mut().for_each(Vec::clear);
+    }
+    let there = change_owners(&all, model, groups, &members).await;
+    let there = there.map_err(|error| access.fail(error))?;
+    let said = Said::now();
+    let mut are_all_there = true;
+    for (document, member) in opened.iter_mut().zip(&members) {
+        let mut is_whole = true;
+        for (position, group) in groups.iter().enumerate() {
+            let mut record = Vec::new();
+            for share in member.shares.get(position).into_iter().flatten() {
+                let is_there = is_there(&there, position, &Id::of(&raw(&share.at)?));
+                is_whole &= is_there;
+                record.push(share.counted_as(is_there));
+            }
+            group.remember(document, record);
+        }
+        if !is_whole {
+            set(document, super::COUNT.0, said.to_document());
+            are_all_there = false;
+        }
+    }
+    for (raw, document) in documents.iter_mut().zip(&opened) {
+        *raw = close(document)?;
+    }
+    let done = linked(access.clone(), model, write).await;
+    let done = done.map_err(|error| access.fail(error))?;
+    if !are_all_there {
+        // Their owners may be on their way.
+        super::count_behind(access, model, said);
+    }
+    Ok(done)
+}
+
+/// An owner of which nothing was asked is there as far as anybody cares.
+fn is_there(there: &There, group: usize, at: &Id) -> bool {
+    there.get(&(group, at.clone())).copied().unwrap_or(true)
+}
+
+/// Counts the members that a filter finds; `is_first` says that this is part of the write to them.
+pub(super) async fn count(
+    access: &Access,
+    model: &'static Model,
+    filter: RawDocumentBuf,
+    is_first: bool,
+) -> Result<()> {
+    let all = access.to_everything();
+    let groups = super::groups(all.models(), model);
+    let members = Member::read(&all, model, &groups, filter, None).await?;
+    let there = change_owners(&all, model, &groups, &members).await?;
+    let are_all_there = there.values().all(|there| *there);
+    let members: Vec<_> = members.iter().collect();
+    // Those whose owner may be on its way are looked at once more, behind this.
+    let is_there = |group, at: &Id| is_there(&there, group, at);
+    remember(&all, model, &groups, &members, is_there, is_first).await?;
+    if !are_all_there && is_first {
+        let ids: Vec<_> = members
+            .iter()
+            .map(|member| raw(&member.id))
+            .collect::<Result<_>>()?;
+        let those = document("_id", one_of(&ids)?)?;
+        line::behind(access, move |access| {
+            line::count_later(access, model, those)
+        });
+    }
+    Ok(())
+}
+
+/// Writes into the owners what changes there; gives which of them there are.
+pub(super) async fn change_owners(
+    access: &Access,
+    model: &'static Model,
+    groups: &[Group],
+    members: &[Member],
+) -> Result<There> {
+    let mut there = There::new();
+    for (position, group) in groups.iter().enumerate() {
+        for (key, at_owner) in by_owner(members, position)? {
+            if let Some(is_there) = change_owner(access, model, group, &at_owner).await? {
+                there.insert((position, key), is_there);
+            }
+        }
+    }
+    Ok(there)
+}
+
+/// Tells whether the owner is there; none if nothing changes in it.
+async fn change_owner(
+    access: &Access,
+    model: &'static Model,
+    group: &Group,
+    owner: &AtOwner<'_>,
+) -> Result<Option<bool>> {
+    let AtOwner { at, moved } = owner;
+    let is_new = moved.iter().all(|moved| moved.is_new);
+    let held = match group.has_latest() && !is_new {
+        true => match owner::read(access, group, at).await? {
+            None => return Ok(Some(false)),
+            held => held,
+        },
+        false => None,
+    };
+    let update = owner::update(access, model, group, at, held.as_ref(), moved).await?;
+    // The fence alone.
+    let is_nothing =
+        update.len() == 1 && update.get_document("$inc").is_ok_and(|add| add.len() == 1);
+    if is_nothing {
+        return Ok(None);
+    }
+    let changed = change(access, group.owner, by_id(&raw(at)?)?, &update, &[]).await?;
+    Ok(Some(changed > 0))
+}
+
+/// Deletes members, with what they change in their owners: as many as there is room for; tells whether that was all.
+pub(super) async fn remove<W: Write>(
+    access: &Access,
+    model: &'static Model,
+    mut write: W,
+    room: Option<usize>,
+) -> Result<(W::Done, bool)> {
+    let is_of_one = write.is_of_one();
+    let sort = write.order().map(RawDocument::to_owned);
+    let limit = if is_of_one { Some(1) } else { room };
+    let filter = write.filter().cloned().unwrap_or_default();
+    let find = Find {
+        projection: Some(document("_id", 1)?),
+        sort,
+        limit: limit.map(|limit| limit as u64),
+        ..found_by(&model.collection.into(), &filter)
+    };
+    let found = access.find_all(model, find).await?;
+    let ids: Vec<_> = found.iter().filter_map(|raw| decode::id(raw)).collect();
+    let ids: Vec<_> = ids.into_iter().map(RawBson::from).collect();
+    let is_all = is_of_one || room.is_none_or(|room| ids.len() < room);
+    if let Some(filter) = write.filter() {
+        also(filter, "_id", one_of(&ids)?)?;
+    }
+    let work = async {
+        let all = access.to_everything();
+        let leaving = super::leaving(&all, model, ids.iter()).await?;
+        let done = linked(access.clone(), model, write).await?;
+        if let Some(leaving) = leaving {
+            left(&all, model, leaving).await?;
+        }
+        Ok(done)
+    };
+    let done = work.await.map_err(|error| access.fail(error))?;
+    Ok((done, is_all))
+}
