@@ -4,6 +4,7 @@
 //! The clock stands still while something can run, so that the next operation is only picked when all that could go on has.
 
 mod copies;
+mod counts;
 
 use std::{
     collections::BTreeSet,
@@ -18,12 +19,14 @@ use odm::{
         Backend, BoxFuture, Capabilities, Executor, Transaction, Wrapper,
         operation::{Insert, Operation, Update},
     },
+    bson::{Document, RawDocumentBuf},
 };
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tokio::{sync::oneshot, task::JoinHandle};
 
 pub use copies::Copies;
+pub use counts::Counts;
 
 /// Something that several processes do at once, and what must be so behind it.
 pub trait Case: Send + Sync + 'static {
@@ -55,6 +58,16 @@ pub enum Sabotage {
     Verification,
     /// A write does not say that copies are to follow, but only lets them.
     FanOut,
+    /// What an owner is made of is written though others have written it meanwhile.
+    Fence,
+    /// An owner does not note as what a member is counted.
+    Notes,
+    /// A write does not say that its documents are to be counted, but only counts them.
+    Counting,
+    /// What a member is counted as is remembered though it has changed meanwhile.
+    Remembering,
+    /// New owners do not say that they may have members.
+    NewOwners,
 }
 
 /// How a schedule is run.
@@ -260,12 +273,21 @@ impl<T: Executor + ?Sized> Wrapper for Scheduled<T> {
     fn amend_insert(&self, insert: &mut Insert) {
         if let Some(sabotage) = self.schedule.sabotage {
             copies::spoil_insert(sabotage, insert);
+            counts::spoil_insert(sabotage, insert);
         }
     }
 
     fn amend_update(&self, update: &mut Update) {
         if let Some(sabotage) = self.schedule.sabotage {
             copies::spoil_update(sabotage, update);
+            counts::spoil_update(sabotage, update);
         }
     }
+}
+
+/// Changes what is about to be written.
+fn change(raw: &mut RawDocumentBuf, change: impl FnOnce(&mut Document)) {
+    let mut document = Document::try_from(&**raw).expect("what was encoded can be decoded");
+    change(&mut document);
+    *raw = RawDocumentBuf::try_from(&document).expect("what was decoded can be encoded");
 }

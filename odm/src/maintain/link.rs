@@ -414,7 +414,9 @@ pub(crate) const PROMISE: [&str; 2] = ["link", "going"];
 
 /// Whether documents of a model may say that something is to be done to their references, or to those that lead to them.
 pub(super) fn is_promising(access: &Access, model: &'static Model) -> bool {
-    !model.links().is_empty() || rules(access, model).next().is_some()
+    !model.links().is_empty()
+        || rules(access, model).next().is_some()
+        || tally::is_member(access, model)
 }
 
 /// What has become of writes that were begun.

@@ -6,7 +6,7 @@ use super::narrow;
 use crate::{
     Result,
     access::Access,
-    backend::operation::{Change, Update},
+    backend::operation::{BulkItem, BulkWrite, Change, Unmatched, Update, Write, Written},
     error,
     schema::Model,
 };
@@ -72,6 +72,45 @@ pub(super) fn touches(update: &RawDocument, place: &str) -> bool {
             overlap(path.as_str(), place) || renamed.is_some_and(|to| overlap(to, place))
         })
     })
+}
+
+/// Makes such changes in one go; gives how many documents they were about. Each is a condition with what becomes of the documents.
+pub(super) async fn change_all(
+    access: &Access,
+    model: &'static Model,
+    mut changes: Vec<(Document, Document)>,
+) -> Result<u64> {
+    if changes.len() < 2 {
+        return match changes.pop() {
+            Some((filter, update)) => change(access, model, close(&filter)?, &update, &[]).await,
+            None => Ok(0),
+        };
+    }
+    let mut writes = Vec::with_capacity(changes.len());
+    for (filter, update) in &changes {
+        let mut filter = close(filter)?;
+        narrow(access, model, &mut filter, false).await?;
+        writes.push(BulkItem {
+            write: Write::Update(Update {
+                collection: model.collection.into(),
+                filter,
+                change: Change::operators(close(update)?),
+                multi: true,
+                upsert: false,
+            }),
+            unmatched: Unmatched::Fine,
+        });
+    }
+    access.told().writes();
+    let ordered = false;
+    let done = access.executor().bulk_write(BulkWrite { writes, ordered });
+    let done = done.await.map_err(error::of(model))?;
+    for result in done.results {
+        if let Written::Failed(error) = result {
+            return Err(error::of(model)(error));
+        }
+    }
+    Ok(done.matched)
 }
 
 /// Changes what the framework keeps in documents: neither their version nor their time of change tells of that.

@@ -95,6 +95,11 @@ pub(crate) fn with_indexes(
         }
         if !groups.is_empty() {
             indexes.push(Index::sparse_on(COUNT.due()));
+            // Where there are no transactions it is marked before it is deleted.
+            let due = Index::sparse_on(Promise::LINK.due());
+            if !indexes.contains(&due) {
+                indexes.push(due);
+            }
         }
         if is_owner(model) {
             indexes.push(Index::sparse_on(RECOUNT.due()));

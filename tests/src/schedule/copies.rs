@@ -8,11 +8,11 @@ use odm::{
         Backend, BoxFuture,
         operation::{Change, Insert, Update},
     },
-    bson::{Bson, Document, RawDocumentBuf, rawdoc},
+    bson::{Bson, Document, rawdoc},
     prelude::*,
 };
 
-use super::{Case, Process, Sabotage};
+use super::{Case, Process, Sabotage, change};
 
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "hosts")]
@@ -224,6 +224,7 @@ pub(super) fn spoil_update(sabotage: Sabotage, update: &mut Update) {
                 set.remove("_odm.fan");
             }
         }),
+        _ => {}
     }
 }
 
@@ -242,10 +243,4 @@ fn without_guard(condition: &mut Document) {
             without_guard(inside);
         }
     }
-}
-
-fn change(raw: &mut RawDocumentBuf, change: impl FnOnce(&mut Document)) {
-    let mut document = Document::try_from(&**raw).expect("what was encoded can be decoded");
-    change(&mut document);
-    *raw = RawDocumentBuf::try_from(&document).expect("what was decoded can be encoded");
 }

@@ -1,6 +1,6 @@
 //! Plans under a scheduler that picks the order of every operation.
 
-use odm_tests::schedule::{Case, Copies, Sabotage, Schedule};
+use odm_tests::schedule::{Case, Copies, Counts, Sabotage, Schedule};
 
 /// How many schedules there are of each kind: `ODM_SCHEDULES=50000` for more.
 fn schedules() -> u64 {
@@ -43,6 +43,29 @@ fn each_guard_of_copies_is_needed() {
         Sabotage::FanOut,
     ] {
         let wrong = first_wrong(&Copies, 5_000, false, Some(sabotage));
+        assert!(wrong.is_some(), "nobody misses {sabotage:?}");
+    }
+}
+
+#[test]
+fn counts_are_exact() {
+    for transactions in [false, true] {
+        let wrong = first_wrong(&Counts, schedules(), transactions, None);
+        assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
+    }
+}
+
+/// Without a guard something is wrong in one of them.
+#[test]
+fn each_guard_of_counts_is_needed() {
+    for sabotage in [
+        Sabotage::Fence,
+        Sabotage::Notes,
+        Sabotage::Counting,
+        Sabotage::Remembering,
+        Sabotage::NewOwners,
+    ] {
+        let wrong = first_wrong(&Counts, 5_000, false, Some(sabotage));
         assert!(wrong.is_some(), "nobody misses {sabotage:?}");
     }
 }

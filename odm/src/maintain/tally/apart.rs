@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bson::{Bson, Document, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
-    ATTEMPTS, FENCE, NOTES,
+    ATTEMPTS, BATCH, FENCE, NOTES,
     group::Group,
     groups,
     member::{Member, Moved, by_owner, remember},
@@ -23,27 +23,41 @@ use crate::{
     schema::Model,
 };
 
-/// Counts the members that a filter finds.
+/// Counts the members that a filter finds, some of them at a time.
 pub(super) async fn count(
     access: &Access,
     model: &'static Model,
-    filter: &RawDocumentBuf,
+    filter: RawDocumentBuf,
 ) -> Result<()> {
     let groups = groups(access.models(), model);
-    let mut members = Member::read(access, model, &groups, filter.clone(), None).await?;
+    let members = Member::read(access, model, &groups, filter, None).await?;
+    for some in members.chunks(BATCH) {
+        count_some(access, model, &groups, some.to_vec()).await?;
+    }
+    Ok(())
+}
+
+async fn count_some(
+    access: &Access,
+    model: &'static Model,
+    groups: &[Group],
+    mut members: Vec<Member>,
+) -> Result<()> {
+    let ids: Vec<_> = members.iter().map(|member| member.id.clone()).collect();
+    let those = doc! { "_id": { "$in": ids } };
     // Where they may be counted they say before they are: so nobody forgets an owner that has something of them.
     for _ in 0..ATTEMPTS {
-        if announce(access, model, &groups, &members).await? == 0 {
+        if announce(access, model, groups, &members).await? == 0 {
             break;
         }
-        members = Member::read(access, model, &groups, filter.clone(), None).await?;
+        members = Member::read(access, model, groups, close(&those)?, None).await?;
     }
     let mut there = BTreeMap::new();
     let (mut noted, mut others) = (Vec::new(), BTreeSet::new());
     for (position, group) in groups.iter().enumerate() {
         for (key, owner) in by_owner(&members, position)? {
             let ids: Vec<_> = owner.moved.iter().map(|moved| moved.id.clone()).collect();
-            let counted = at_owner(access, model, &groups, position, &owner.at, &ids).await?;
+            let counted = at_owner(access, model, groups, position, &owner.at, &ids).await?;
             there.insert((position, key), counted.is_some());
             let Some((note, seen)) = counted else {
                 continue;
@@ -64,7 +78,7 @@ pub(super) async fn count(
         }
     }
     let is_there = |group, at: &Id| there.get(&(group, at.clone())).copied().unwrap_or(true);
-    let remembered = remember(access, model, &groups, &steady, is_there, false).await?;
+    let remembered = remember(access, model, groups, &steady, is_there, false).await?;
     // Of the others it stays noted.
     if remembered && others.is_empty() {
         for (owner, at, note) in noted {

@@ -14,6 +14,7 @@ use crate::{
     Result,
     access::Access,
     maintain::{
+        Promise,
         link::linked::Id,
         stored::{close, open, raw},
     },
@@ -56,8 +57,7 @@ pub(crate) async fn miscounted(
         let ids: Vec<_> = owners.values().map(|(_, id, _)| id.clone()).collect();
         let Counted { sums, pending } = count(access, member, &group, ids).await?;
         for (key, (document, id, open)) in &owners {
-            let is_noted = super::own(open).is_some_and(|own| own.contains_key("notes"));
-            if pending.contains(key) || is_noted {
+            if pending.contains(key) {
                 continue;
             }
             for (position, tally) in group.tallies.iter().enumerate() {
@@ -112,7 +112,7 @@ async fn count(
     each(access, member, &close(&filter)?, None, &mut |found| {
         let current = upgrade::current(member, found)?;
         let open = open(&current)?;
-        let is_pending = has(found, COUNT)?;
+        let is_pending = has(found, COUNT)? || has(found, Promise::LINK)?;
         for share in group.shares(member, &open)? {
             let at = Id::of(&raw(&share.at)?);
             add(counted.sums.entry(at.clone()).or_default(), &share.counts);

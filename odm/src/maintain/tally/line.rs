@@ -70,6 +70,9 @@ pub(super) async fn count_those(
     filter: RawDocumentBuf,
 ) -> Result<()> {
     let all = access.to_everything();
+    if !all.has_transactions() {
+        return apart::count(&all, model, filter).await;
+    }
     let find = Find {
         projection: Some(document("_id", 1)?),
         ..found_by(&model.collection.into(), &filter)
@@ -79,15 +82,11 @@ pub(super) async fn count_those(
     let ids: Vec<_> = ids.into_iter().map(RawBson::from).collect();
     for some in ids.chunks(BATCH) {
         let those = document("_id", one_of(some)?)?;
-        if all.has_transactions() {
-            let work = |access: Access| {
-                let those = those.clone();
-                async move { together::count(&access, model, those, false).await }
-            };
-            all.together(unit::ATTEMPTS, work).await?;
-        } else {
-            apart::count(&all, model, &those).await?;
-        }
+        let work = |access: Access| {
+            let those = those.clone();
+            async move { together::count(&access, model, those, false).await }
+        };
+        all.together(unit::ATTEMPTS, work).await?;
     }
     Ok(())
 }

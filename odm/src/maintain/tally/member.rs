@@ -14,7 +14,7 @@ use crate::{
     backend::operation::Find,
     maintain::{
         link::linked::{Id, read_upgraded},
-        stored::{change, close, open, raw},
+        stored::{change_all, open, raw},
     },
     schema::Model,
 };
@@ -208,15 +208,15 @@ pub(super) async fn remember(
             None => alike.push((member.token, update, vec![member.id.clone()])),
         }
     }
-    let mut did_all = true;
-    for (token, update, ids) in alike {
+    let mut count = 0;
+    let changes = alike.into_iter().map(|(token, update, ids)| {
+        count += ids.len() as u64;
         let token = match token {
             Some(token) => doc! { "$eq": token },
             None => doc! { "$exists": false },
         };
-        let count = ids.len() as u64;
-        let filter = doc! { "_id": { "$in": ids }, COUNT.token(): token };
-        did_all &= change(access, model, close(&filter)?, &update, &[]).await? == count;
-    }
-    Ok(did_all)
+        (doc! { "_id": { "$in": ids }, COUNT.token(): token }, update)
+    });
+    let changes = changes.collect();
+    Ok(change_all(access, model, changes).await? == count)
 }

@@ -1013,6 +1013,7 @@ pub async fn wherever_a_write_dies_copies_converge(fixture: Fixture) {
                 db.insert(product(1, &[1, 3, 1])).await.unwrap();
             })
         },
+        may_find: |_| false,
         agrees: |db, when| Box::pin(converged(db, when)),
     };
     crashes.run(&fixture).await;

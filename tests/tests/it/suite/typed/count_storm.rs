@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use odm::{ErrorKind, prelude::*};
+use odm::{ErrorKind, check::Fault, prelude::*};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -136,7 +136,11 @@ pub async fn at_rest_every_count_is_exact(fixture: Fixture) {
     }
     let began = Instant::now();
     db.settled().within(Duration::from_secs(120)).await.unwrap();
-    let report = db.check().await.unwrap();
+    let mut report = db.check().await.unwrap();
+    // A plain reference may lead to a post that was deleted.
+    report
+        .findings
+        .retain(|finding| !matches!(finding.fault, Fault::Dangling { .. }));
     let told = told.lock().unwrap().clone();
     println!(
         "{tasks} x {operations} operations: {told:?}; settled after {:?}; {} documents, {} references",

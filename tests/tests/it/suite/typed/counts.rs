@@ -235,7 +235,7 @@ pub async fn documents_are_counted(fixture: Fixture) {
     }
     assert_eq!(of_post(&db, 1).await, (2, 1, 16, vec![5, 1]));
     assert_eq!(db.get::<Post>(1).await.unwrap().newest[1].text, "upserted");
-    db.delete_many::<Comment>(|c| c.likes().gt(5))
+    db.delete_many::<Comment>(|c| c.likes().gt(4))
         .await
         .unwrap();
     assert_eq!(of_post(&db, 1).await, (0, 0, 0, vec![]));
@@ -685,6 +685,9 @@ pub async fn what_is_counted_costs(fixture: Fixture) {
             Operation::Insert(insert) => format!("insert {}", insert.collection),
             Operation::Update(update) => format!("update {}", update.collection),
             Operation::Delete(delete) => format!("delete {}", delete.collection),
+            Operation::Begin => "begin".to_owned(),
+            Operation::BulkWrite(_) => "write".to_owned(),
+            Operation::Commit => "commit".to_owned(),
             other => panic!("{other:?}"),
         });
         let told: Vec<_> = told.collect();
@@ -695,13 +698,14 @@ pub async fn what_is_counted_costs(fixture: Fixture) {
     db.insert_many((1..=500).map(|id| comment(id, 1)))
         .await
         .unwrap();
-    let together = "update posts, insert comments";
-    let apart =
-        "insert comments, find comments, find comments, find posts, find comments, update posts, ";
-    match (has_transactions, told()) {
-        (true, told) => assert_eq!(told, together),
-        (false, told) => assert!(told.starts_with(apart), "{told}"),
-    }
+    let expected = match has_transactions {
+        true => "begin, update posts, insert comments, commit",
+        // The fence of the post is read before the comments are; behind it these remember that they are counted.
+        false => {
+            "insert comments, find comments, find posts, find comments, update posts, write, update posts"
+        }
+    };
+    assert_eq!(told(), expected);
     // What is counted nowhere costs nothing more.
     db.update::<Post>(1)
         .set(|p| p.title(), "other")
@@ -754,6 +758,7 @@ pub async fn wherever_a_write_dies_counts_are_exact(fixture: Fixture) {
                     .unwrap();
             })
         },
+        may_find: |fault| matches!(fault, Fault::Dangling { .. }),
         agrees: |db, when| {
             Box::pin(async move {
                 let comments = db.find::<Comment>().all().await.unwrap();

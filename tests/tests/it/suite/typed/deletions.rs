@@ -520,6 +520,7 @@ pub async fn wherever_a_deletion_dies_nothing_dangles(fixture: Fixture) {
                 db.insert(step(2, Some(1))).await.unwrap();
             })
         },
+        may_find: |_| false,
         agrees: |db, when| {
             Box::pin(async move {
                 assert_eq!(db.settle().await.unwrap(), 0, "{when}");
