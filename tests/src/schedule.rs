@@ -173,6 +173,10 @@ impl Schedule {
                         .told
                         .push(format!("{process} dies before {}", next.name));
                     state.dead.insert(process);
+                    // A server ends what nobody goes on with.
+                    for (_, left) in state.begun.extract_if(.., |(of, _)| *of == process) {
+                        tokio::spawn(async move { left.abort().await });
+                    }
                     state.waiting.retain(|other| other.process != process);
                     return;
                 }
@@ -193,6 +197,8 @@ struct Turns(Mutex<State>);
 struct State {
     waiting: Vec<Waiting>,
     dead: BTreeSet<usize>,
+    /// The transactions that were begun, with who did.
+    begun: Vec<(usize, Arc<dyn Transaction>)>,
     told: Vec<String>,
 }
 
@@ -255,6 +261,9 @@ impl<T: Executor + ?Sized> Wrapper for Scheduled<T> {
     }
 
     fn around(&self, transaction: Arc<dyn Transaction>) -> Arc<dyn Transaction> {
+        if let Some(turns) = &self.turns {
+            turns.with(|state| state.begun.push((self.process, transaction.clone())));
+        }
         Arc::new(Scheduled {
             inner: transaction,
             process: self.process,

@@ -85,6 +85,15 @@ pub(super) async fn run<W: Write>(
     }
 }
 
+/// Carries out a deletion as where there are no transactions: each document is marked first.
+pub(super) async fn run_marked<W: Write>(
+    access: &Access,
+    model: &'static Model,
+    write: W,
+) -> Result<W::Done> {
+    promise::run(access, model, write).await
+}
+
 /// Finishes all that was begun and left.
 async fn settle_all(access: &Access) -> Result<u64> {
     let mut settled = Finished::default();
@@ -338,7 +347,8 @@ impl Whole<'_> {
         };
         let done = write.run(&**access.executor()).await?;
         if let Some(leaving) = leaving {
-            tally::left(all, model, leaving).await?;
+            let missing = tally::left(all, model, leaving).await?;
+            missing.look_behind(all);
         }
         if let Some(predicted) = predicted {
             after = predicted;

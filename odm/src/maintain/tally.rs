@@ -23,6 +23,8 @@ mod owner;
 mod recount;
 mod together;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 
 pub(crate) use check::{Miscounted, miscounted};
@@ -47,6 +49,7 @@ use crate::{
 use bson::RawBson;
 use group::{Group, groups, is_owner};
 use member::Member;
+pub(super) use together::Missing;
 
 use super::{
     link::linked::{array, by_id, one_of},
@@ -161,16 +164,16 @@ pub(super) async fn run<W: Write>(
     } else {
         remove(&access, model, write).await
     };
-    if let (Some(said), Ok(_)) = (owner, &done) {
+    if let (Some((said, first)), Ok(_)) = (owner, &done) {
         line::behind(&access, async move |access| {
-            recount::new_owners(&access, model, said).await
+            recount::new_owners(&access, model, said, first).await
         });
     }
     done
 }
 
-/// What a new owner begins with: nothing, and that its members are to be looked for.
-fn prepare_owner<W: Write>(model: &Model, write: &mut W) -> Result<Option<Said>> {
+/// What new owners begin with: nothing, and that their members are to be looked for. Gives what they say, and their fence.
+fn prepare_owner<W: Write>(model: &Model, write: &mut W) -> Result<Option<(Said, i64)>> {
     if !is_owner(model) {
         return Ok(None);
     }
@@ -178,7 +181,7 @@ fn prepare_owner<W: Write>(model: &Model, write: &mut W) -> Result<Option<Said>>
         Keeps::Count | Keeps::Sum(_) => Bson::Int64(0),
         Keeps::Latest { .. } => Bson::Array(Vec::new()),
     };
-    let said = Said::now();
+    let (said, first) = (Said::now(), first_revision());
     if let Some(documents) = write.documents_to_insert() {
         for raw in documents {
             let mut open = open(raw)?;
@@ -186,10 +189,10 @@ fn prepare_owner<W: Write>(model: &Model, write: &mut W) -> Result<Option<Said>>
                 open.insert(tally.stored, nothing(tally));
             }
             *raw = close(&open)?;
-            put(raw, FENCE, first_revision().into())?;
+            put(raw, FENCE, first.into())?;
             put(raw, RECOUNT.0, Bson::Document(said.to_document()))?;
         }
-        return Ok(Some(said));
+        return Ok(Some((said, first)));
     }
     Ok(None)
 }
@@ -273,14 +276,25 @@ async fn remove<W: Write>(access: &Access, model: &'static Model, write: W) -> R
     let mut done = W::done(0);
     loop {
         let room = access.unit().is_none().then_some(LARGE);
+        let is_awaited = AtomicBool::new(false);
         let work = |access: Access| {
-            let write = write.clone();
-            async move { together::remove(&access, model, write, room).await }
+            let (write, is_awaited) = (write.clone(), &is_awaited);
+            async move { together::remove(&access, model, write, room, is_awaited).await }
         };
-        let (some, is_all) = access.together(unit::ATTEMPTS, work).await?;
-        W::add(&mut done, some);
-        if is_all {
-            return Ok(done);
+        match access.together(unit::ATTEMPTS, work).await {
+            // They are marked first: whoever comes to count them sees that they go.
+            Err(_) if is_awaited.load(Ordering::Relaxed) => {
+                let rest = super::link::run_marked(access, model, write.clone()).await?;
+                W::add(&mut done, rest);
+                return Ok(done);
+            }
+            Ok((some, is_all)) => {
+                W::add(&mut done, some);
+                if is_all {
+                    return Ok(done);
+                }
+            }
+            Err(error) => return Err(error),
         }
     }
 }
@@ -317,11 +331,15 @@ pub(super) async fn leaving(
     Ok(Some(Leaving { groups, members }))
 }
 
-/// Takes them from what they are counted at, behind their deletion.
-pub(super) async fn left(access: &Access, model: &'static Model, leaving: Leaving) -> Result<()> {
+/// Takes them from what they are counted at; gives the owners that are not there.
+pub(super) async fn left(
+    access: &Access,
+    model: &'static Model,
+    leaving: Leaving,
+) -> Result<Missing> {
     let Leaving { groups, members } = leaving;
-    together::change_owners(access, model, &groups, &members).await?;
-    Ok(())
+    let there = together::change_owners(access, model, &groups, &members).await?;
+    Missing::of(&there, &groups, &members)
 }
 
 /// Takes a document from what it is counted at that is marked, and about to be deleted.

@@ -6,7 +6,6 @@ mod crash;
 mod engine;
 mod failures;
 #[cfg(feature = "engine")]
-mod interleavings;
 mod kill;
 mod mongodb;
 mod out_of_sight;

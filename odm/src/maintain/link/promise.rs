@@ -468,7 +468,8 @@ impl Settling {
     fn turn(&self, model: &Model, id: &RawBson) -> Option<Turn<'_>> {
         let place = (model.collection, Id::of(id));
         let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.insert(place.clone()).then_some(Turn(self, place))
+        // Made only if it is: one that is dropped would end the turn.
+        taken.insert(place.clone()).then(|| Turn(self, place))
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
     ATTEMPTS, BATCH, FENCE, NOTES,
     group::Group,
     groups,
-    member::{Member, Moved, by_owner, remember},
+    member::{Member, Moved, by_owner, remember, remembered_as},
     owner,
 };
 use crate::{
@@ -119,7 +119,7 @@ async fn announce(
             };
             let record = remembered.iter();
             let mut record: Vec<_> = record
-                .map(|(at, counts)| Bson::Document(doc! { "at": at.clone(), "as": counts.clone() }))
+                .map(|(at, counts)| remembered_as(at, counts))
                 .collect();
             for share in member.shares.get(position).into_iter().flatten() {
                 if member.was(position, &Id::of(&raw(&share.at)?))?.is_none() {
@@ -247,27 +247,32 @@ async fn at_owner(
             let id = member.key()?;
             let remembered = member.was(position, &key)?.cloned().unwrap_or_default();
             let was = before.get(&id);
-            let counts = match own.contains(&id) {
-                true => {
-                    let now = member.share(position, &key)?;
-                    let counts = now.map(|now| now.counts.clone()).unwrap_or_default();
-                    moved.push(Moved {
-                        id: &member.id,
-                        was: was.cloned().unwrap_or_else(|| remembered.clone()),
-                        now,
-                        is_new: false,
-                    });
-                    counts
-                }
-                false => was.cloned().unwrap_or_else(|| remembered.clone()),
-            };
-            // What it remembers needs no note.
+            if !own.contains(&id) {
+                // What it remembers by now needs no note.
+                let noted = notes
+                    .iter()
+                    .filter(|note| note.mark == mark && note.of == member.id);
+                kept.extend(
+                    noted
+                        .filter(|note| note.counts != remembered)
+                        .map(Note::stored),
+                );
+                continue;
+            }
+            let now = member.share(position, &key)?;
+            let counts = now.map(|now| now.counts.clone()).unwrap_or_default();
+            moved.push(Moved {
+                id: &member.id,
+                was: was.cloned().unwrap_or_else(|| remembered.clone()),
+                now,
+                is_new: false,
+            });
             if counts != remembered {
-                let of = member.id.clone();
+                let (mark, of) = (mark.clone(), member.id.clone());
                 kept.push(
                     Note {
                         note,
-                        mark: mark.clone(),
+                        mark,
                         of,
                         counts,
                     }

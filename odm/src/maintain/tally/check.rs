@@ -104,11 +104,7 @@ async fn count(
     owners: Vec<Bson>,
 ) -> Result<Counted> {
     let mut counted = Counted::default();
-    let place = format!("{}.at", group.place());
-    let filter = doc! { "$or": [
-        { &group.reference: { "$in": owners.clone() } },
-        { COUNT.due(): { "$exists": true }, place: { "$in": owners } },
-    ] };
+    let filter = group.concerned(&doc! { "$in": owners });
     each(access, member, &close(&filter)?, None, &mut |found| {
         let current = upgrade::current(member, found)?;
         let open = open(&current)?;

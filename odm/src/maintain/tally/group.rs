@@ -2,6 +2,7 @@
 
 use bson::{Bson, Document, RawDocument, doc};
 
+use super::COUNT;
 use crate::{
     Result,
     maintain::{
@@ -181,6 +182,13 @@ impl Group {
             Some((entry.get("at")?.clone(), counts))
         });
         record.collect()
+    }
+
+    /// The members that owners have something of, or are to have, by a condition on these.
+    pub(super) fn concerned(&self, owners: &Document) -> Document {
+        // One that leads elsewhere by now, and is not counted there yet.
+        let leaving = doc! { COUNT.due(): { "$exists": true }, format!("{}.at", self.place()): owners.clone() };
+        doc! { "$or": [{ &self.reference: owners.clone() }, leaving] }
     }
 
     /// Where a member remembers it.

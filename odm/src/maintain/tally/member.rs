@@ -158,10 +158,15 @@ pub(super) fn by_owner(members: &[Member], group: usize) -> Result<BTreeMap<Id, 
     Ok(owners)
 }
 
+pub(super) fn remembered_as(at: &Bson, counts: &Document) -> Bson {
+    Bson::Document(doc! { "at": at.clone(), "as": counts.clone() })
+}
+
 /// Lets members remember as what they are counted, and takes back that they are to be: where their fields are still what they were when
 /// they were read. Tells whether all did.
 ///
-/// `is_there` says whether an owner is; what it would have of a member is not counted otherwise.
+/// `is_there` says whether an owner is. What it would have of a member is not counted otherwise; or it stays as it was, with what the
+/// member says, if the owner may be on its way.
 pub(super) async fn remember(
     access: &Access,
     model: &'static Model,
@@ -178,9 +183,23 @@ pub(super) async fn remember(
         for (position, group) in groups.iter().enumerate() {
             let mut record = Vec::new();
             for share in member.shares.get(position).into_iter().flatten() {
-                let there = is_there(position, &Id::of(&raw(&share.at)?));
+                let at = Id::of(&raw(&share.at)?);
+                let there = is_there(position, &at);
                 all_there &= there;
-                record.push(Bson::Document(share.counted_as(there)));
+                record.push(match member.was(position, &at)? {
+                    Some(was) if !there && keeps_promise => remembered_as(&share.at, was),
+                    _ => Bson::Document(share.counted_as(there)),
+                });
+            }
+            for (at, was) in member.remembered.get(position).into_iter().flatten() {
+                let key = Id::of(&raw(at)?);
+                if keeps_promise
+                    && !is_there(position, &key)
+                    && member.share(position, &key)?.is_none()
+                {
+                    all_there = false;
+                    record.push(remembered_as(at, was));
+                }
             }
             if !record.is_empty() {
                 set.insert(group.place(), record);

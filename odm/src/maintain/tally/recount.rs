@@ -12,7 +12,7 @@ use crate::{
     Result,
     access::{Access, found_by},
     backend::operation::Find,
-    decode, error,
+    error,
     maintain::{
         link::linked::{Id, by_id},
         stored::{change, close, open, raw},
@@ -22,24 +22,32 @@ use crate::{
     schema::{Keeps, Model, upgrade},
 };
 
-/// Looks for members of new owners, which say so.
-pub(super) async fn new_owners(access: &Access, model: &'static Model, said: Said) -> Result<()> {
-    let ids = ids(access, model, said.filter(RECOUNT)?).await?;
+/// Looks for members of new owners, which say so, and began with this fence.
+///
+/// They may be those of a former owner with the same `_id`, which remember to be counted there: one that has left it meanwhile was
+/// taken from this one, whose fence tells.
+pub(super) async fn new_owners(
+    access: &Access,
+    model: &'static Model,
+    said: Said,
+    first: i64,
+) -> Result<()> {
+    let owners = owners(access, model, said.filter(RECOUNT)?).await?;
+    let ids: Vec<_> = owners.iter().map(|(id, _)| id.clone()).collect();
     let mut are_awaited = false;
     for (member, group) in groups_of(access.models(), model) {
+        let filter = group.concerned(&doc! { "$in": ids.clone() });
         let find = Find {
             projection: Some(document("_id", 1)?),
             limit: Some(1),
-            ..found_by(
-                &member.collection.into(),
-                &close(&doc! { &group.reference: { "$in": ids.clone() } })?,
-            )
+            ..found_by(&member.collection.into(), &close(&filter)?)
         };
         are_awaited |= !access.find_all(member, find).await?.is_empty();
     }
-    if are_awaited {
-        for id in &ids {
-            count_again(access, model, id).await?;
+    let now = self::owners(access, model, said.filter(RECOUNT)?).await?;
+    for (id, fence) in now {
+        if are_awaited || fence != Some(first) {
+            count_again(access, model, &id).await?;
         }
     }
     unsay(access, model, RECOUNT, said).await?;
@@ -69,15 +77,23 @@ pub(super) async fn overdue(access: &Access, model: &'static Model, ids: &[RawBs
     Ok(())
 }
 
-async fn ids(access: &Access, model: &Model, filter: RawDocumentBuf) -> Result<Vec<Bson>> {
+/// The owners that a filter finds, each with its fence.
+async fn owners(
+    access: &Access,
+    model: &Model,
+    filter: RawDocumentBuf,
+) -> Result<Vec<(Bson, Option<i64>)>> {
     let find = Find {
-        projection: Some(document("_id", 1)?),
+        projection: Some(document(FENCE, 1)?),
         ..found_by(&model.collection.into(), &filter)
     };
     let found = access.find_all(model, find).await?;
-    let ids = found.iter().filter_map(|raw| decode::id(raw));
-    let ids = ids.map(|id| Bson::try_from(id).map_err(error::encode));
-    ids.collect()
+    let owners = found.iter().map(|raw| {
+        let open = open(raw)?;
+        let fence = super::own(&open).and_then(|own| own.get_i64("tally").ok());
+        Ok((open.get("_id").cloned().unwrap_or(Bson::Null), fence))
+    });
+    owners.collect()
 }
 
 /// Counts the members of an owner again; tells whether that changed anything.
@@ -126,11 +142,7 @@ async fn miscounted(
 /// Writes into an owner what its members remember.
 async fn sum_up(access: &Access, member: &'static Model, group: &Group, id: &Bson) -> Result<bool> {
     let key = Id::of(&raw(id)?);
-    let filter = close(&doc! { "$or": [
-        { &group.reference: { "$eq": id.clone() } },
-        // One that leads elsewhere by now, and is counted here still.
-        { COUNT.due(): { "$exists": true }, format!("{}.at", group.place()): { "$eq": id.clone() } },
-    ] })?;
+    let filter = close(&group.concerned(&doc! { "$eq": id.clone() }))?;
     for attempt in 1..=ATTEMPTS {
         let Some(held) = owner::read(access, group, id).await? else {
             return Ok(false);
@@ -162,14 +174,16 @@ async fn sum_up(access: &Access, member: &'static Model, group: &Group, id: &Bso
                 set.insert(tally.stored, is);
             }
         }
-        if set.is_empty() {
-            return Ok(false);
-        }
+        // Though nothing may be to be written: the owner may not be what it was when it was read.
+        let is_changed = !set.is_empty();
         let mut filter = open(&by_id(&raw(id)?)?)?;
         filter.extend(fence(&held));
-        let update = doc! { "$set": set, "$inc": { FENCE: 1_i64 } };
+        let mut update = doc! { "$inc": { FENCE: 1_i64 } };
+        if is_changed {
+            update.insert("$set", set);
+        }
         if change(access, group.owner, close(&filter)?, &update, &[]).await? > 0 {
-            return Ok(true);
+            return Ok(is_changed);
         }
         retry::pause(attempt).await;
     }

@@ -1,8 +1,11 @@
 //! Counting in a transaction: members and their owners are written in one.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
-use bson::{RawBson, RawDocument, RawDocumentBuf};
+use bson::{Bson, RawBson, RawDocument, RawDocumentBuf};
 
 use super::{
     Said,
@@ -10,9 +13,10 @@ use super::{
     left, line,
     member::{AtOwner, Member, by_owner, remember},
     owner,
+    recount::count_again,
 };
 use crate::{
-    Result,
+    Error, ErrorKind, Result,
     access::{Access, also, found_by},
     backend::operation::Find,
     decode,
@@ -162,11 +166,14 @@ async fn change_owner(
 }
 
 /// Deletes members, with what they change in their owners: as many as there is room for; tells whether that was all.
+///
+/// An owner that is not there may be on its way, and would count members that are deleted. Then nothing is, and that is told.
 pub(super) async fn remove<W: Write>(
     access: &Access,
     model: &'static Model,
     mut write: W,
     room: Option<usize>,
+    is_awaited: &AtomicBool,
 ) -> Result<(W::Done, bool)> {
     let is_of_one = write.is_of_one();
     let sort = write.order().map(RawDocument::to_owned);
@@ -190,10 +197,51 @@ pub(super) async fn remove<W: Write>(
         let leaving = super::leaving(&all, model, ids.iter()).await?;
         let done = linked(access.clone(), model, write).await?;
         if let Some(leaving) = leaving {
-            left(&all, model, leaving).await?;
+            let missing = left(&all, model, leaving).await?;
+            // A transaction of the caller's cannot be left.
+            if room.is_some() && !missing.0.is_empty() {
+                is_awaited.store(true, Ordering::Relaxed);
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    "an owner may be on its way",
+                ));
+            }
+            missing.look_behind(access);
         }
-        Ok(done)
+        Ok((done, is_all))
     };
-    let done = work.await.map_err(|error| access.fail(error))?;
-    Ok((done, is_all))
+    work.await.map_err(|error| access.fail(error))
+}
+
+/// Owners that are not there, and that remember members.
+#[derive(Debug, Default)]
+pub(in crate::maintain) struct Missing(Vec<(&'static Model, Bson)>);
+
+impl Missing {
+    /// The owners that are not there at which members were counted.
+    pub(super) fn of(there: &There, groups: &[Group], members: &[Member]) -> Result<Self> {
+        let mut missing = Self::default();
+        for (position, group) in groups.iter().enumerate() {
+            for (key, owner) in by_owner(members, position)? {
+                let mut moved = owner.moved.iter();
+                if !is_there(there, position, &key) && moved.any(|moved| !moved.was.is_empty()) {
+                    missing.0.push((group.owner, owner.at));
+                }
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Looks, behind the transaction, whether they are there by now: then they have counted members that are gone.
+    pub(in crate::maintain) fn look_behind(self, access: &Access) {
+        if self.0.is_empty() {
+            return;
+        }
+        line::behind(access, async move |access| {
+            for (owner, at) in &self.0 {
+                count_again(&access, owner, at).await?;
+            }
+            Ok(())
+        });
+    }
 }
