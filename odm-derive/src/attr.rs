@@ -1,5 +1,6 @@
 //! Attributes, parsed into what they say.
 
+mod computed;
 mod derived;
 mod filled;
 mod id;
@@ -10,6 +11,7 @@ mod rule;
 mod serde;
 mod shard_key;
 
+pub(crate) use computed::{Computed, Formula, Operator};
 pub(crate) use derived::{Derived, Pace, Source};
 pub(crate) use filled::{Filled, What};
 pub(crate) use id::{IdTemplate, Part, Segment, parse_id};

@@ -173,6 +173,23 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// A struct that embeds some with such fields says `companion`: then `NewOrder` has a `Vec<NewOrderLine>`.
 ///
+/// # Computed fields
+///
+/// `#[computed(…)]` is a function of other fields of the document, of type `i64`, `f64` or `Decimal128`. It is made of fields, also inside of
+/// embedded structs, of numbers, `+`, `-`, `*`, and of
+///
+/// | function | gives |
+/// |---|---|
+/// | `sum(a, b)` | `a + b` |
+/// | `sum(lines.price * lines.quantity)` | the sum over the elements of the array `lines` |
+/// | `len(lines)` | how many elements an array has, or keys a map |
+///
+/// What is missing or null counts as 0. It is filled when the document is inserted, and right behind every typed update, in the same atomic
+/// operation. It has no setter, is missing in the companion that is inserted, and a `save` that changes it is an error of kind `Invalid`;
+/// so is a write after which it would be beyond an `i64`. It can be made of snapshots and of other computed fields, not of copies, which
+/// other writes change. In embedded structs and in variants there are none yet. The guide, `docs/guide/computed.md`, says which updates need
+/// a transaction.
+///
 /// # An `_id` made of fields
 ///
 /// `id = "…"` says of which fields the `_id`, a `String`, is made: texts and fields with slashes between them. It is computed when a document
@@ -236,7 +253,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// document.
 #[proc_macro_derive(
     Document,
-    attributes(document, embed, reference, index, denormalize, snapshot)
+    attributes(document, embed, reference, index, denormalize, snapshot, computed)
 )]
 pub fn document(input: TokenStream) -> TokenStream {
     run(
@@ -287,7 +304,7 @@ pub fn document(input: TokenStream) -> TokenStream {
 /// `#[embedded(crate = mapper)]` says the path of the crate `odm`, if it has another name.
 #[proc_macro_derive(
     Embedded,
-    attributes(embedded, embed, reference, index, denormalize, snapshot)
+    attributes(embedded, embed, reference, index, denormalize, snapshot, computed)
 )]
 pub fn embedded(input: TokenStream) -> TokenStream {
     run(

@@ -8,8 +8,8 @@ use syn::{
 
 use crate::{
     attr::{
-        Derived, Filled, Layout, Link, Options, Rule, SerdeContainer, SerdeField, What, named,
-        parse_field,
+        Computed, Derived, Filled, Layout, Link, Options, Rule, SerdeContainer, SerdeField, What,
+        named, parse_field,
     },
     ctxt::Ctxt,
 };
@@ -47,6 +47,8 @@ pub(crate) struct Field<'a> {
     pub(crate) link: Option<Link>,
     /// Where its value comes from, if not from the application alone.
     pub(crate) derived: Option<Derived>,
+    /// How it is computed, if it is.
+    pub(crate) computed: Option<Computed>,
     /// The rules for its values.
     pub(crate) rule: Rule<'a>,
 }
@@ -151,9 +153,16 @@ impl<'a> Field<'a> {
         let ident = field.ident.as_ref()?;
         let serde = SerdeField::parse(ctxt, &field.attrs);
         if serde.skip {
-            for attr in ["embed", "reference", "index", "denormalize", "snapshot"]
-                .iter()
-                .flat_map(|name| named(&field.attrs, name))
+            for attr in [
+                "embed",
+                "reference",
+                "index",
+                "denormalize",
+                "snapshot",
+                "computed",
+            ]
+            .iter()
+            .flat_map(|name| named(&field.attrs, name))
             {
                 ctxt.error(attr, "serde skips this field: it is not stored");
             }
@@ -182,6 +191,17 @@ impl<'a> Field<'a> {
             }
         };
         let derived = Derived::parse(ctxt, &field.attrs);
+        let computed = match place {
+            Place::Document => Computed::parse(ctxt, &field.attrs),
+            Place::Embedded => {
+                Computed::refuse(ctxt, &field.attrs, "an embedded struct");
+                None
+            }
+            Place::Variant => {
+                Computed::refuse(ctxt, &field.attrs, VARIANT);
+                None
+            }
+        };
         if let (Some(_), Some(alias)) = (&link, serde.aliases.first()) {
             ctxt.error(alias, NO_ALIAS);
         }
@@ -200,18 +220,26 @@ impl<'a> Field<'a> {
             alias: serde.aliases.into_iter().next(),
             skip_if: serde.skip_if,
             native: serde.native,
-            filled: filled_by(link.as_ref(), derived.as_ref()),
+            filled: filled_by(link.as_ref(), derived.as_ref(), computed.as_ref()),
             link,
             derived,
+            computed,
             rule: Rule::parse(&field.attrs),
         })
     }
 }
 
 /// What the framework keeps in a field that says so itself.
-fn filled_by(link: Option<&Link>, derived: Option<&Derived>) -> Option<What> {
+fn filled_by(
+    link: Option<&Link>,
+    derived: Option<&Derived>,
+    computed: Option<&Computed>,
+) -> Option<What> {
     if let Some(Link::Inverse { .. }) = link {
         return Some(What::Inverse);
+    }
+    if computed.is_some() {
+        return Some(What::Computed);
     }
     derived?.source().map(|_| What::Copy)
 }

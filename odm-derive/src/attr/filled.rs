@@ -33,6 +33,8 @@ pub(crate) enum What {
     Inverse,
     /// What it has of another document.
     Copy,
+    /// What is computed from other fields.
+    Computed,
 }
 
 impl What {
@@ -53,6 +55,7 @@ impl What {
             Self::Id | Self::Number => {
                 "an `_id` is made of fields by `id = \"users/{name}\"`, where `{#number}` is one that the framework numbers"
             }
+            Self::Computed => "what is computed follows from other fields, and from nothing else",
             Self::Copy => "what it has of another document is filled from there",
             Self::Inverse => "an inverse is filled by the links to it, and by nothing else",
             Self::Created | Self::Updated => {

@@ -61,11 +61,13 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         model.refuse_rules_around_hooks(ctxt);
     }
     model.check_derived(ctxt);
+    model.check_computed(ctxt);
     let indexes = right_indexes(ctxt, &model, &container.indexes);
     if container.variant_of.is_some() {
         refuse_sparse(ctxt, &model, &indexes);
         model.refuse_links(ctxt, "the model of a variant");
         model.refuse_derived(ctxt, "the model of a variant");
+        model.refuse_computed(ctxt, "the model of a variant");
         for filled in &container.filled {
             if matches!(filled.what, What::Deleted | What::Scope) {
                 ctxt.error(
@@ -136,7 +138,8 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         let links = model.link_checks(&private);
         let copies = model.copy_checks(is_drafted, "document", &private);
         let inside = model.inside_checks(&container, &private);
-        quote!(#layout #id #shard_key #links #inside #copies)
+        let computed = model.computed_checks(&private);
+        quote!(#layout #id #shard_key #links #inside #copies #computed)
     });
     let key = shard_key.as_ref().map(|key| key.struct_of_key(&private));
     let parts = semantic.as_ref().map(|id| id.functions(&private));
@@ -375,6 +378,8 @@ fn fields(
     let accessors = model.fields.iter().map(|field| {
         let role = if std::ptr::eq(field, id) {
             quote!(#private::role::Id)
+        } else if field.computed.is_some() {
+            quote!(#private::role::Computed)
         } else if let Some(role) = field.derived_role(private) {
             role
         } else if field.filled == Some(What::Inverse) {
@@ -490,6 +495,7 @@ fn implementation(
     let links = model.links_of_model(has_hooks, private);
     let look_for_links = model.look_for_links(true, private);
     let copies = model.copies(private);
+    let computed = model.computed(private);
     let variants = model.look_for_variants(private);
     let filled = model.fields.iter().filter(|field| field.filled.is_some());
     let filled = filled.map(|field| &field.stored);
@@ -547,6 +553,7 @@ fn implementation(
                 #upgrade
                 #links
                 copies: #copies,
+                computed: #computed,
                 tag: #tag,
                 soft_delete: #soft_delete,
                 scope: #scope,

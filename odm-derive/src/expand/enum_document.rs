@@ -122,7 +122,8 @@ impl<'a> Kinds<'a> {
                 | What::Id
                 | What::Number
                 | What::Inverse
-                | What::Copy => continue,
+                | What::Copy
+                | What::Computed => continue,
             };
             shared.push(Shared {
                 ident: field.clone(),

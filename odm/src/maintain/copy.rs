@@ -24,6 +24,7 @@ use bson::{DateTime, Document, RawDocument, RawDocumentBuf};
 pub(crate) use check::{StaleCopy, copy_again, stale};
 pub(crate) use fan::{Owed, settle};
 pub(crate) use fill::resolve;
+pub(super) use group::names;
 use group::{dependents, groups};
 pub(crate) use index::{Searched, with_indexes};
 pub(crate) use save::of_a_save;
@@ -134,7 +135,7 @@ pub(super) async fn prepare<W: Write>(
     if !own.is_empty() {
         owed.verify = fill::update(access, model, &own, update, sources).await?;
     }
-    if let Some(fan) = fan::say(&dependents, update)? {
+    if let Some(fan) = fan::say(model, &dependents, update)? {
         index::refuse_without(access, &dependents).await?;
         owed.fan = Some(fan);
     }
@@ -149,6 +150,6 @@ pub(super) fn leave(access: &Access, model: &'static Model, change: &mut Change)
     };
     fill::leave(model, update)?;
     let dependents: Vec<_> = dependents(access.models(), model).collect();
-    owed.fan = fan::say(&dependents, update)?;
+    owed.fan = fan::say(model, &dependents, update)?;
     Ok(owed)
 }

@@ -40,7 +40,7 @@ pub(crate) use promise::Settling;
 pub(crate) use refusal::refuse_another;
 pub(crate) use upgrade::bring_up;
 
-use super::{Means, Removal, Write, narrow};
+use super::{Means, Removal, Write, computed, narrow};
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, also, found_by},
@@ -218,7 +218,7 @@ impl Whole<'_> {
             modify.projection = Some(linked::sides(model, |side| side.stored)?);
         }
         let projection = modify.projection.clone();
-        let Some(raw) = access.executor().find_and_modify(modify).await? else {
+        let Some(raw) = computed::run(access, model, modify).await? else {
             return Ok(Some(W::done(0)));
         };
         let before = [Linked::of(model, &raw)?];
@@ -332,7 +332,7 @@ impl Whole<'_> {
             }
             Effect::Removes => {}
         }
-        let done = write.run(&**access.executor()).await?;
+        let done = computed::run(access, model, write).await?;
         if let Some(predicted) = predicted {
             after = predicted;
         } else if is_change && !before.is_empty() {

@@ -2,7 +2,7 @@
 
 use bson::{RawBsonRef, RawDocument};
 
-use super::{Copies, InverseLink, LinksInside, OwnLink, Upgrade};
+use super::{ComputedField, Copies, InverseLink, LinksInside, OwnLink, Upgrade};
 use crate::backend::operation::ShardKey;
 
 /// A model: its names and its fields.
@@ -51,6 +51,8 @@ pub struct Model {
     pub inverses: &'static [InverseLink],
     /// What it has of other documents.
     pub copies: &'static Copies,
+    /// What is computed from its other fields: each behind what it is computed from.
+    pub computed: &'static [ComputedField],
     /// The version of the model; 1 unless it says otherwise.
     pub schema_version: u32,
     /// What makes documents of older versions documents of this one.
@@ -82,6 +84,7 @@ impl Model {
         all_links: || &[],
         inverses: &[],
         copies: &Copies::NONE,
+        computed: &[],
         schema_version: 1,
         upgrade: None,
     };

@@ -20,7 +20,7 @@ use crate::{
     },
     decode, error,
     maintain::{
-        Finished, Said,
+        Finished, Said, computed,
         link::linked::{Id, array, by_id, one_of, read_upgraded},
         narrow, with,
     },
@@ -138,10 +138,11 @@ impl Room {
 
 /// Says in an update that copies are to follow, if it writes what others copy.
 pub(super) fn say(
+    model: &Model,
     dependents: &[(&'static Model, Group)],
     update: &mut RawDocumentBuf,
 ) -> Result<Option<(Said, Follows)>> {
-    let touched = touched(dependents, update);
+    let touched = touched(model, dependents, update);
     if touched.is_empty() {
         return Ok(None);
     }
@@ -162,8 +163,13 @@ fn pace(touched: &[Follows]) -> Follows {
 }
 
 /// The dependents whose source an update writes where it is copied: how they follow.
-fn touched(dependents: &[(&'static Model, Group)], update: &RawDocumentBuf) -> Vec<Follows> {
+fn touched(
+    model: &Model,
+    dependents: &[(&'static Model, Group)],
+    update: &RawDocumentBuf,
+) -> Vec<Follows> {
     let mut found = Vec::new();
+    let computed = computed::changed(model, update);
     let fields = dependents.iter().flat_map(|(_, group)| group.following());
     for taken in fields {
         let is_touched = update.iter().flatten().any(|(operator, fields)| {
@@ -174,7 +180,8 @@ fn touched(dependents: &[(&'static Model, Group)], update: &RawDocumentBuf) -> V
                     || renamed.is_some_and(|to| overlap(to, &taken.from))
             })
         });
-        if is_touched {
+        let mut computed = computed.iter();
+        if is_touched || computed.any(|field| overlap(field, &taken.from)) {
             found.push(taken.follows);
         }
     }

@@ -335,7 +335,7 @@ pub(super) enum Meets {
 }
 
 /// The names in a path, without what says which elements of an array are meant.
-pub(super) fn names(path: &str) -> String {
+pub(in crate::maintain) fn names(path: &str) -> String {
     let names = path.split('.').filter(|part| !is_position(part));
     names.collect::<Vec<_>>().join(".")
 }

@@ -13,7 +13,7 @@ use crate::{
     access::Access,
     backend::operation::{Delete, Update},
     error,
-    maintain::{Means, Removal, Write, copy, copy::Owed, narrow},
+    maintain::{Means, Removal, Write, computed, copy, copy::Owed, narrow},
     query::{append, document},
     schema::{InverseLink, Model, OnDelete, OwnLink},
 };
@@ -149,7 +149,7 @@ pub(super) async fn take_leave(
         let (mut write, owed) = rule.part(access, filter, gone)?;
         narrow(access, rule.model, &mut write.filter, false).await?;
         access.told().writes();
-        let done = access.executor().update(write).await;
+        let done = computed::run(access, rule.model, write).await;
         done.map_err(error::of(rule.model))?;
         owed.carry_out_behind(access, rule.model);
     }
