@@ -35,7 +35,7 @@ pub use crate::{
     schema::{
         Closed, Computation, ComputedField, Contains, CopiedField, Copies, Follows, InEmbedded,
         InverseLink, LinkSide, LinkStep, LinksInside, LinksWalk, ListedIn, Model, OnDelete,
-        OwnLink, RefersTo, Schema, Term, all_links, computes, copied, copies_end, counts, element,
+        OwnLink, RefersTo, Schema, Term, all_links, copied, copies_end, counts, element,
         has_companion, has_length, is_filled_as, is_first_on_its_collection, is_kept, leaves_to,
         links_match, literal_counts, stored_or_own, stores_alike,
     },

@@ -11,7 +11,7 @@ pub(crate) mod upgrade;
 pub(crate) use computed::Input;
 pub use computed::{
     Computation, Computed, ComputedField, ComputedFrom, CountsIn, Elements, HasLength, InElement,
-    Kind, OneValue, Term, computes, counts, element, has_length, literal_counts,
+    Kind, OneValue, Term, counts, element, has_length, literal_counts,
 };
 pub use copy::{
     Copied, CopiedField, Copies, CopyOf, Follows, InEmbedded, LeadsToOne, copied, copies_end,

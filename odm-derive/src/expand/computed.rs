@@ -301,7 +301,6 @@ impl<'a> Model<'a> {
         let mut checks = Vec::new();
         for (field, computed) in self.computed_fields() {
             let ty = field.ty;
-            checks.push(at(quote!(#private::computes::<#ty>();), ty.span()));
             // One error for one mistake.
             if !is_surely_wrong(ty) {
                 self.check_formula(&computed.formula, ty, &this, private, &mut checks);
@@ -327,12 +326,14 @@ impl<'a> Model<'a> {
             Formula::Value(of) => {
                 let Some(last) = of.last() else { return };
                 let place = self.place(of, this, private);
-                checks.push(quote_spanned!(last.span()=> #private::counts::<#ty, _>(#place);));
+                let counts = at(quote!(#private::counts::<#ty, _>), last.span());
+                checks.push(quote_spanned!(last.span()=> #counts(#place);));
             }
             Formula::Len(of) => {
                 let Some(last) = of.last() else { return };
                 let place = steps(of, this, private);
-                checks.push(quote_spanned!(last.span()=> #private::has_length(#place);));
+                let has_length = at(quote!(#private::has_length), last.span());
+                checks.push(quote_spanned!(last.span()=> #has_length(#place);));
             }
             Formula::Whole(_) => {}
             Formula::Float(number) => {

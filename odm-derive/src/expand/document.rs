@@ -124,6 +124,10 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         semantic: semantic.as_ref(),
         items: quote!(#rules #run #routing #computed),
         has_hooks: said.is_some(),
+        computed_fields: match ctxt.is_clean() {
+            true => model.computed(&private),
+            false => quote!(&[]),
+        },
     };
     let implementation = implementation(&model, id, &collection, said_beside, &private);
     let is_drafted = model.is_drafted(container.companion.as_ref());
@@ -457,6 +461,8 @@ struct Beside<'m, 'a> {
     /// Further items of the implementation.
     items: TokenStream,
     has_hooks: bool,
+    /// Those that are computed, as data.
+    computed_fields: TokenStream,
 }
 
 fn implementation(
@@ -473,6 +479,7 @@ fn implementation(
         semantic,
         items,
         has_hooks,
+        computed_fields,
     } = said_beside;
     let input = model.input;
     let (name, ident) = (&input.ident, model.fields_ident());
@@ -495,7 +502,6 @@ fn implementation(
     let links = model.links_of_model(has_hooks, private);
     let look_for_links = model.look_for_links(true, private);
     let copies = model.copies(private);
-    let computed = model.computed(private);
     let variants = model.look_for_variants(private);
     let filled = model.fields.iter().filter(|field| field.filled.is_some());
     let filled = filled.map(|field| &field.stored);
@@ -553,7 +559,7 @@ fn implementation(
                 #upgrade
                 #links
                 copies: #copies,
-                computed: #computed,
+                computed: #computed_fields,
                 tag: #tag,
                 soft_delete: #soft_delete,
                 scope: #scope,

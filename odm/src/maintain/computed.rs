@@ -67,9 +67,8 @@ fn with(raw: &RawDocument, field: &str, value: RawBson) -> Result<RawDocumentBuf
             None => append(&mut whole, name.as_str(), RawBson::from(old))?,
         }
     }
-    match new {
-        Some(new) => append(&mut whole, field, new)?,
-        None => {}
+    if let Some(new) = new {
+        append(&mut whole, field, new)?;
     }
     Ok(whole)
 }

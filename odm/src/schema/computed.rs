@@ -185,26 +185,24 @@ pub trait CountsIn<R> {}
 #[diagnostic::do_not_recommend]
 impl<T: CountsIn<R>, R> CountsIn<R> for Option<T> {}
 
-macro_rules! count {
-    ($($t:ty: $($r:ty)*;)*) => {$($(
+macro_rules! whole {
+    ($($t:ty)*) => {$(
         #[diagnostic::do_not_recommend]
-        impl CountsIn<$r> for $t {}
-    )*)*};
+        impl CountsIn<i64> for $t {}
+        #[diagnostic::do_not_recommend]
+        impl CountsIn<f64> for $t {}
+        #[diagnostic::do_not_recommend]
+        impl CountsIn<Decimal128> for $t {}
+    )*};
 }
+whole!(i8 i16 i32 i64 u8 u16 u32 u64);
 
-count! {
-    i8: i64 f64 Decimal128;
-    i16: i64 f64 Decimal128;
-    i32: i64 f64 Decimal128;
-    i64: i64 f64 Decimal128;
-    u8: i64 f64 Decimal128;
-    u16: i64 f64 Decimal128;
-    u32: i64 f64 Decimal128;
-    u64: i64 f64 Decimal128;
-    f32: f64;
-    f64: f64;
-    Decimal128: Decimal128;
-}
+#[diagnostic::do_not_recommend]
+impl CountsIn<f64> for f64 {}
+#[diagnostic::do_not_recommend]
+impl CountsIn<f64> for f32 {}
+#[diagnostic::do_not_recommend]
+impl CountsIn<Decimal128> for Decimal128 {}
 
 /// What has a length.
 #[doc(hidden)]
@@ -274,10 +272,6 @@ where
     P: Place<Value: HasLength, Role: ComputedFrom, Shape: OneValue>,
 {
 }
-
-/// A field can be computed; called by derived code.
-#[doc(hidden)]
-pub fn computes<R: Computed>() {}
 
 /// What has elements to add up.
 #[doc(hidden)]

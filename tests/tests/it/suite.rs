@@ -198,6 +198,7 @@ macro_rules! for_every_test {
                     a_save_computes_and_changes_nothing_computed,
                     a_translated_update_does_what_its_operators_do,
                     an_insert_computes,
+                    an_upgrade_computes,
                     every_update_computes,
                     here_and_there_the_same_comes_out,
                     it_costs_no_further_operation,

@@ -173,8 +173,25 @@ struct Numbers {
     all: i64,
 }
 
+/// Its second version has a sum.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "rooms", schema_version = 2, upgrade = measured)]
+struct Room {
+    #[serde(rename = "_id")]
+    id: i64,
+    width: i64,
+    length: i64,
+    #[computed(width * length)]
+    area: i64,
+}
+
+fn measured(_: u32, document: &mut BsonDocument) -> odm::Result<()> {
+    document.entry("length".to_owned()).or_insert(2_i64.into());
+    Ok(())
+}
+
 #[derive(Schema)]
-#[schema(models(Thing, Basket, Order, Invoice, Numbers))]
+#[schema(models(Thing, Basket, Order, Invoice, Numbers, Room))]
 struct Shop;
 type Db = odm::Database<Shop>;
 
@@ -979,4 +996,23 @@ pub async fn here_and_there_the_same_comes_out(fixture: Fixture) {
     }
     wrong.dedup();
     assert_eq!(wrong, refused);
+}
+
+/// A document of an older version is computed when it is read, and stored so when it is written.
+pub async fn an_upgrade_computes(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let old = |id: i64| rawdoc! { "_id": id, "width": id + 2 };
+    let insert = Insert {
+        collection: "rooms".into(),
+        documents: vec![old(1), old(2)],
+        ordered: true,
+    };
+    fixture.backend().insert(insert).await.unwrap();
+    assert_eq!(db.get::<Room>(1).await.unwrap().area, 6);
+    assert!(db.check().await.unwrap().is_clean());
+    let after = db.update::<Room>(1).inc(|r| r.length(), 1);
+    assert_eq!(after.returning_after().await.unwrap().area, 9);
+    assert_eq!(db.upgrade::<Room>().await.unwrap().upgraded, 1);
+    let wide = db.find::<Room>().filter(|r| r.area().eq(8));
+    assert_eq!(wide.one().await.unwrap().id, 2);
 }
