@@ -1,5 +1,6 @@
 //! Attributes, parsed into what they say.
 
+mod computed;
 mod derived;
 mod filled;
 mod id;
@@ -11,6 +12,7 @@ mod serde;
 mod shard_key;
 mod tally;
 
+pub(crate) use computed::{Computed, Formula, Operator};
 pub(crate) use derived::{Derived, Pace, Source};
 pub(crate) use filled::{Filled, What};
 pub(crate) use id::{IdTemplate, Part, Segment, parse_id};

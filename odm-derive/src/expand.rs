@@ -2,6 +2,7 @@
 //!
 //! Every path in the code is written out in full, from `odm::__private`; nothing depends on what the user imported.
 
+mod computed;
 mod derived;
 pub(crate) mod document;
 pub(crate) mod embedded;

@@ -173,6 +173,23 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// A struct that embeds some with such fields says `companion`: then `NewOrder` has a `Vec<NewOrderLine>`.
 ///
+/// # Computed fields
+///
+/// `#[computed(…)]` is a function of other fields of the document, of type `i64`, `f64` or `Decimal128`. It is made of fields, also inside of
+/// embedded structs, of numbers, `+`, `-`, `*`, and of
+///
+/// | function | gives |
+/// |---|---|
+/// | `sum(a, b)` | `a + b` |
+/// | `sum(lines.price * lines.quantity)` | the sum over the elements of the array `lines` |
+/// | `len(lines)` | how many elements an array has, or keys a map |
+///
+/// What is missing or null counts as 0. It is filled when the document is inserted, and right behind every typed update, in the same atomic
+/// operation. It has no setter, is missing in the companion that is inserted, and a `save` that changes it is an error of kind `Invalid`;
+/// so is a write after which it would be beyond an `i64`. It can be made of snapshots and of other computed fields, not of copies, which
+/// other writes change. In embedded structs and in variants there are none yet. The guide, `docs/guide/computed.md`, says which updates need
+/// a transaction.
+///
 /// # An `_id` made of fields
 ///
 /// `id = "…"` says of which fields the `_id`, a `String`, is made: texts and fields with slashes between them. It is computed when a document
@@ -245,7 +262,8 @@ use syn::{DeriveInput, parse_macro_input};
         snapshot,
         count,
         sum,
-        latest
+        latest,
+        computed
     )
 )]
 pub fn document(input: TokenStream) -> TokenStream {
@@ -306,7 +324,8 @@ pub fn document(input: TokenStream) -> TokenStream {
         snapshot,
         count,
         sum,
-        latest
+        latest,
+        computed
     )
 )]
 pub fn embedded(input: TokenStream) -> TokenStream {

@@ -8,8 +8,8 @@ use syn::{
 
 use crate::{
     attr::{
-        Derived, Filled, Layout, Link, Options, Rule, SerdeContainer, SerdeField, Tally, What,
-        named, parse_field,
+        Computed, Derived, Filled, Layout, Link, Options, Rule, SerdeContainer, SerdeField, Tally,
+        What, named, parse_field,
     },
     ctxt::Ctxt,
 };
@@ -49,6 +49,8 @@ pub(crate) struct Field<'a> {
     pub(crate) derived: Option<Derived>,
     /// What it is made of by other documents.
     pub(crate) tally: Option<Tally>,
+    /// How it is computed, if it is.
+    pub(crate) computed: Option<Computed>,
     /// The rules for its values.
     pub(crate) rule: Rule<'a>,
 }
@@ -162,6 +164,7 @@ impl<'a> Field<'a> {
                 "count",
                 "sum",
                 "latest",
+                "computed",
             ]
             .iter()
             .flat_map(|name| named(&field.attrs, name))
@@ -207,6 +210,17 @@ impl<'a> Field<'a> {
         if let (Some(_), Some(_)) = (&tally, &derived) {
             ctxt.error(ident, "a field is made of other documents in one way");
         }
+        let computed = match place {
+            Place::Document => Computed::parse(ctxt, &field.attrs),
+            Place::Embedded => {
+                Computed::refuse(ctxt, &field.attrs, "an embedded struct");
+                None
+            }
+            Place::Variant => {
+                Computed::refuse(ctxt, &field.attrs, VARIANT);
+                None
+            }
+        };
         if let (Some(_), Some(alias)) = (&link, serde.aliases.first()) {
             ctxt.error(alias, NO_ALIAS);
         }
@@ -227,20 +241,28 @@ impl<'a> Field<'a> {
             native: serde.native,
             filled: match &tally {
                 Some(_) => Some(What::Tally),
-                None => filled_by(link.as_ref(), derived.as_ref()),
+                None => filled_by(link.as_ref(), derived.as_ref(), computed.as_ref()),
             },
             link,
             derived,
             tally,
+            computed,
             rule: Rule::parse(&field.attrs),
         })
     }
 }
 
 /// What the framework keeps in a field that says so itself.
-fn filled_by(link: Option<&Link>, derived: Option<&Derived>) -> Option<What> {
+fn filled_by(
+    link: Option<&Link>,
+    derived: Option<&Derived>,
+    computed: Option<&Computed>,
+) -> Option<What> {
     if let Some(Link::Inverse { .. }) = link {
         return Some(What::Inverse);
+    }
+    if computed.is_some() {
+        return Some(What::Computed);
     }
     derived?.source().map(|_| What::Copy)
 }

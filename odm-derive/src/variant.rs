@@ -4,7 +4,7 @@ use proc_macro2::Span;
 use syn::{Attribute, DataEnum, DeriveInput, Fields, Ident, LitStr, Type, ext::IdentExt};
 
 use crate::{
-    attr::{Derived, Layout, Link, SerdeContainer, SerdeField, SerdeVariant, named},
+    attr::{Computed, Derived, Layout, Link, SerdeContainer, SerdeField, SerdeVariant, named},
     ctxt::Ctxt,
     model::{Field, Place, VARIANT, refuse_name, refuse_same_names},
     rename,
@@ -222,6 +222,7 @@ impl<'a> Item<'a> {
         }
         Link::refuse(ctxt, &field.attrs, VARIANT);
         Derived::refuse(ctxt, &field.attrs, VARIANT);
+        Computed::refuse(ctxt, &field.attrs, VARIANT);
         Self {
             ty: &field.ty,
             layout: Layout::parse(ctxt, &field.attrs, &field.ty),

@@ -41,6 +41,7 @@ mod projection;
 mod sort;
 mod update;
 
+pub mod decimal;
 mod direction;
 mod path;
 mod pattern;

@@ -1,5 +1,6 @@
 //! Whether what is stored is as the schema says: [`Session::check`](crate::Session::check).
 
+mod computed;
 mod derived;
 mod finding;
 mod link;
@@ -37,8 +38,9 @@ const MAX_KEYS: usize = 10_000;
 /// Looks at every document of the models; made by [`Session::check`](crate::Session::check).
 ///
 /// It finds documents that do not fit their model, arrays beyond their `max`, references to documents that are not there (but for those
-/// with `on_delete = keep`), links of which one side does not know, copies that are not as what they were taken from, and counts, sums and
-/// latest that are not what the documents that refer to theirs make of them.
+/// with `on_delete = keep`), links of which one side does not know, copies that are not as what they were taken from, counts, sums and
+/// latest that are not what the documents that refer to theirs make of them, and computed fields that are not what they are computed
+/// to be.
 /// Documents of all scopes are looked at, and those that are deleted by a mark, which count as being there.
 ///
 /// It only reads, and may run while the application writes: whatever looks wrong is looked at again, so that a link that is taken
@@ -236,6 +238,7 @@ impl Findings {
         let (references, mut found) = look_at(&self.access, check, &open.batch).await?;
         found.extend(link::look_at(&self.access, check.model, &open.batch).await?);
         found.extend(derived::look_at(&self.access, check.model, &open.batch).await?);
+        found.extend(computed::look_at(check.model, &open.batch)?);
         found.sort_by_key(|(position, _)| *position);
         let tokens = open
             .batch

@@ -63,6 +63,9 @@ pub mod role {
     /// The framework: it is made of the documents that refer to this one.
     #[derive(Debug)]
     pub struct Tallied;
+    /// The framework: it is computed from other fields of the document.
+    #[derive(Debug)]
+    pub struct Computed;
     /// The application or the framework, once: it stays as it was when the document was inserted.
     #[derive(Debug)]
     pub struct Snapshot;
@@ -88,7 +91,7 @@ pub mod shape {
 #[diagnostic::on_unimplemented(
     message = "no update can change a field with the role `{Self}`",
     label = "cannot be changed by an update",
-    note = "the `_id` of a document, what it is made of, and the shard key never change: insert another document instead; what the framework fills follows by itself, the inverse of a link follows the reference on the other side, a copy the field that it was taken from, and a count or a sum what it is made of: change those; a snapshot stays as it was taken"
+    note = "the `_id` of a document, what it is made of, and the shard key never change: insert another document instead; what the framework fills follows by itself, the inverse of a link follows the reference on the other side, a copy the field that it was taken from, what is computed the fields that it is computed from, and a count or a sum the documents that it is made of: change those; a snapshot stays as it was taken"
 )]
 pub trait Settable {}
 #[diagnostic::do_not_recommend]

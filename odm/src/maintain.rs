@@ -5,6 +5,7 @@
 //! else. A delete is a mark here, if its model says so.
 
 mod bulk;
+mod computed;
 mod copy;
 mod link;
 mod number;
@@ -18,6 +19,7 @@ use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
 use tracing::Instrument;
 
 pub(crate) use bulk::{Narrowed, Planned, SentWith, run_bulk};
+pub(crate) use computed::{Miscomputed, compute_again, fill as compute, fill_open, miscomputed};
 pub(crate) use copy::{
     Searched, Sources, StaleCopy, brings_copies, copy_again, of_a_save, resolve, stale,
     with_indexes as with_copies,
@@ -125,6 +127,19 @@ pub(crate) trait Write: Clone + Sized + Send + Sync + 'static {
 
     /// Carries it out.
     fn run(self, executor: &dyn Executor) -> impl Future<Output = Result<Self::Done>> + Send;
+
+    /// Carries it out and then an update of the same documents, in one transaction.
+    fn run_before(
+        self,
+        executor: &dyn Executor,
+        then: Update,
+    ) -> impl Future<Output = Result<Self::Done>> + Send {
+        async move {
+            let done = self.run(executor).await?;
+            executor.update(then).await?;
+            Ok(done)
+        }
+    }
 }
 
 impl<W: Write> Plan<W> {
@@ -228,7 +243,7 @@ impl Left {
 async fn linked<W: Write>(access: Access, model: &'static Model, write: W) -> Result<W::Done> {
     match link::is_linking(&access, model, &write.effect()) {
         true => link::run(access, model, write).await,
-        false => write.run(&**access.executor()).await,
+        false => computed::run(&access, model, write).await,
     }
 }
 
@@ -394,6 +409,36 @@ impl Write for FindAndModify {
 
     async fn run(self, executor: &dyn Executor) -> Result<Option<RawDocumentBuf>> {
         executor.find_and_modify(self).await
+    }
+
+    async fn run_before(
+        mut self,
+        executor: &dyn Executor,
+        then: Update,
+    ) -> Result<Option<RawDocumentBuf>> {
+        let Modification::Update {
+            change,
+            return_new: true,
+            ..
+        } = &mut self.modification
+        else {
+            let found = self.run(executor).await?;
+            executor.update(then).await?;
+            return Ok(found);
+        };
+        // It is given back as it is behind both.
+        let first = Update {
+            collection: self.collection.clone(),
+            filter: self.filter.clone(),
+            change: std::mem::replace(change, then.change),
+            multi: false,
+            upsert: false,
+        };
+        if executor.update(first).await?.matched == 0 {
+            return Ok(None);
+        }
+        self.filter = then.filter;
+        self.run(executor).await
     }
 }
 

@@ -1,5 +1,6 @@
 //! The closed world: which models a database has, and the checks of their whole.
 
+mod computed;
 mod copy;
 mod link;
 mod model;
@@ -8,6 +9,11 @@ mod sync;
 mod tally;
 pub(crate) mod upgrade;
 
+pub(crate) use computed::Input;
+pub use computed::{
+    Computation, Computed, ComputedField, ComputedFrom, CountsIn, Elements, HasLength, InElement,
+    Kind, OneValue, Term, counts, element, has_length, literal_counts,
+};
 pub use copy::{
     Copied, CopiedField, Copies, CopyOf, Follows, InEmbedded, LeadsToOne, copied, copies_end,
     has_companion, is_kept,

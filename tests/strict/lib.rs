@@ -36,6 +36,13 @@ pub struct Maker {
     pub address: Address,
     #[index(expire_after_seconds = 60, sparse)]
     closed: Option<DateTime>,
+    /// How many parts it has made.
+    pub made: i64,
+    /// How many of them came back.
+    pub returned: Option<i32>,
+    /// How many are with somebody.
+    #[computed(made - returned)]
+    pub kept: i64,
 }
 
 impl Maker {

@@ -35,6 +35,8 @@ pub(crate) enum What {
     Copy,
     /// What it is made of by those that refer to it.
     Tally,
+    /// What is computed from other fields.
+    Computed,
 }
 
 impl What {
@@ -55,6 +57,7 @@ impl What {
             Self::Id | Self::Number => {
                 "an `_id` is made of fields by `id = \"users/{name}\"`, where `{#number}` is one that the framework numbers"
             }
+            Self::Computed => "what is computed follows from other fields, and from nothing else",
             Self::Copy => "what it has of another document is filled from there",
             Self::Tally => {
                 "it is made of the documents that refer to this one, and of nothing else"

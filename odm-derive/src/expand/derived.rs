@@ -25,7 +25,7 @@ impl<'a> Model<'a> {
 
     /// Whether it is inserted as a draft, into which the framework puts what other documents have.
     pub(crate) fn is_drafted(&self, companion: Option<&Path>) -> bool {
-        companion.is_some() || self.taken().next().is_some()
+        companion.is_some() || self.taken().next().is_some() || self.is_computed()
     }
 
     /// Finds the references through which values are taken.

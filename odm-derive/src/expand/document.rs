@@ -61,12 +61,14 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         model.refuse_rules_around_hooks(ctxt);
     }
     model.check_derived(ctxt);
+    model.check_computed(ctxt);
     let indexes = right_indexes(ctxt, &model, &container.indexes);
     if container.variant_of.is_some() {
         refuse_sparse(ctxt, &model, &indexes);
         model.refuse_links(ctxt, "the model of a variant");
         model.refuse_derived(ctxt, "the model of a variant");
         model.refuse_tallies(ctxt, "the model of a variant");
+        model.refuse_computed(ctxt, "the model of a variant");
         for filled in &container.filled {
             if matches!(filled.what, What::Deleted | What::Scope) {
                 ctxt.error(
@@ -123,6 +125,10 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         semantic: semantic.as_ref(),
         items: quote!(#rules #run #routing #computed),
         has_hooks: said.is_some(),
+        computed_fields: match ctxt.is_clean() {
+            true => model.computed(&private),
+            false => quote!(&[]),
+        },
     };
     let implementation = implementation(&model, id, &collection, said_beside, &private);
     let is_drafted = model.is_drafted(container.companion.as_ref());
@@ -138,7 +144,8 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         let copies = model.copy_checks(is_drafted, "document", &private);
         let inside = model.inside_checks(&container, &private);
         let tallies = model.tally_checks(&private);
-        quote!(#layout #id #shard_key #links #inside #copies #tallies)
+        let computed = model.computed_checks(&private);
+        quote!(#layout #id #shard_key #links #inside #copies #tallies #computed)
     });
     let key = shard_key.as_ref().map(|key| key.struct_of_key(&private));
     let parts = semantic.as_ref().map(|id| id.functions(&private));
@@ -377,6 +384,8 @@ fn fields(
     let accessors = model.fields.iter().map(|field| {
         let role = if std::ptr::eq(field, id) {
             quote!(#private::role::Id)
+        } else if field.computed.is_some() {
+            quote!(#private::role::Computed)
         } else if let Some(role) = field.derived_role(private) {
             role
         } else if field.tally.is_some() {
@@ -456,6 +465,8 @@ struct Beside<'m, 'a> {
     /// Further items of the implementation.
     items: TokenStream,
     has_hooks: bool,
+    /// Those that are computed, as data.
+    computed_fields: TokenStream,
 }
 
 fn implementation(
@@ -472,6 +483,7 @@ fn implementation(
         semantic,
         items,
         has_hooks,
+        computed_fields,
     } = said_beside;
     let input = model.input;
     let (name, ident) = (&input.ident, model.fields_ident());
@@ -553,6 +565,7 @@ fn implementation(
                 #links
                 copies: #copies,
                 #tallies
+                computed: #computed_fields,
                 tag: #tag,
                 soft_delete: #soft_delete,
                 scope: #scope,

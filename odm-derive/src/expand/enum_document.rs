@@ -123,6 +123,7 @@ impl<'a> Kinds<'a> {
                 | What::Number
                 | What::Inverse
                 | What::Copy
+                | What::Computed
                 | What::Tally => continue,
             };
             shared.push(Shared {

@@ -261,7 +261,7 @@ impl Field<'_> {
     }
 }
 
-/// The first value of a field that the framework writes; none of one that it takes from another document.
+/// The first value of a field that the framework writes; none of one that it takes from another document, or computes.
 fn filling(field: &Field<'_>, private: &TokenStream) -> Option<TokenStream> {
     let ty = field.ty;
     Some(match field.filled? {
@@ -275,6 +275,6 @@ fn filling(field: &Field<'_>, private: &TokenStream) -> Option<TokenStream> {
         What::Scope => quote_spanned!(ty.span()=> scope.value::<#ty>()?),
         What::Inverse => quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default()),
         What::Tally => quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default()),
-        What::Copy => return None,
+        What::Copy | What::Computed => return None,
     })
 }

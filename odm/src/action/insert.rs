@@ -11,7 +11,7 @@ use crate::{
     decode::encoded,
     document::{Document, Draft},
     hook::{self, Committed, RunHooks, Written},
-    maintain::{Numbers, Plan, Sources, resolve},
+    maintain::{self, Numbers, Plan, Sources, resolve},
     query::{encode_document, encode_unchecked},
     unit,
 };
@@ -196,8 +196,9 @@ async fn insert_plainly<T: Document>(
 pub(super) fn as_stored<T: Document>(document: &mut T) -> Result<RawDocumentBuf> {
     // A hook may have changed what it is made of.
     document.fill_id()?;
-    let raw = encode_document(document).map_err(crate::error::of_model::<T>)?;
-    if T::MODEL.rounds {
+    let mut raw = encode_document(document).map_err(crate::error::of_model::<T>)?;
+    maintain::compute(&T::MODEL, &mut raw)?;
+    if T::MODEL.rounds || !T::MODEL.computed.is_empty() {
         *document = encoded(&raw)?;
     }
     Ok(raw)

@@ -214,7 +214,8 @@ async fn write<T: Document>(
     {
         return Ok(Some(stored));
     }
-    let stored = difference::filled(difference.applied(&edited.stored), &change, &T::MODEL);
+    let mut stored = difference::filled(difference.applied(&edited.stored), &change, &T::MODEL);
+    maintain::compute(&T::MODEL, &mut stored)?;
     Ok(Some(stored))
 }
 

@@ -9,7 +9,7 @@ use super::id_of;
 use crate::{
     Error, ErrorKind,
     field::Referring,
-    maintain::{Miscounted, StaleCopy},
+    maintain::{Miscomputed, Miscounted, StaleCopy},
     schema::{LinkSide, Model},
 };
 
@@ -112,6 +112,13 @@ pub enum Fault {
         /// What it is to be.
         is: Box<Bson>,
     },
+    /// A computed field is not what it is computed to be.
+    Miscomputed {
+        /// What the field holds; null if nothing.
+        holds: Box<Bson>,
+        /// What it is to hold; none if there is no room for that in it.
+        is: Option<Box<Bson>>,
+    },
     /// The document does not fit its model, so that nothing else of it could be looked at.
     Unreadable {
         /// Why.
@@ -185,6 +192,19 @@ impl Finding {
         }
     }
 
+    pub(super) fn of_computed(model: &Model, raw: &RawDocument, field: Miscomputed) -> Self {
+        Self {
+            model: model.name,
+            collection: model.collection,
+            id: id_of(raw),
+            path: field.path.to_owned(),
+            fault: Fault::Miscomputed {
+                holds: Box::new(field.holds),
+                is: field.is.map(Box::new),
+            },
+        }
+    }
+
     pub(super) fn of_error(model: &Model, raw: &RawDocument, error: Error) -> Self {
         let message = error.message().to_owned();
         Self {
@@ -219,6 +239,16 @@ impl fmt::Display for Finding {
             } => write!(f, ": is {holds}, and {is} in {id} of {from}"),
             Fault::Miscounted { of, holds, is } => {
                 write!(f, ": is {holds}, and {is} by what {of} make of it")
+            }
+            Fault::Miscomputed {
+                holds,
+                is: Some(is),
+            } => write!(f, ": is {holds}, and computed to be {is}"),
+            Fault::Miscomputed { holds, is: None } => {
+                write!(
+                    f,
+                    ": is {holds}, and computed to be more than it has room for"
+                )
             }
             Fault::ListedTwice { to, id } => write!(f, ": lists {id} of {to} more than once"),
             Fault::Unreadable { message } | Fault::OutOfBounds { message } => {

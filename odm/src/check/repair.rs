@@ -10,7 +10,7 @@ use crate::{
     Error, ErrorKind, Result,
     access::Access,
     document::Document,
-    maintain::{Mending, Rule, copy_again, count_again, list_once, mend, rules},
+    maintain::{Mending, Rule, compute_again, copy_again, count_again, list_once, mend, rules},
     schema::{Contains, InverseLink, Model, OnDelete, OwnLink, Schema},
     scope::AllScopes,
 };
@@ -18,8 +18,8 @@ use crate::{
 /// Mends what a [`Check`] finds; made by [`Database::repair`](crate::Database::repair).
 ///
 /// It says what it would do, and does it if it is told to [`apply`](Self::apply) it. Mended are links of which one side does not know,
-/// where the reference is the truth, references that lead nowhere, as their `on_delete` says, copies, which are taken again, and counts,
-/// sums and the latest, which are counted again: also of documents that were there before these were declared. What else there is, the application
+/// where the reference is the truth, references that lead nowhere, as their `on_delete` says, copies, counts, sums and the latest, and
+/// computed fields, which are made again: also of documents that were there before these were declared. What else there is, the application
 /// has to mend: nobody knows what is meant.
 ///
 /// It may run while the application writes: each document is looked at again when it is mended, by a write that does nothing if the
@@ -190,6 +190,8 @@ pub enum Remedy {
     CopyAgain,
     /// The documents that refer to it are counted again.
     CountAgain,
+    /// The field is computed again.
+    ComputeAgain,
     /// The reference that leads nowhere becomes null.
     Nullify,
     /// The reference that leads nowhere leaves its array.
@@ -223,6 +225,7 @@ impl fmt::Display for RepairStep {
             Remedy::ListOnce => "it is listed once",
             Remedy::CopyAgain => "the copy is taken again",
             Remedy::CountAgain => "it is counted again",
+            Remedy::ComputeAgain => "the field is computed again",
             Remedy::Nullify => "the reference becomes null",
             Remedy::Pull => "the reference leaves its array",
             Remedy::Delete => "the document is deleted",
@@ -254,6 +257,12 @@ enum How {
         path: String,
         source: bson::Bson,
     },
+    ComputeAgain {
+        model: &'static Model,
+        document: RawBson,
+        path: String,
+        holds: bson::Bson,
+    },
 }
 
 impl Cure {
@@ -282,6 +291,21 @@ impl Cure {
                 return Ok(Self {
                     remedy: Remedy::CountAgain,
                     how: How::CountAgain(model, finding.id.clone()),
+                });
+            }
+            Fault::Miscomputed { is: None, .. } => {
+                return Err("change what it is computed from, so that it has room".to_owned());
+            }
+            Fault::Miscomputed { holds, .. } => {
+                let how = How::ComputeAgain {
+                    model: model_on(access, finding.collection)?,
+                    document: raw(&finding.id)?,
+                    path: finding.path.clone(),
+                    holds: (**holds).clone(),
+                };
+                return Ok(Self {
+                    remedy: Remedy::ComputeAgain,
+                    how,
                 });
             }
             Fault::Unreadable { .. } | Fault::OutOfBounds { .. } => {
@@ -360,6 +384,12 @@ impl Cure {
                 path,
                 source,
             } => copy_again(access, model, &document, &path, &source).await,
+            How::ComputeAgain {
+                model,
+                document,
+                path,
+                holds,
+            } => compute_again(access, model, &document, &path, &holds).await,
         };
         match done {
             Ok(true) => Ok(RepairOutcome::Done),

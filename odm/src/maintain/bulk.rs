@@ -2,7 +2,9 @@
 
 use tracing::Instrument;
 
-use super::{Effect, Means, Removal, Sources, carry_out, copy, fill, link, narrow, tally};
+use super::{
+    Effect, Means, Removal, Sources, carry_out, computed, copy, fill, link, narrow, tally,
+};
 use crate::{
     Error, Result,
     access::Access,
@@ -74,10 +76,14 @@ impl Planned {
             operation::Write::Update(update) => Effect::Changes(&update.change),
             operation::Write::Delete(_) => Effect::Removes,
         };
+        let mut is_linking = link::is_linking(access, model, &effect)
+            || copy::concerns(access, model, &effect)
+            || tally::concerns(access, model, &effect);
+        if let (operation::Write::Update(update), false) = (&mut self.item.write, is_linking) {
+            is_linking = !computed::at_once(model, &mut update.change)?;
+        }
         Ok(Narrowed {
-            is_linking: link::is_linking(access, model, &effect)
-                || copy::concerns(access, model, &effect)
-                || tally::concerns(access, model, &effect),
+            is_linking,
             access: self.access,
             model,
             item: self.item,
@@ -93,7 +99,7 @@ pub(crate) struct Narrowed {
     model: &'static Model,
     item: BulkItem,
     is_mark: bool,
-    /// Whether something follows from it: on the other sides of links, or in copies.
+    /// Whether something follows from it: on the other sides of links, in copies, or in what is computed by an update of its own.
     is_linking: bool,
 }
 
@@ -198,7 +204,7 @@ pub(crate) async fn run_bulk(
     }
     for (result, model) in done.results.iter_mut().zip(models) {
         if let Written::Failed(error) = result {
-            *error = error::of(model)(error.clone());
+            *error = error::of(model)(computed::said(error.clone()));
         }
     }
     Ok(done)

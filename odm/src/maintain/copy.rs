@@ -126,7 +126,7 @@ pub(super) async fn prepare<W: Write>(
     if !own.is_empty() {
         owed.verify = fill::update(access, model, &own, update, sources).await?;
     }
-    if let Some(fan) = fan::say(&dependents, update)? {
+    if let Some(fan) = fan::say(model, &dependents, update)? {
         index::refuse_without(access, &dependents).await?;
         owed.fan = Some(fan);
     }
@@ -141,6 +141,6 @@ pub(super) fn leave(access: &Access, model: &'static Model, change: &mut Change)
     };
     fill::leave(model, update)?;
     let dependents: Vec<_> = dependents(access.models(), model).collect();
-    owed.fan = fan::say(&dependents, update)?;
+    owed.fan = fan::say(model, &dependents, update)?;
     Ok(owed)
 }

@@ -40,7 +40,7 @@ pub(crate) use promise::Settling;
 pub(crate) use refusal::refuse_another;
 pub(crate) use upgrade::bring_up;
 
-use super::{Means, Removal, Write, narrow, tally};
+use super::{Means, Removal, Write, computed, narrow, tally};
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, also, found_by},
@@ -227,7 +227,7 @@ impl Whole<'_> {
             modify.projection = Some(linked::sides(model, |side| side.stored)?);
         }
         let projection = modify.projection.clone();
-        let Some(raw) = access.executor().find_and_modify(modify).await? else {
+        let Some(raw) = computed::run(access, model, modify).await? else {
             return Ok(Some(W::done(0)));
         };
         let before = [Linked::of(model, &raw)?];
@@ -345,7 +345,7 @@ impl Whole<'_> {
             Effect::Removes => tally::leaving(all, model, ids(before)).await?,
             Effect::Inserts(_) | Effect::Changes(_) => None,
         };
-        let done = write.run(&**access.executor()).await?;
+        let done = computed::run(access, model, write).await?;
         if let Some(leaving) = leaving {
             let missing = tally::left(all, model, leaving).await?;
             missing.look_behind(all);

@@ -273,6 +273,8 @@ impl Copied for role::ShardKey {}
 impl Copied for role::Snapshot {}
 #[diagnostic::do_not_recommend]
 impl Copied for role::Denormalized {}
+#[diagnostic::do_not_recommend]
+impl Copied for role::Computed {}
 
 /// What can hold a copy of a `V` that is reached through an `R`.
 #[doc(hidden)]

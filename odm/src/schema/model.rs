@@ -2,7 +2,7 @@
 
 use bson::{RawBsonRef, RawDocument};
 
-use super::{Copies, InverseLink, LinksInside, OwnLink, Tally, Upgrade};
+use super::{ComputedField, Copies, InverseLink, LinksInside, OwnLink, Tally, Upgrade};
 use crate::backend::operation::ShardKey;
 
 /// A model: its names and its fields.
@@ -53,6 +53,8 @@ pub struct Model {
     pub copies: &'static Copies,
     /// What it is made of by the documents that refer to it.
     pub tallies: &'static [Tally],
+    /// What is computed from its other fields: each behind what it is computed from.
+    pub computed: &'static [ComputedField],
     /// The version of the model; 1 unless it says otherwise.
     pub schema_version: u32,
     /// What makes documents of older versions documents of this one.
@@ -85,6 +87,7 @@ impl Model {
         inverses: &[],
         copies: &Copies::NONE,
         tallies: &[],
+        computed: &[],
         schema_version: 1,
         upgrade: None,
     };

@@ -102,6 +102,7 @@ pub(crate) fn upgraded(model: &Model, raw: &RawDocument) -> Result<Option<RawDoc
     let parts = parts.filter_map(|field| Some((*field, document.get(*field)?.clone())));
     let parts: Vec<_> = parts.collect();
     upgrade(from, &mut document).map_err(of_document)?;
+    maintain::fill_open(model, &mut document).map_err(of_document)?;
     let mut parts = parts.iter();
     if let Some((field, _)) = parts.find(|(field, value)| document.get(field) != Some(value)) {
         let message = "the upgrade of the model has changed a field of which the `_id` of a document is made, which never changes";

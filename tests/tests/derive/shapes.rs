@@ -87,8 +87,24 @@ enum State {
     AtHome,
 }
 
+/// What is computed, in a model with a parameter, from fields with odd names.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[serde(bound = "", rename_all = "camelCase")]
+#[document(collection = "sums")]
+struct Sums<T: Embedded> {
+    #[serde(rename = "_id")]
+    id: i64,
+    r#type: i32,
+    #[embed]
+    range: Option<Range<T>>,
+    #[embed(max = 3)]
+    r#loop: Option<Vec<Point>>,
+    #[computed(r#type * -(2 + sum(r#loop.x - r#loop.y)) + len(range.ends))]
+    r#match: i64,
+}
+
 #[derive(Schema)]
-#[schema(models(Person, Team, Batch<Point>))]
+#[schema(models(Person, Team, Batch<Point>, Sums<Point>))]
 struct World;
 
 async fn world() -> Database<World> {
@@ -276,4 +292,23 @@ fn private_and_restricted_fields() {
         text.contains("inner.b") && text.contains("given.c"),
         "{text}"
     );
+}
+
+#[tokio::test]
+async fn computed_from_odd_names() {
+    let db = world().await;
+    let point = |x, y| Point { x, y };
+    let range = Range {
+        ends: vec![point(0, 0)],
+    };
+    let new = NewSums::<Point> {
+        id: 1,
+        r#type: 3,
+        range: Some(range),
+        r#loop: Some(vec![point(5, 1), point(7, 2)]),
+    };
+    assert_eq!(db.insert(new).await.unwrap().r#match, 3 * -(2 + 4 + 5) + 1);
+    let update = db.update::<Sums<Point>>(1).unset(|s| s.r#loop());
+    let after = update.unset(|s| s.range()).returning_after().await.unwrap();
+    assert_eq!((after.r#match, after.r#loop), (-6, None));
 }

@@ -210,6 +210,22 @@ macro_rules! for_every_test {
                 count_storm: [
                     at_rest_every_count_is_exact,
                 ]
+                computed: [
+                    a_check_finds_and_a_repair_computes,
+                    a_reader_sees_what_is_right,
+                    a_save_computes_and_changes_nothing_computed,
+                    a_translated_update_does_what_its_operators_do,
+                    an_insert_computes,
+                    an_upgrade_computes,
+                    every_update_computes,
+                    here_and_there_the_same_comes_out,
+                    it_costs_no_further_operation,
+                    it_works_with_what_is_taken_of_others,
+                    upserts_bulks_and_updates_of_many_compute,
+                    values_are_literal,
+                    what_cannot_be_computed_is_not_written,
+                    what_no_pipeline_says_is_a_transaction,
+                ]
                 copies: [
                     a_bulk_fills_and_follows,
                     a_chain_follows,

@@ -17,7 +17,7 @@ use crate::{
     backend::{BoxFuture, operation::Find},
     decode, error,
     maintain::{
-        Finished, Said,
+        Finished, Said, computed,
         link::linked::{Id, array, by_id, one_of, read_upgraded},
         stored::{change, overlap, raw, touches},
         with,
@@ -136,10 +136,11 @@ impl Room {
 
 /// Says in an update that copies are to follow, if it writes what others copy.
 pub(super) fn say(
+    model: &Model,
     dependents: &[(&'static Model, Group)],
     update: &mut RawDocumentBuf,
 ) -> Result<Option<(Said, Follows)>> {
-    let touched = touched(dependents, update);
+    let touched = touched(model, dependents, update);
     if touched.is_empty() {
         return Ok(None);
     }
@@ -160,11 +161,17 @@ fn pace(touched: &[Follows]) -> Follows {
 }
 
 /// The dependents whose source an update writes where it is copied: how they follow.
-fn touched(dependents: &[(&'static Model, Group)], update: &RawDocumentBuf) -> Vec<Follows> {
+fn touched(
+    model: &Model,
+    dependents: &[(&'static Model, Group)],
+    update: &RawDocumentBuf,
+) -> Vec<Follows> {
     let mut found = Vec::new();
+    let computed = computed::changed(model, update);
     let fields = dependents.iter().flat_map(|(_, group)| group.following());
     for taken in fields {
-        if touches(update, &taken.from) {
+        let mut computed = computed.iter();
+        if touches(update, &taken.from) || computed.any(|field| overlap(field, &taken.from)) {
             found.push(taken.follows);
         }
     }

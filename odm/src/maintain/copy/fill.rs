@@ -12,7 +12,7 @@ use crate::{
     access::Access,
     document::{self, Draft, Drafted},
     error,
-    maintain::{Said, stored::set},
+    maintain::{Said, computed, stored::set},
     schema::Model,
 };
 
@@ -34,7 +34,11 @@ pub(crate) async fn resolve<T: document::Document>(
     for draft in drafts {
         documents.push(match draft.0 {
             Drafted::Whole(document) => document,
-            Drafted::Raw(_) => T::from_stored(&close(&filled.next().unwrap_or_default())?)?,
+            Drafted::Raw(_) => {
+                let mut raw = close(&filled.next().unwrap_or_default())?;
+                computed::fill(&T::MODEL, &mut raw)?;
+                T::from_stored(&raw)?
+            }
         });
     }
     Ok((documents, sources))

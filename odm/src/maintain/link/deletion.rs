@@ -13,7 +13,7 @@ use crate::{
     access::Access,
     backend::operation::{Change, Delete, Update},
     error,
-    maintain::{Left, Means, Removal, Write, copy, narrow, tally},
+    maintain::{Left, Means, Removal, Write, computed, copy, narrow, tally},
     query::{append, document},
     schema::{InverseLink, Model, OnDelete, OwnLink},
 };
@@ -153,7 +153,7 @@ pub(super) async fn take_leave(
         let (mut write, left) = rule.part(access, filter, gone)?;
         narrow(access, rule.model, &mut write.filter, false).await?;
         access.told().writes();
-        let done = access.executor().update(write).await;
+        let done = computed::run(access, rule.model, write).await;
         done.map_err(error::of(rule.model))?;
         left.carry_out_behind(access, rule.model);
     }

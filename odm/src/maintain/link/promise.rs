@@ -44,7 +44,7 @@ use crate::{
         outcome,
     },
     error,
-    maintain::{Effect, Write, with},
+    maintain::{Effect, Write, computed, with},
     query::{append, document},
     retry,
     schema::Model,
@@ -267,7 +267,7 @@ async fn change<W: Write>(
             *update = with(update, "$set", APPLIED, true.into())?;
         }
         access.told().writes();
-        let done = write.run(&**access.executor()).await;
+        let done = computed::run(access, model, write).await;
         if done.as_ref().is_ok_and(|done| W::documents(done) > 0) {
             finish(access, model, id, token).await?;
             return done.map(Some);

@@ -3,6 +3,7 @@
 pub mod aggregate;
 pub mod bulk;
 pub mod check;
+pub mod computed;
 pub mod copies;
 pub mod copy_storm;
 pub mod count_storm;

@@ -28,7 +28,7 @@ use crate::{
         outcome,
     },
     error,
-    maintain::{Removal, Write, narrow, tally},
+    maintain::{Removal, Write, computed, narrow, tally},
     query::{append, document},
     retry,
     schema::{InverseLink, Model, OnDelete},
@@ -170,7 +170,7 @@ async fn sweep(all: &Access, rule: &Rule, gone: &RawBson) -> Result<()> {
         all.executor().delete(delete).await.map(drop)
     } else {
         let (write, left) = rule.part(all, filter, [gone])?;
-        let done = all.executor().update(write).await;
+        let done = computed::run(all, rule.model, write).await;
         left.carry_out_behind(all, rule.model);
         done.map(drop)
     };

@@ -1,0 +1,1018 @@
+//! Computed fields: right behind every write, on every backend.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use odm::{
+    ErrorKind,
+    action::{BulkReport, BulkResult},
+    backend::{
+        Recorder,
+        operation::{Change, Find, Insert, Operation, Update},
+    },
+    bson::{Bson, Decimal128, Document as BsonDocument, RawDocumentBuf, doc, rawdoc},
+    check::{Fault, Remedy},
+    prelude::*,
+};
+
+use crate::Fixture;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "things")]
+struct Thing {
+    #[serde(rename = "_id")]
+    id: i64,
+    name: String,
+    price: Decimal128,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+struct Line {
+    sku: String,
+    price: i64,
+    quantity: i32,
+}
+
+fn line(sku: &str, price: i64, quantity: i32) -> Line {
+    Line {
+        sku: sku.to_owned(),
+        price,
+        quantity,
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+struct Size {
+    width: f64,
+    height: Option<f64>,
+}
+
+/// S17.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "baskets", version, timestamps(updated = updated_at))]
+struct Basket {
+    #[serde(rename = "_id")]
+    id: i64,
+    apples: i32,
+    #[serde(default)]
+    oranges: Option<i64>,
+    note: String,
+    #[computed(sum(apples, oranges))]
+    fruit: i64,
+    #[embed(max = 50)]
+    lines: Vec<Line>,
+    #[serde(rename = "sum")]
+    #[computed(sum(lines.price * lines.quantity))]
+    total: i64,
+    #[computed(len(lines) + len(pantry))]
+    kinds: i64,
+    #[embed]
+    pantry: BTreeMap<String, i32>,
+    #[embed]
+    size: Size,
+    #[computed(size.width * size.height - 0.5)]
+    area: f64,
+    #[embed(max = 10)]
+    scores: Vec<i32>,
+    /// Of what is computed itself, declared before it.
+    #[computed(2 * (best + fruit) - -1)]
+    worth: i64,
+    #[computed(sum(scores))]
+    best: i64,
+    version: i64,
+    updated_at: DateTime,
+}
+
+fn basket(id: i64) -> NewBasket {
+    NewBasket {
+        id,
+        apples: 2,
+        oranges: Some(3),
+        note: "plain".to_owned(),
+        lines: vec![line("tea", 5, 2), line("milk", 7, 1)],
+        pantry: [("banana".to_owned(), 3)].into(),
+        size: Size {
+            width: 2.0,
+            height: Some(1.5),
+        },
+        scores: vec![1, 2, 3],
+    }
+}
+
+/// With what an order has of others, and what others have of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+struct OrderLine {
+    #[reference(on_delete = pull)]
+    thing: Ref<Thing>,
+    #[snapshot(from = thing.price)]
+    price: Decimal128,
+    quantity: i32,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "orders", companion)]
+struct Order {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[embed(max = 20)]
+    lines: Vec<OrderLine>,
+    #[computed(sum(lines.price * lines.quantity))]
+    total: Decimal128,
+    #[computed(len(lines))]
+    line_count: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "invoices")]
+struct Invoice {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference]
+    order: Ref<Order>,
+    #[denormalize(from = order.line_count, sync)]
+    line_count: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+struct Pair {
+    n: i64,
+    m: Option<i32>,
+    x: f64,
+    d: Option<Decimal128>,
+}
+
+/// Whatever is stored in it: it is never read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "numbers")]
+struct Numbers {
+    #[serde(rename = "_id")]
+    id: i64,
+    touch: i32,
+    a: Option<i64>,
+    b: i32,
+    x: f64,
+    d: Decimal128,
+    #[embed(max = 9)]
+    list: Vec<Pair>,
+    #[embed]
+    map: BTreeMap<String, i32>,
+    #[computed((a + touch) * b - 3)]
+    whole: i64,
+    #[computed(sum(list.n * list.m, touch) - len(list) + len(map))]
+    summed: i64,
+    #[computed(x * 0.5 + sum(list.x * list.n) - a + touch)]
+    float: f64,
+    #[computed(sum(list.d * list.n) + d * 2 - a + touch)]
+    decimal: Decimal128,
+    #[computed(summed - whole)]
+    all: i64,
+}
+
+/// Its second version has a sum.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "rooms", schema_version = 2, upgrade = measured)]
+struct Room {
+    #[serde(rename = "_id")]
+    id: i64,
+    width: i64,
+    length: i64,
+    #[computed(width * length)]
+    area: i64,
+}
+
+fn measured(_: u32, document: &mut BsonDocument) -> odm::Result<()> {
+    document.entry("length".to_owned()).or_insert(2_i64.into());
+    Ok(())
+}
+
+#[derive(Schema)]
+#[schema(models(Thing, Basket, Order, Invoice, Numbers, Room))]
+struct Shop;
+type Db = odm::Database<Shop>;
+
+/// What is right, as the documentation says it.
+fn check_basket(basket: &Basket) {
+    let oranges = basket.oranges.unwrap_or(0);
+    assert_eq!(
+        basket.fruit,
+        i64::from(basket.apples) + oranges,
+        "{basket:?}"
+    );
+    let lines = basket.lines.iter();
+    let total: i64 = lines
+        .map(|line| line.price * i64::from(line.quantity))
+        .sum();
+    assert_eq!(basket.total, total, "{basket:?}");
+    let kinds = basket.lines.len() + basket.pantry.len();
+    assert_eq!(basket.kinds, i64::try_from(kinds).unwrap());
+    let area = basket.size.width * basket.size.height.unwrap_or(0.0) - 0.5;
+    assert_eq!(basket.area, area);
+    let best: i64 = basket.scores.iter().map(|score| i64::from(*score)).sum();
+    assert_eq!(
+        (basket.best, basket.worth),
+        (best, 2 * (best + basket.fruit) + 1)
+    );
+}
+
+fn all_applied(report: &BulkReport) {
+    let mut results = report.results.iter();
+    assert!(results.all(BulkResult::is_applied), "{report:?}");
+}
+
+async fn get(db: &Db, id: i64) -> Basket {
+    let basket = db.get::<Basket>(id).await.unwrap();
+    check_basket(&basket);
+    basket
+}
+
+pub async fn an_insert_computes(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let inserted = db.insert(basket(1)).await.unwrap();
+    assert_eq!(inserted, get(&db, 1).await);
+    assert_eq!(
+        (
+            inserted.fruit,
+            inserted.total,
+            inserted.kinds,
+            inserted.area,
+            inserted.best,
+            inserted.worth
+        ),
+        (5, 17, 3, 2.5, 6, 23)
+    );
+    let many = db.insert_many([basket(2), basket(3)]).await.unwrap();
+    many.iter().for_each(check_basket);
+    let empty = NewBasket {
+        oranges: None,
+        lines: Vec::new(),
+        pantry: BTreeMap::new(),
+        scores: Vec::new(),
+        ..basket(4)
+    };
+    let empty = db.insert(empty).await.unwrap();
+    assert_eq!(
+        (empty.fruit, empty.total, empty.kinds, empty.worth),
+        (2, 0, 0, 5)
+    );
+    assert_eq!(empty, get(&db, 4).await);
+    let mut bulk = db.bulk();
+    bulk = bulk.add(db.insert(basket(5)));
+    all_applied(&bulk.await.unwrap());
+    get(&db, 5).await;
+    // It can be asked for, and sorted by, like any other.
+    let found = db
+        .find::<Basket>()
+        .filter(|b| b.total().gt(16) & b.fruit().eq(5));
+    let found = found.sort(|b| b.worth().desc()).count().await.unwrap();
+    assert_eq!(found, 4);
+}
+
+pub async fn every_update_computes(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    db.insert(basket(1)).await.unwrap();
+    let update = || db.update::<Basket>(1);
+    let tea = || line("tea", 5, 2);
+    macro_rules! each {
+        ($($update:expr;)*) => {$({
+            let before = get(&db, 1).await;
+            let done = $update.await.unwrap();
+            assert_eq!((done.matched, done.modified), (1, 1), "{}", stringify!($update));
+            let after = get(&db, 1).await;
+            assert_eq!(after.version, before.version + 1, "{}", stringify!($update));
+            assert!(after.updated_at >= before.updated_at);
+        })*};
+    }
+    each! {
+        update().inc(|b| b.apples(), 5);
+        update().inc(|b| b.oranges(), -1_i64);
+        update().set(|b| b.apples(), 9).set(|b| b.note(), "two").inc(|b| b.oranges(), 2_i64);
+        update().mul(|b| b.apples(), 3);
+        update().min(|b| b.apples(), 4);
+        update().max(|b| b.oranges(), 40_i64);
+        update().unset(|b| b.oranges());
+        // It makes the field.
+        update().inc(|b| b.oranges(), 7_i64);
+        update().unset(|b| b.oranges());
+        update().mul(|b| b.oranges(), 7_i64);
+        update().unset(|b| b.oranges());
+        update().max(|b| b.oranges(), -7_i64);
+        update().set(|b| b.oranges(), None);
+        update().set(|b| b.size().width(), 4.0);
+        update().inc(|b| b.size().height(), 0.25);
+        update().unset(|b| b.size().height());
+        update().set(|b| b.size(), Size { width: 1.0, height: Some(9.0) });
+        update().push(|b| b.lines(), line("jam", 11, 3));
+        update().push_each(|b| b.lines(), [tea(), line("nuts", 1, 1)]);
+        update().push_with(|b| b.lines(), [line("first", 2, 2)], |p| p.at(0));
+        update().push_with(|b| b.lines(), [line("second", 3, 2)], |p| p.at(1));
+        update().push_with(|b| b.lines(), [line("near last", 4, 2)], |p| p.before_last(2));
+        update().push_with(|b| b.lines(), [line("far", 4, 2)], |p| p.before_last(40));
+        update().push_with(|b| b.lines(), [line("kept", 4, 2)], |p| p.keep_last(5));
+        update().push_with(|b| b.lines(), [line("cut", 4, 2)], |p| p.keep_first(4));
+        update().push_with(|b| b.lines(), [line("a", 40, 2)], |p| p.sort(|l| l.price().desc()).keep_first(3));
+        update().pop_first(|b| b.lines());
+        update().pop_last(|b| b.lines());
+        update().add_each_to_set(|b| b.lines(), [tea(), tea(), line("rye", 6, 6)]);
+        update().add_to_set(|b| b.scores(), 9);
+        update().pull(|b| b.lines(), tea());
+        update().pull_all(|b| b.scores(), [1, 2]);
+        update().set(|b| b.lines(), vec![tea(), line("milk", 7, 1), line("rye", 6, 6)]);
+        update().pull_where(|b| b.lines(), |l| l.sku().eq("milk"));
+        update().pull_where(|b| b.lines(), |l| l.price().gt(5) & l.quantity().is_in([6, 7]));
+        update().pull_where(|b| b.scores(), |s| s.gte(9));
+        update().set(|b| b.lines(), vec![tea(), line("milk", 7, 1), line("rye", 6, 6)]);
+        update().inc(|b| b.lines().all().quantity(), 1);
+        update().set(|b| b.lines().matching(|l| l.sku().eq("rye")).price(), 100);
+        update().inc(|b| b.lines().at(1).price(), 3);
+        update().set(|b| b.scores().at(1), 77);
+        update().inc(|b| b.scores().all(), 2);
+        update().set(|b| b.pantry().key("peach"), 1);
+        update().set(|b| b.pantry().key("banana"), 8).set(|b| b.pantry().key("plum"), 2);
+        update().remove_key(|b| b.pantry(), "banana");
+        update().set(|b| b.pantry(), BTreeMap::new());
+        update().set(|b| b.note(), "not looked at");
+    }
+    let after = get(&db, 1).await;
+    let skus: Vec<_> = after
+        .lines
+        .iter()
+        .map(|line| (&*line.sku, line.price, line.quantity))
+        .collect();
+    assert_eq!(skus, [("tea", 5, 3), ("milk", 10, 2), ("rye", 100, 7)]);
+    assert_eq!(after.scores, [5, 79]);
+    // Nothing changes: the version alone does.
+    update().set(|b| b.apples(), 4).await.unwrap();
+    let same = get(&db, 1).await;
+    assert_eq!(same.fruit, after.fruit);
+}
+
+/// A push behind the position of a field in an array, and the array as it is then, are as by the operators.
+pub async fn a_translated_update_does_what_its_operators_do(fixture: Fixture) {
+    let backend = fixture.backend();
+    let db = Db::with_backend(fixture.backend());
+    db.insert(basket(1)).await.unwrap();
+    db.insert(basket(2)).await.unwrap();
+    // The second is changed by the operators themselves.
+    let both = async |by: &str, update: BsonDocument| {
+        let typed = match by {
+            "position" => {
+                db.update::<Basket>(1)
+                    .push_with(|b| b.lines(), [line("x", 1, 1)], |p| p.at(1))
+                    .await
+            }
+            "set" => {
+                db.update::<Basket>(1)
+                    .add_each_to_set(|b| b.scores(), [7, 3, 7])
+                    .await
+            }
+            "absent" => db.update::<Basket>(1).set(|b| b.scores().at(6), 4).await,
+            "new" => {
+                db.update::<Basket>(1)
+                    .set(|b| b.pantry().key("kiwi"), 4)
+                    .set(|b| b.pantry().key("fig"), 5)
+                    .await
+            }
+            "pop" => db.update::<Basket>(1).pop_first(|b| b.scores()).await,
+            "every" => {
+                db.update::<Basket>(1)
+                    .mul(|b| b.lines().all().price(), 3)
+                    .await
+            }
+            other => panic!("{other}"),
+        };
+        typed.unwrap();
+        let plain = Update {
+            collection: "baskets".into(),
+            filter: rawdoc! { "_id": 2_i64 },
+            change: Change::operators(RawDocumentBuf::try_from(&update).unwrap()),
+            multi: false,
+            upsert: false,
+        };
+        backend.update(plain).await.unwrap();
+        let [mut a, mut b] = [raw(&fixture, 1).await, raw(&fixture, 2).await];
+        for document in [&mut a, &mut b] {
+            for name in [
+                "_id",
+                "version",
+                "updated_at",
+                "fruit",
+                "sum",
+                "kinds",
+                "area",
+                "worth",
+                "best",
+            ] {
+                document.remove(name);
+            }
+        }
+        // With the order of fields.
+        assert_eq!(format!("{a}"), format!("{b}"), "{by}");
+    };
+    let x = bson::serialize_to_bson(&line("x", 1, 1)).unwrap();
+    both(
+        "position",
+        doc! { "$push": { "lines": { "$each": [x], "$position": 1 } } },
+    )
+    .await;
+    both(
+        "set",
+        doc! { "$addToSet": { "scores": { "$each": [7, 3, 7] } } },
+    )
+    .await;
+    both("absent", doc! { "$set": { "scores.6": 4 } }).await;
+    set_raw(&fixture, 1, doc! { "$set": { "scores": [1, 2] } }).await;
+    set_raw(&fixture, 2, doc! { "$set": { "scores": [1, 2] } }).await;
+    both(
+        "new",
+        doc! { "$set": { "pantry.kiwi": 4, "pantry.fig": 5 } },
+    )
+    .await;
+    both("pop", doc! { "$pop": { "scores": -1 } }).await;
+    both("every", doc! { "$mul": { "lines.$[].price": 3_i64 } }).await;
+    get(&db, 1).await;
+}
+
+async fn raw(fixture: &Fixture, id: i64) -> BsonDocument {
+    let find = Find {
+        collection: "baskets".into(),
+        filter: rawdoc! { "_id": id },
+        projection: None,
+        sort: None,
+        limit: None,
+    };
+    let found = fixture
+        .backend()
+        .find(find)
+        .await
+        .unwrap()
+        .next_batch()
+        .await
+        .unwrap();
+    BsonDocument::try_from(&*found[0]).unwrap()
+}
+
+async fn set_raw(fixture: &Fixture, id: i64, update: BsonDocument) {
+    let update = Update {
+        collection: "baskets".into(),
+        filter: rawdoc! { "_id": id },
+        change: Change::operators(RawDocumentBuf::try_from(&update).unwrap()),
+        multi: false,
+        upsert: false,
+    };
+    fixture.backend().update(update).await.unwrap();
+}
+
+/// What no pipeline says is two updates of one transaction, and an error where there is none.
+pub async fn what_no_pipeline_says_is_a_transaction(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    db.insert(basket(1)).await.unwrap();
+    db.insert(basket(2)).await.unwrap();
+    let first = db.update::<Basket>(1);
+    let first = first
+        .inc(|b| b.lines().first_matching(|l| l.price().gt(5)).price(), 1)
+        .await;
+    let bits = db
+        .update_many::<Basket>(|b| b.apples().gte(0))
+        .bit_or(|b| b.apples(), 4)
+        .await;
+    let mut bulk = db.bulk();
+    bulk = bulk.add(db.update::<Basket>(1).bit_or(|b| b.apples(), 8));
+    bulk = bulk.add(db.update::<Basket>(2).inc(|b| b.apples(), 100));
+    let bulk = bulk.await;
+    let returned = db
+        .update::<Basket>(2)
+        .bit_xor(|b| b.apples(), 1)
+        .returning_after()
+        .await;
+    if fixture.backend().capabilities().transactions {
+        assert!(first.unwrap().applied());
+        assert_eq!(bits.unwrap().matched, 2);
+        all_applied(&bulk.unwrap());
+        let returned = returned.unwrap();
+        check_basket(&returned);
+        assert_eq!(returned.apples, 107);
+        assert_eq!(get(&db, 1).await.apples, 14);
+        assert_eq!(get(&db, 1).await.lines[1].price, 8);
+        assert_eq!(get(&db, 2).await.apples, 107);
+        return;
+    }
+    for error in [first.unwrap_err(), bits.unwrap_err(), returned.unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(
+            error.to_string().contains("without transactions"),
+            "{error}"
+        );
+    }
+    assert_eq!(get(&db, 1).await.apples, 2);
+    let done = db.modify::<Basket>(1, |b| b.apples |= 4).await.unwrap();
+    assert_eq!(done.apples, 6);
+    get(&db, 1).await;
+}
+
+pub async fn upserts_bulks_and_updates_of_many_compute(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let upsert = || {
+        db.update::<Basket>(1)
+            .inc(|b| b.apples(), 10)
+            .or_insert(basket(1))
+    };
+    assert!(upsert().await.unwrap().is_inserted());
+    assert_eq!(get(&db, 1).await.fruit, 5);
+    let updated = upsert().returning_after().await.unwrap().into_inner();
+    check_basket(&updated);
+    assert_eq!(updated.fruit, 15);
+    db.insert_many([basket(2), basket(3)]).await.unwrap();
+    let many = db
+        .update_many::<Basket>(|b| b.id().gt(1))
+        .inc(|b| b.lines().all().price(), 1);
+    assert_eq!(many.await.unwrap().modified, 2);
+    let mut bulk = db.bulk();
+    bulk = bulk.add(db.update::<Basket>(1).inc(|b| b.oranges(), 1_i64));
+    bulk = bulk.add(
+        db.update::<Basket>(2)
+            .when(|b| b.apples().gt(1000))
+            .inc(|b| b.apples(), 1),
+    );
+    bulk = bulk.add(
+        db.update_many::<Basket>(|b| b.id().gt(1))
+            .push(|b| b.scores(), 5),
+    );
+    bulk = bulk.add(db.update::<Basket>(3).set(|b| b.note(), "other"));
+    let done = bulk.await.unwrap();
+    assert_eq!((done.matched, done.inserted), (4, 0));
+    for id in 1..=3 {
+        get(&db, id).await;
+    }
+    assert_eq!(get(&db, 2).await.total, 6 * 2 + 8);
+    assert_eq!(get(&db, 1).await.fruit, 16);
+    let before = db
+        .update::<Basket>(1)
+        .set(|b| b.apples(), 1)
+        .returning_before()
+        .await
+        .unwrap();
+    check_basket(&before);
+    assert_eq!((before.fruit, get(&db, 1).await.fruit), (16, 5));
+    let tx = db
+        .transaction(|tx| async move {
+            tx.update::<Basket>(1).inc(|b| b.apples(), 1).await?;
+            tx.get::<Basket>(1).await
+        })
+        .await;
+    if fixture.backend().capabilities().transactions {
+        assert_eq!(tx.unwrap().fruit, 6);
+    }
+}
+
+pub async fn a_save_computes_and_changes_nothing_computed(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    db.insert(basket(1)).await.unwrap();
+    let mut edited = db.edit::<Basket>(1).await.unwrap();
+    edited.apples = 20;
+    edited.lines.push(line("jam", 3, 3));
+    edited.lines[0].price = 50;
+    edited.pantry.clear();
+    db.save(&mut edited).await.unwrap();
+    check_basket(&edited);
+    assert_eq!(*edited, get(&db, 1).await);
+    // What another has changed meanwhile.
+    db.update::<Basket>(1)
+        .inc(|b| b.oranges(), 5_i64)
+        .await
+        .unwrap();
+    let modified = db.modify::<Basket>(1, |b| b.apples += 1).await.unwrap();
+    assert_eq!(modified.fruit, 21 + 8);
+    get(&db, 1).await;
+    let mut edited = db.edit::<Basket>(1).await.unwrap();
+    edited.total += 1;
+    let error = db.save(&mut edited).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.path()),
+        (ErrorKind::Invalid, Some("sum"))
+    );
+    get(&db, 1).await;
+}
+
+/// What is too large is an error, and nothing is written, whoever computes; so is what an operator would refuse.
+pub async fn what_cannot_be_computed_is_not_written(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let large = NewBasket {
+        lines: vec![line("gold", i64::MAX, 2)],
+        ..basket(1)
+    };
+    let error = db.insert(large).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.path()),
+        (ErrorKind::Invalid, Some("sum"))
+    );
+    db.insert(basket(1)).await.unwrap();
+    let before = get(&db, 1).await;
+    let refused = async |update: odm::action::Update<Basket>| {
+        let error = update.await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        assert_eq!(error.model(), Some("Basket"));
+        error.to_string()
+    };
+    let gold = line("gold", i64::MAX / 2, 3);
+    let message = refused(db.update::<Basket>(1).push(|b| b.lines(), gold)).await;
+    assert!(
+        message.contains("what is computed is beyond an int64"),
+        "{message}"
+    );
+    refused(db.update::<Basket>(1).set(|b| b.oranges(), i64::MAX)).await;
+    refused(
+        db.update::<Basket>(1)
+            .inc(|b| b.lines().all().price(), i64::MAX),
+    )
+    .await;
+    assert_eq!(get(&db, 1).await, before);
+    // What does not fit the model.
+    set_raw(
+        &fixture,
+        1,
+        doc! { "$set": { "apples": "two", "scores": "none", "size": 5 } },
+    )
+    .await;
+    refused(db.update::<Basket>(1).inc(|b| b.apples(), 1)).await;
+    refused(db.update::<Basket>(1).push(|b| b.scores(), 1)).await;
+    refused(db.update::<Basket>(1).set(|b| b.size().width(), 1.0)).await;
+    assert_eq!(
+        raw(&fixture, 1).await.get("apples"),
+        Some(&Bson::from("two"))
+    );
+    db.update::<Basket>(1).set(|b| b.apples(), 7).await.unwrap();
+    assert_eq!(raw(&fixture, 1).await.get("fruit"), Some(&Bson::Int64(10)));
+}
+
+/// Nobody ever sees a sum that is not that of what it sees.
+pub async fn a_reader_sees_what_is_right(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    db.insert(basket(1)).await.unwrap();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let reader = {
+        let (db, is_over) = (db.clone(), is_over.clone());
+        tokio::spawn(async move {
+            let mut reads = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                get(&db, 1).await;
+                reads += 1;
+                // In memory nothing is waited for.
+                tokio::task::yield_now().await;
+            }
+            reads
+        })
+    };
+    let mut writers = Vec::new();
+    for writer in 0..4 {
+        let db = db.clone();
+        writers.push(tokio::spawn(async move {
+            for _ in 0..25 {
+                let update = db.update::<Basket>(1);
+                let update = match writer {
+                    0 => update.inc(|b| b.apples(), 1),
+                    1 => update.inc(|b| b.oranges(), 1_i64),
+                    2 => update.inc(|b| b.lines().at(0).quantity(), 1),
+                    _ => update.inc(|b| b.lines().matching(|l| l.sku().eq("milk")).price(), 1),
+                };
+                update.await.unwrap();
+            }
+        }));
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    is_over.store(true, Ordering::Relaxed);
+    assert!(reader.await.unwrap() > 0);
+    let last = get(&db, 1).await;
+    assert_eq!((last.fruit, last.total), (5 + 50, 5 * 27 + 7 + 25));
+}
+
+/// One operation, and one of operators where nothing is computed from what changes.
+pub async fn it_costs_no_further_operation(fixture: Fixture) {
+    let recorder = Recorder::new(fixture.backend());
+    let db = Db::with_backend(Arc::new(recorder.clone()));
+    recorder.clear();
+    db.insert(basket(1)).await.unwrap();
+    assert!(matches!(&*recorder.operations(), [Operation::Insert(_)]));
+    recorder.clear();
+    db.update::<Basket>(1).inc(|b| b.apples(), 1).await.unwrap();
+    match &*recorder.operations() {
+        [
+            Operation::Update(Update {
+                change: Change::Pipeline(stages),
+                ..
+            }),
+        ] => {
+            // What is computed of it, and what is computed of that.
+            assert_eq!(stages.len(), 3, "{stages:?}");
+            for stage in stages {
+                assert!(!format!("{stage:?}").contains("lines"), "{stage:?}");
+            }
+        }
+        other => panic!("{other:?}"),
+    }
+    recorder.clear();
+    db.update::<Basket>(1).set(|b| b.note(), "x").await.unwrap();
+    db.update::<Basket>(1)
+        .set(|b| b.lines().all().sku(), "x")
+        .await
+        .unwrap();
+    for operation in &*recorder.operations() {
+        match operation {
+            Operation::Update(Update {
+                change: Change::Operators { update, .. },
+                ..
+            }) => {
+                assert!(update.get_document("$set").is_ok());
+            }
+            // The outcome of an array with a bound is not looked at.
+            other => panic!("{other:?}"),
+        }
+    }
+    recorder.clear();
+    let mut bulk = db.bulk();
+    bulk = bulk.add(
+        db.update_many::<Basket>(|b| b.id().gt(0))
+            .inc(|b| b.apples(), 1),
+    );
+    bulk = bulk.add(
+        db.update_many::<Basket>(|b| b.id().gt(0))
+            .set(|b| b.note(), "y"),
+    );
+    all_applied(&bulk.await.unwrap());
+    assert!(
+        matches!(&*recorder.operations(), [Operation::BulkWrite(bulk)] if bulk.writes.len() == 2)
+    );
+    get(&db, 1).await;
+}
+
+/// Values of a user are data, in an expression too.
+pub async fn values_are_literal(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    db.insert(basket(1)).await.unwrap();
+    let evil = "$note";
+    let update = db
+        .update::<Basket>(1)
+        .set(|b| b.note(), evil)
+        .inc(|b| b.apples(), 1);
+    update.await.unwrap();
+    db.update::<Basket>(1)
+        .push(|b| b.lines(), line("$$ROOT", 1, 1))
+        .await
+        .unwrap();
+    db.update::<Basket>(1)
+        .pull_where(|b| b.lines(), |l| l.sku().eq("$sku"))
+        .await
+        .unwrap();
+    let after = get(&db, 1).await;
+    assert_eq!(
+        (&*after.note, &*after.lines[2].sku, after.lines.len()),
+        (evil, "$$ROOT", 3)
+    );
+}
+
+/// With snapshots in its elements, copies of it elsewhere, and references that leave it.
+pub async fn it_works_with_what_is_taken_of_others(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    let price = |text: &str| text.parse::<Decimal128>().unwrap();
+    for (id, text) in [(1, "1.10"), (2, "20.5"), (3, "0.333")] {
+        let thing = Thing {
+            id,
+            name: id.to_string(),
+            price: price(text),
+        };
+        db.insert(thing).await.unwrap();
+    }
+    let order_line = |thing: i64, quantity| NewOrderLine {
+        thing: Ref::new(thing),
+        quantity,
+    };
+    let order = NewOrder {
+        id: 1,
+        lines: vec![order_line(1, 3), order_line(2, 2)],
+    };
+    let order = db.insert(order).await.unwrap();
+    assert_eq!((order.total, order.line_count), (price("44.30"), 2));
+    let invoice = db
+        .insert(NewInvoice {
+            id: 1,
+            order: Ref::new(1),
+        })
+        .await
+        .unwrap();
+    assert_eq!(invoice.line_count, 2);
+    db.update::<Order>(1)
+        .push(|o| o.lines(), order_line(3, 3))
+        .await
+        .unwrap();
+    let order = db.get::<Order>(1).await.unwrap();
+    assert_eq!((order.total, order.line_count), (price("45.299"), 3));
+    assert_eq!(db.get::<Invoice>(1).await.unwrap().line_count, 3);
+    // A price that changes is none of the order's.
+    db.update::<Thing>(3)
+        .set(|t| t.price(), price("9"))
+        .await
+        .unwrap();
+    db.update::<Order>(1)
+        .set(|o| o.lines().at(2).quantity(), 1)
+        .await
+        .unwrap();
+    assert_eq!(db.get::<Order>(1).await.unwrap().total, price("44.633"));
+    db.delete::<Thing>(2).await.unwrap();
+    let order = db.get::<Order>(1).await.unwrap();
+    assert_eq!((order.total, order.line_count), (price("3.633"), 2));
+    db.settled().await.unwrap();
+    assert_eq!(db.get::<Invoice>(1).await.unwrap().line_count, 2);
+    assert!(db.check().await.unwrap().is_clean());
+}
+
+pub async fn a_check_finds_and_a_repair_computes(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    db.insert_many([basket(1), basket(2), basket(3)])
+        .await
+        .unwrap();
+    assert!(db.check().await.unwrap().is_clean());
+    set_raw(&fixture, 1, doc! { "$set": { "apples": 50 } }).await;
+    set_raw(&fixture, 2, doc! { "$set": { "sum": 5.0, "fruit": 5.0 } }).await;
+    // As before the field was declared.
+    set_raw(
+        &fixture,
+        3,
+        doc! { "$unset": { "kinds": true, "best": true } },
+    )
+    .await;
+    let report = db.check().await.unwrap();
+    let mut found = Vec::new();
+    for finding in &report.findings {
+        if let Fault::Miscomputed { holds, is } = &finding.fault {
+            found.push((
+                finding.id.clone(),
+                &*finding.path,
+                (**holds).clone(),
+                is.as_deref().cloned(),
+            ));
+        }
+    }
+    let long = |number: i64| Some(Bson::Int64(number));
+    assert_eq!(
+        found,
+        [
+            (Bson::Int64(1), "fruit", Bson::Int64(5), long(53)),
+            (Bson::Int64(1), "worth", Bson::Int64(23), long(119)),
+            (Bson::Int64(2), "fruit", Bson::Double(5.0), long(5)),
+            (Bson::Int64(2), "sum", Bson::Double(5.0), long(17)),
+            (Bson::Int64(3), "kinds", Bson::Null, long(3)),
+            (Bson::Int64(3), "best", Bson::Null, long(6)),
+        ]
+    );
+    assert!(
+        report
+            .to_string()
+            .contains("`fruit`: is 5, and computed to be 53"),
+        "{report}"
+    );
+    let planned = db.repair().await.unwrap();
+    let remedies = planned
+        .steps
+        .iter()
+        .filter(|step| step.remedy == Some(Remedy::ComputeAgain));
+    assert_eq!(remedies.count(), 6);
+    let _ = db.repair().apply().await.unwrap();
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
+    for id in 1..=3 {
+        get(&db, id).await;
+    }
+    // What has no room, nobody but the application mends.
+    set_raw(&fixture, 1, doc! { "$set": { "oranges": i64::MAX } }).await;
+    let report = db.repair().apply().await.unwrap();
+    assert!(!report.is_clean());
+    assert!(
+        report.to_string().contains("more than it has room for"),
+        "{report}"
+    );
+}
+
+/// Numbers that are the same wherever the test runs.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % bound
+    }
+
+    /// What may stand where a number is to be; none is a missing field.
+    fn value(&mut self) -> Option<Bson> {
+        let decimal = |text: &str| Bson::Decimal128(text.parse().unwrap());
+        let small = i32::try_from(self.below(100)).unwrap() - 50;
+        Some(match self.below(24) {
+            0 => return None,
+            1 => Bson::Null,
+            2 => "text".into(),
+            3 => Bson::Array(vec![Bson::Int32(1)]),
+            4 => doc! { "n": 1 }.into(),
+            5 => Bson::Int32(i32::MAX),
+            6 => Bson::Int64(i64::MAX),
+            7 => Bson::Int64(i64::MIN),
+            8 => Bson::Int64(3_037_000_500),
+            9 => Bson::Double(0.1),
+            10 => Bson::Double(-0.0),
+            11 => Bson::Double(1e300),
+            12 => Bson::Double(f64::NAN),
+            13 => Bson::Double(f64::NEG_INFINITY),
+            14 => decimal("0.10"),
+            15 => decimal("-1234567890.123456789012345678901234"),
+            16 => decimal("9.999999999999999999999999999999999E+6144"),
+            17 => true.into(),
+            18..21 => Bson::Int64(small.into()),
+            _ => Bson::Int32(small),
+        })
+    }
+
+    fn document(&mut self, names: &[&str]) -> BsonDocument {
+        let fields = names
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), self.value()?)));
+        fields.collect()
+    }
+}
+
+/// Updates compute in the database, the check here.
+pub async fn here_and_there_the_same_comes_out(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let (mut random, mut documents) = (Random(17), Vec::new());
+    for id in 0..400_i64 {
+        let mut document = doc! { "_id": id, "touch": 7 };
+        document.extend(random.document(&["a", "b", "x", "d"]));
+        let elements = (0..random.below(4)).map(|_| match random.below(8) {
+            0 => random.value().unwrap_or(Bson::Null),
+            _ => random.document(&["n", "m", "x", "d"]).into(),
+        });
+        let elements: Vec<Bson> = elements.collect();
+        match random.below(8) {
+            0 => document.extend(random.document(&["list", "map"])),
+            1 => {}
+            _ => {
+                document.insert("list", elements);
+                document.insert("map", random.document(&["one", "two", "three"]));
+            }
+        }
+        documents.push(RawDocumentBuf::try_from(&document).unwrap());
+    }
+    let insert = Insert {
+        collection: "numbers".into(),
+        documents,
+        ordered: true,
+    };
+    fixture.backend().insert(insert).await.unwrap();
+    let mut refused = Vec::new();
+    for id in 0..400 {
+        match db.update::<Numbers>(id).set(|n| n.touch(), 7).await {
+            Ok(done) => assert_eq!(done.matched, 1),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+                refused.push(Bson::Int64(id));
+            }
+        }
+    }
+    assert!((20..300).contains(&refused.len()), "{}", refused.len());
+    let mut wrong = Vec::new();
+    for finding in db.check().only::<Numbers>().await.unwrap().findings {
+        match &finding.fault {
+            Fault::Miscomputed { is: None, .. } => wrong.push(finding.id),
+            Fault::Miscomputed { .. } => assert!(refused.contains(&finding.id), "{finding}"),
+            _ => {}
+        }
+    }
+    wrong.dedup();
+    assert_eq!(wrong, refused);
+}
+
+/// A document of an older version is computed when it is read, and stored so when it is written.
+pub async fn an_upgrade_computes(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let old = |id: i64| rawdoc! { "_id": id, "width": id + 2 };
+    let insert = Insert {
+        collection: "rooms".into(),
+        documents: vec![old(1), old(2)],
+        ordered: true,
+    };
+    fixture.backend().insert(insert).await.unwrap();
+    assert_eq!(db.get::<Room>(1).await.unwrap().area, 6);
+    assert!(db.check().await.unwrap().is_clean());
+    let after = db.update::<Room>(1).inc(|r| r.length(), 1);
+    assert_eq!(after.returning_after().await.unwrap().area, 9);
+    assert_eq!(db.upgrade::<Room>().await.unwrap().upgraded, 1);
+    let wide = db.find::<Room>().filter(|r| r.area().eq(8));
+    assert_eq!(wide.one().await.unwrap().id, 2);
+}
