@@ -55,6 +55,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `#[reference(inverse = field, on_delete = …)]` | the same, and the other side knows of it, [see below](#two-way-links) |
 /// | `#[reference(inverse_of = field)]` | the other side: an `Option<Ref>` or, with `max = N`, a `Vec<Ref>` |
 /// | `#[denormalize(from = host.ipaddr)]` | a copy that follows its source, [see below](#copies-and-snapshots); with `sync` or `background` |
+/// | `#[count(of = Comment::post)]`, `#[sum(…)]`, `#[latest(…)]` | what others make of it that refer to it, [see below](#counts-sums-and-the-latest) |
 /// | `#[snapshot(from = product.price)]`, `#[snapshot]` | a value that is taken, or said, once |
 /// | `#[index]`, `#[index(…)]` | an index over this field, with options |
 ///
@@ -190,6 +191,24 @@ use syn::{DeriveInput, parse_macro_input};
 /// other writes change. In embedded structs and in variants there are none yet. The guide, `docs/guide/computed.md`, says which updates need
 /// a transaction.
 ///
+/// # Counts, sums and the latest
+///
+/// A document can have what others make of it that refer to it:
+///
+/// | attribute | on | is |
+/// |---|---|---|
+/// | `#[count(of = Comment::post)]` | `i64` | how many there are |
+/// | `#[sum(of = Comment::post, value = likes)]` | `i64` | the sum of a field, which is an integer |
+/// | `#[latest(10, of = Comment::post, by = at)]` | `Vec<Excerpt>` | the ten that have most in a field, the first of them first |
+///
+/// `of` names their model and the reference there that leads here: a `Ref`, an `Option` of one, or a `Vec`. With `when(is_shown = true)`
+/// only those count that have these values in these fields. What stands among the latest is an embedded struct with some of the
+/// fields, each as the model has it: `#[embedded(of = Comment)]`.
+///
+/// They are 0, or nothing, when the document is inserted, unless others refer to it already; and they are right before a write of those is
+/// answered. They have no setter, are missing in the companion that is inserted, and a `save` that changes one is an error of kind `Invalid`.
+/// The guide, `docs/guide/counts.md`, says what is guaranteed, and what it costs.
+///
 /// # An `_id` made of fields
 ///
 /// `id = "…"` says of which fields the `_id`, a `String`, is made: texts and fields with slashes between them. It is computed when a document
@@ -309,6 +328,8 @@ pub fn document(input: TokenStream) -> TokenStream {
 /// # Both
 ///
 /// A struct may hold itself (`replies: Vec<Comment>`); two structs that hold each other are not supported yet.
+///
+/// `#[embedded(of = Comment)]` says that the struct has some fields of a model, each as it is there: what `#[latest(…)]` keeps of documents.
 ///
 /// `#[embedded(validate)]` makes the rules of a struct's fields known one by one, for updates of them: see `Document`.
 ///

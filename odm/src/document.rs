@@ -291,7 +291,7 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be inserted",
     label = "not what is inserted",
-    note = "a document is inserted as itself; one with fields that the framework fills (`version`, `timestamps`, `soft_delete`, `scope`, `id`, copies, snapshots) as its companion without them: `New…`"
+    note = "a document is inserted as itself; one with fields that the framework fills (`version`, `timestamps`, `soft_delete`, `scope`, `id`, copies, snapshots, computed fields, counts) as its companion without them: `New…`"
 )]
 pub trait Insertable: Send + Sync + 'static {
     /// The model.

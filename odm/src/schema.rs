@@ -28,8 +28,8 @@ pub use model::{
 pub use nested::{LinksInside, LinksWalk, all_links};
 pub use sync::{IndexReport, SyncIndexes};
 pub use tally::{
-    CountedBy, Counter, ExcerptOf, Excerpts, Keeps, SameAs, Steady, Summed, Tally, are_excerpts,
-    condition, counted, excerpted, is_counter, ordered, summed,
+    CountedBy, Counter, ExcerptOf, Excerpts, Keeps, SameAs, Steady, Summed, Tally, condition,
+    counted, excerpted, is_counter, ordered, summed,
 };
 pub use upgrade::{Upgrade, UpgradeAll, Upgraded};
 

@@ -1,8 +1,8 @@
 //! What the framework makes of the documents that refer to one: `#[count(…)]`, `#[sum(…)]` and `#[latest(…)]`.
 
 use syn::{
-    Attribute, Expr, Ident, LitInt, Path, Token, ext::IdentExt, parenthesized, parse::ParseStream,
-    punctuated::Punctuated,
+    Attribute, Expr, Ident, LitInt, Meta, Path, Token, ext::IdentExt, parenthesized,
+    parse::ParseStream, punctuated::Punctuated,
 };
 
 use super::named;
@@ -54,7 +54,10 @@ impl Tally {
             ctxt.error(second, "a field is made of other documents in one way");
             return None;
         }
-        let parsed = attr.parse_args_with(Said::parse);
+        let parsed = match attr.meta {
+            Meta::Path(_) => Ok(Said::default()),
+            _ => attr.parse_args_with(Said::parse),
+        };
         let said = ctxt.ok(parsed)?;
         ctxt.ok(said.checked(attr))
     }
@@ -131,12 +134,15 @@ impl Said {
                 "made of which documents? Say `of = Model::reference`, with the reference there that leads here",
             );
         };
-        let (Some(last), false) = (of.segments.pop(), of.segments.is_empty()) else {
+        let Some(last) = of.segments.pop() else {
+            return error("made of which documents? Say `of = Model::reference`");
+        };
+        if of.segments.is_empty() {
             return Err(syn::Error::new_spanned(
-                of,
+                last,
                 "by which of its references? Say `of = Model::reference`",
             ));
-        };
+        }
         // What is left ends with `::`.
         if let Some(model) = of.segments.pop() {
             of.segments.push_value(model);

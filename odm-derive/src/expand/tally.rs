@@ -4,7 +4,10 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{Ident, Type, ext::IdentExt, spanned::Spanned};
 
-use super::{fields::layout_function, quiet};
+use super::{
+    fields::{at, layout_function},
+    quiet,
+};
 use crate::{
     attr::{Keeps, Tally},
     ctxt::Ctxt,
@@ -95,8 +98,7 @@ impl<'a> Model<'a> {
                 Keeps::Latest { by, .. } => {
                     let (steps, last) = (steps(by), by.last().map_or_else(|| ty.span(), Ident::span));
                     let ordered = quote_spanned!(last=> #private::ordered::<#of, _>(|model| model #(#steps)*););
-                    let excerpts = quote_spanned!(ty.span()=> #private::are_excerpts::<#ty, #of>(););
-                    quote!(#excerpts #ordered)
+                    ordered
                 }
             };
             let when = tally.when.iter().map(|(field, value)| {
@@ -120,7 +122,8 @@ impl<'a> Model<'a> {
             let message = format!(
                 "the field is stored under another name in the model than `{stored}`: give both the same `rename` and `rename_all`"
             );
-            let place = quote_spanned!(ident.span()=> #private::excerpted(#private::tree_of::<#of>().#ident()));
+            let place = quote!(#private::excerpted(#private::tree_of::<#of>().#ident()));
+            let place = at(place, ident.span());
             let fits = quote_spanned!(ty.span()=> #place.fits::<#ty>(););
             let same = quote_spanned!(ident.span()=> const _: () = ::core::assert!(#private::stores_as::<#of>(#rust, #stored), #message););
             (fits, same)

@@ -258,7 +258,7 @@ impl<T: Document> LeadsToOne for Option<Ref<T>> {
 #[diagnostic::on_unimplemented(
     message = "a field with the role `{Self}` cannot be copied",
     label = "the framework writes it without telling",
-    note = "a version, a timestamp and the inverse of a link change with other writes than those to the field: read them where they are, by a join"
+    note = "a version, a timestamp, a count and the inverse of a link change with other writes than those to the field: read them where they are, by a join"
 )]
 pub trait Copied {}
 #[diagnostic::do_not_recommend]

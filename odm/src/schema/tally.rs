@@ -84,10 +84,6 @@ where
 {
 }
 
-/// The type holds excerpts of `C`s; called by derived code, at compile time.
-#[doc(hidden)]
-pub fn are_excerpts<T: Excerpts<C>, C>() {}
-
 /// What an excerpt has of a place; called by derived code.
 #[doc(hidden)]
 pub fn excerpted<P: Place<Role: Steady>>(_: P) -> Excerpted<P::Value> {

@@ -7,7 +7,7 @@ use odm::{
         Backend, BoxFuture,
         operation::{Change, Insert, Update},
     },
-    bson::rawdoc,
+    bson::{Document, rawdoc},
     check::Fault,
     prelude::*,
 };
@@ -189,7 +189,7 @@ pub(super) fn spoil_update(sabotage: Sabotage, update: &mut Update) {
     else {
         return;
     };
-    let unset = |operators: &mut odm::bson::Document, path: &str| {
+    let unset = |operators: &mut Document, path: &str| {
         if let Ok(set) = operators.get_document_mut("$set") {
             set.remove(path);
         }
