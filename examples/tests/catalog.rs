@@ -16,7 +16,7 @@ use odm_examples::catalog::{
     Db,
     ask::{self, Requirements},
     load::{self, Input, Source},
-    model::{Card, Package},
+    model::{Card, Maintainer, Package, Section},
 };
 
 #[tokio::test]
@@ -66,6 +66,7 @@ async fn says_what_the_index_says(backend: Arc<dyn Backend>) {
     assert_eq!(totals.missing, 400);
     assert_eq!(totals.most_required, Some(("libc6".into(), 3_375)));
     both_sides_agree(&db).await;
+    of_maintainers_and_sections(&db).await;
 
     // What one side lists, the index on the other one finds.
     let on_libc = db
@@ -164,4 +165,31 @@ async fn both_sides_agree(db: &Db) {
     let references = 2 * links + 2 * packages.len() as u64;
     assert_eq!(report.references, references);
     assert!(report.to_string().ends_with("all is as the schema says"));
+}
+
+/// What maintainers and sections have of their packages, and these of them.
+async fn of_maintainers_and_sections(db: &Db) {
+    db.settled().await.unwrap();
+    let packages = db.find::<Package>().all().await.unwrap();
+    for maintainer in db.find::<Maintainer>().all().await.unwrap() {
+        let own = packages.iter();
+        let own = own.filter(|package| *package.maintainer.id() == maintainer.id);
+        let names = own.map(|package| &package.maintained_by);
+        let names: Vec<_> = names.collect();
+        assert_eq!(maintainer.packages, i64::try_from(names.len()).unwrap());
+        assert!(names.iter().all(|name| **name == maintainer.name));
+    }
+    for section in db.find::<Section>().all().await.unwrap() {
+        let own = packages.iter();
+        let own = own.filter(|package| *package.section.id() == section.id);
+        let mut sizes: Vec<_> = own.map(|package| package.size.download).collect();
+        assert_eq!(section.packages, i64::try_from(sizes.len()).unwrap());
+        sizes.sort_by(|a, b| b.cmp(a));
+        sizes.truncate(3);
+        let largest = section.largest.iter();
+        assert_eq!(
+            largest.map(|large| large.size.download).collect::<Vec<_>>(),
+            sizes
+        );
+    }
 }

@@ -132,6 +132,9 @@ async fn report(db: &Db, args: &Args, out: &mut impl Write) -> Result<()> {
         args.maintainer
     )?;
 
+    let maintainers = ask::busiest(db, args.top.into()).await?;
+    writeln!(out, "Who looks after most packages\n\n{maintainers}")?;
+
     requirements.packages.truncate(args.top.into());
     let packages = ask::most_required(db, &requirements.packages).await?;
     writeln!(out, "The most required packages\n\n{packages}")?;

@@ -5,7 +5,7 @@ mod package;
 mod required;
 mod totals;
 
-pub use maintainer::of_maintainer;
+pub use maintainer::{busiest, of_maintainer};
 pub use package::package;
 pub use required::{Requirements, most_missed, most_required};
 pub use totals::{Totals, totals};

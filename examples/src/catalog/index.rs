@@ -22,7 +22,7 @@ use anyhow::{Context, Result, bail};
 use flate2::bufread::MultiGzDecoder;
 use odm::prelude::*;
 
-use super::model::{Maintainer, NewPackage, Section, Size, Version};
+use super::model::{NewMaintainer, NewPackage, NewSection, Size, Version};
 
 /// A package, with what it refers to.
 #[derive(Debug, Clone)]
@@ -32,9 +32,9 @@ pub struct Entry {
     /// The names that it depends on, each once.
     pub needs: Vec<String>,
     /// Its maintainer, which other packages may have too.
-    pub maintainer: Maintainer,
+    pub maintainer: NewMaintainer,
     /// Its section.
-    pub section: Section,
+    pub section: NewSection,
 }
 
 /// The entries of an index, read one after the other.
@@ -108,8 +108,8 @@ impl<'a> Index<'a> {
                     .map(|size| parse("Installed-Size", &size))
                     .transpose()?,
             },
-            section: section.to_ref(),
-            maintainer: maintainer.to_ref(),
+            section: Ref::new(section.id.clone()),
+            maintainer: Ref::new(maintainer.id.clone()),
             depends: Vec::new(),
             missing: Vec::new(),
         };
@@ -190,17 +190,17 @@ impl Stanza {
     }
 }
 
-fn section(id: String) -> Section {
+fn section(id: String) -> NewSection {
     let area = id.split_once('/').map_or("main", |(area, _)| area);
-    Section {
+    NewSection {
         area: area.to_owned(),
         id,
     }
 }
 
-fn maintainer(id: String) -> Maintainer {
+fn maintainer(id: String) -> NewMaintainer {
     let name = id.split_once('<').map_or(&*id, |(name, _)| name);
-    Maintainer {
+    NewMaintainer {
         name: name.trim().to_owned(),
         id,
     }
@@ -268,7 +268,7 @@ Size: 54000";
         assert_eq!(package.size.installed, None);
         assert_eq!(*needs, ["libc6", "editor", "vim", "hello-data"]);
         assert_eq!(maintainer.name, "Jane Doe");
-        assert_eq!(package.maintainer, maintainer.to_ref());
+        assert_eq!(package.maintainer, Ref::new(maintainer.id.clone()));
         assert_eq!(section.area, "main");
     }
 

@@ -12,7 +12,7 @@ use odm::{Filter, prelude::*};
 use super::{
     Db,
     index::{Entry, Index},
-    model::{Import, Maintainer, Package, Section},
+    model::{Import, Maintainer, NewMaintainer, NewSection, Package, Section},
     order::{Ordered, order},
 };
 
@@ -62,8 +62,8 @@ impl std::fmt::Display for Source {
 #[derive(Debug)]
 pub struct Input {
     name: String,
-    sections: Vec<Section>,
-    maintainers: Vec<Maintainer>,
+    sections: Vec<NewSection>,
+    maintainers: Vec<NewMaintainer>,
     ordered: Ordered,
 }
 

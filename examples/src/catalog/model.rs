@@ -25,6 +25,9 @@ pub struct Package {
     #[reference]
     #[index]
     pub maintainer: Ref<Maintainer>,
+    /// The name of whoever that is, so that a list of packages needs no join.
+    #[denormalize(from = maintainer.name)]
+    pub maintained_by: String,
     /// The packages that it needs, which are there: they cannot be deleted before it.
     #[reference(inverse = required_by, on_delete = restrict, max = 1_000)]
     pub depends: Vec<Ref<Package>>,
@@ -79,6 +82,10 @@ pub struct Maintainer {
     /// The name alone.
     #[index]
     pub name: String,
+    /// How many packages there are of theirs.
+    #[count(of = Package::maintainer)]
+    #[index(descending)]
+    pub packages: i64,
 }
 
 /// What packages are for.
@@ -90,6 +97,23 @@ pub struct Section {
     pub id: String,
     /// The part of the archive: `main`, `contrib` or `non-free`.
     pub area: String,
+    /// How many packages are in it.
+    #[count(of = Package::section)]
+    pub packages: i64,
+    /// The largest of them.
+    #[latest(3, of = Package::section, by = size.download)]
+    pub largest: Vec<Large>,
+}
+
+/// What a section has of a package.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+#[embedded(of = Package)]
+pub struct Large {
+    /// What it is, in one line.
+    pub summary: String,
+    /// How large it is.
+    #[embed]
+    pub size: Size,
 }
 
 /// What was loaded, so that a load that was broken off is not taken for a whole one.

@@ -1,4 +1,4 @@
-//! The packages of a maintainer.
+//! Maintainers and their packages.
 
 use odm::prelude::*;
 
@@ -33,6 +33,26 @@ pub async fn of_maintainer(db: &Db, name: &str, limit: u64) -> odm::Result<Table
             let bytes = thousands(package.size.download.unsigned_abs());
             table.row([&maintainer.name, &bytes, &package.id, &package.summary]);
         }
+    }
+    Ok(table)
+}
+
+/// Those who look after most packages: one query, as each has the number of theirs.
+///
+/// # Errors
+///
+/// Those of the database.
+pub async fn busiest(db: &Db, limit: u64) -> odm::Result<Table<2>> {
+    let maintainers = db
+        .find::<Maintainer>()
+        .sort(|m| (m.packages().desc(), m.name().asc()))
+        .limit(limit)
+        .all()
+        .await?;
+    let mut table = Table::new([" packages", "maintainer"]);
+    for maintainer in &maintainers {
+        let packages = thousands(maintainer.packages.unsigned_abs());
+        table.row([&packages, &maintainer.name]);
     }
     Ok(table)
 }

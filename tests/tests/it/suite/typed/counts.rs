@@ -418,7 +418,7 @@ pub async fn owners_come_and_go(fixture: Fixture) {
             db.insert(post(id)).into_future(),
             db.insert(comment(id, id)).into_future(),
         );
-        (first.unwrap(), second.unwrap());
+        assert_eq!((first.unwrap().id, second.unwrap().id), (id, id));
         settled(&db).await;
         assert_eq!(of_post(&db, id).await, (1, 0, id, vec![id]));
     }
