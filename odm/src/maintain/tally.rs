@@ -25,15 +25,22 @@ mod together;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
+use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, doc};
 
 pub(crate) use check::{Miscounted, miscounted};
+use group::{Group, groups, is_owner};
 pub(crate) use line::Counting;
+use member::Member;
 pub(crate) use recount::count_again;
+pub(super) use together::Missing;
 
 use super::{
-    Effect, Finished, Promise, Write,
+    Effect, Finished, Promise, Said, Write,
     copy::{first_revision, put},
+    link::{
+        self,
+        linked::{array, by_id, one_of},
+    },
     linked,
     stored::{change, close, open},
 };
@@ -45,15 +52,6 @@ use crate::{
     query::{append, document},
     schema::{Keeps, Model},
     unit,
-};
-use bson::RawBson;
-use group::{Group, groups, is_owner};
-use member::Member;
-pub(super) use together::Missing;
-
-use super::{
-    link::linked::{array, by_id, one_of},
-    promise::Said,
 };
 
 /// What a member says while it is to be counted.
@@ -270,7 +268,7 @@ async fn update<W: Write>(access: &Access, model: &'static Model, mut write: W) 
 /// Deletes members, and takes them from what they are counted at.
 async fn remove<W: Write>(access: &Access, model: &'static Model, write: W) -> Result<W::Done> {
     // With what goes with them they are seen to there.
-    if super::link::is_linking(access, model, &write.effect()) {
+    if link::is_linking(access, model, &write.effect()) {
         return linked(access.clone(), model, write).await;
     }
     let mut done = W::done(0);
@@ -284,7 +282,7 @@ async fn remove<W: Write>(access: &Access, model: &'static Model, write: W) -> R
         match access.together(unit::ATTEMPTS, work).await {
             // They are marked first: whoever comes to count them sees that they go.
             Err(_) if is_awaited.load(Ordering::Relaxed) => {
-                let rest = super::link::run_marked(access, model, write.clone()).await?;
+                let rest = link::run_marked(access, model, write.clone()).await?;
                 W::add(&mut done, rest);
                 return Ok(done);
             }
