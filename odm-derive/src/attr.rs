@@ -7,6 +7,7 @@ mod id;
 mod index;
 mod layout;
 mod link;
+mod overflow;
 mod rule;
 mod serde;
 mod shard_key;
@@ -21,6 +22,7 @@ pub(crate) use index::{
 };
 pub(crate) use layout::Layout;
 pub(crate) use link::{Link, OnDelete, no_links};
+pub(crate) use overflow::Overflow;
 pub(crate) use rule::Rule;
 pub(crate) use serde::{SerdeContainer, SerdeField, SerdeVariant};
 pub(crate) use shard_key::{ShardField, parse_shard_key};

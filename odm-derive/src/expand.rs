@@ -13,6 +13,7 @@ mod hooks;
 mod id;
 mod insertable;
 mod link;
+mod overflow;
 pub(crate) mod projection;
 mod rules;
 pub(crate) mod schema;

@@ -187,6 +187,11 @@ impl<'a> Field<'a> {
             );
         }
         let layout = Layout::parse(ctxt, &field.attrs, &field.ty);
+        let layout = match place {
+            Place::Document => layout,
+            Place::Embedded => layout.without_overflow(ctxt, &field.ty, "an embedded struct"),
+            Place::Variant => layout.without_overflow(ctxt, &field.ty, VARIANT),
+        };
         let link = match place {
             Place::Document => Link::parse(ctxt, &field.attrs, &field.ty, &layout),
             Place::Embedded => Link::parse_embedded(ctxt, &field.attrs, &field.ty, &layout),

@@ -223,9 +223,10 @@ impl<'a> Item<'a> {
         Link::refuse(ctxt, &field.attrs, VARIANT);
         Derived::refuse(ctxt, &field.attrs, VARIANT);
         Computed::refuse(ctxt, &field.attrs, VARIANT);
+        let layout = Layout::parse(ctxt, &field.attrs, &field.ty);
         Self {
             ty: &field.ty,
-            layout: Layout::parse(ctxt, &field.attrs, &field.ty),
+            layout: layout.without_overflow(ctxt, &field.ty, VARIANT),
             native: serde.native,
         }
     }

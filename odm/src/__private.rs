@@ -35,10 +35,10 @@ pub use crate::{
     schema::{
         Closed, Computation, ComputedField, Contains, CopiedField, Copies, ExcerptOf, Excerpts,
         Follows, InEmbedded, InverseLink, Keeps, LinkSide, LinkStep, LinksInside, LinksWalk,
-        ListedIn, Model, OnDelete, OwnLink, RefersTo, Schema, Tally, Term, all_links, condition,
+        ListedIn, Model, OnDelete, OverflowField, OwnLink, RefersTo, Schema, Tally, Term, all_links, condition,
         copied, copies_end, counted, counts, element, excerpted, has_companion, has_length,
-        is_counter, is_filled_as, is_first_on_its_collection, is_kept, leaves_to, links_match,
-        literal_counts, ordered, stored_or_own, stores_alike, summed,
+        extras_are_alone, is_counter, is_filled_as, is_first_on_its_collection, is_kept, leaves_to, links_match,
+        literal_counts, ordered, overflows, overflows_plainly, stored_or_own, stores_alike, summed,
     },
     scope::{AllScopes, InScope, Scope, Unscoped},
     soft_delete::SoftDelete,

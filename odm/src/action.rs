@@ -1,7 +1,9 @@
 //! What can be done with documents: each action is a value that runs when it is awaited.
 
+mod arrays;
 mod bulk;
 mod delete;
+mod elements;
 mod find;
 mod get;
 mod insert;
@@ -14,8 +16,10 @@ mod target;
 mod update;
 mod upsert;
 
+pub use arrays::{Arrays, Lengths};
 pub use bulk::{Bulk, BulkEntry, BulkReport, BulkResult, IntoBulk};
 pub use delete::{Consequences, Delete, Deleted};
+pub use elements::Elements;
 pub use find::{
     Calculation, Find, FindPage, GroupBy, Grouped, IntoPageToken, Page, PageToken, Pipeline, Rows,
 };
@@ -31,5 +35,5 @@ pub use target::{
     AllMatching, ById, ByIdWhen, Counted, FirstMatching, InOrder, ToOne, Which, WithId,
 };
 pub(crate) use update::Operators;
-pub use update::{Increment, List, Optional, Push, Update, Updated};
+pub use update::{Increment, List, Optional, Push, Sequence, Update, Updated};
 pub use upsert::{Answer, Counts, Documents, Upsert, Upserted};

@@ -4,6 +4,7 @@ mod computed;
 mod derived;
 mod finding;
 mod link;
+mod overflow;
 mod repair;
 mod token;
 
@@ -39,8 +40,8 @@ const MAX_KEYS: usize = 10_000;
 ///
 /// It finds documents that do not fit their model, arrays beyond their `max`, references to documents that are not there (but for those
 /// with `on_delete = keep`), links of which one side does not know, copies that are not as what they were taken from, counts, sums and
-/// latest that are not what the documents that refer to theirs make of them, and computed fields that are not what they are computed
-/// to be.
+/// latest that are not what the documents that refer to theirs make of them, computed fields that are not what they are computed
+/// to be, and elements of arrays that overflow which are not where their documents say.
 /// Documents of all scopes are looked at, and those that are deleted by a mark, which count as being there.
 ///
 /// It only reads, and may run while the application writes: whatever looks wrong is looked at again, so that a link that is taken
@@ -232,13 +233,18 @@ impl Findings {
             open.batch = batch.map_err(error::of(check.model))?;
         }
         if open.batch.is_empty() {
+            // They are told behind the documents before them, whose findings have been given.
+            let orphans = overflow::orphans(&self.access, check.model).await?;
             self.open = None;
+            let behind = self.batch.len();
+            self.ready = orphans.into_iter().map(|orphan| (behind, orphan)).collect();
             return Ok(true);
         }
         let (references, mut found) = look_at(&self.access, check, &open.batch).await?;
         found.extend(link::look_at(&self.access, check.model, &open.batch).await?);
         found.extend(derived::look_at(&self.access, check.model, &open.batch).await?);
         found.extend(computed::look_at(check.model, &open.batch)?);
+        found.extend(overflow::look_at(&self.access, check.model, &open.batch).await?);
         found.sort_by_key(|(position, _)| *position);
         let tokens = open
             .batch

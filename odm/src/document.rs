@@ -2,6 +2,7 @@
 
 mod draft;
 mod id;
+mod overflow;
 mod variant;
 
 use std::{fmt, hash, marker::PhantomData};
@@ -16,6 +17,7 @@ pub(crate) use id::behind;
 pub use id::{IdPart, IntoIdPart};
 #[doc(hidden)]
 pub use id::{IdPrefix, IdReader, IdText, Integer, Number, OneSegment, numbered};
+pub use overflow::Overflow;
 pub(crate) use variant::with_tag;
 #[doc(hidden)]
 pub use variant::{HasVariant, stored_tag, variant_indexes};
@@ -206,6 +208,12 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
         Self: Sized,
     {
         let _ = from;
+    }
+
+    /// Leaves in the arrays that overflow what stays in the document, which is about to be inserted as this.
+    #[doc(hidden)]
+    fn keep_inside(&mut self, raw: &RawDocument) {
+        let _ = raw;
     }
 
     /// Of how many segments its id is, if it is made of fields; none otherwise.
@@ -524,6 +532,10 @@ pub mod kind {
     #[derive(Debug)]
     pub struct References;
 
+    /// An array whose elements overflow into another collection.
+    #[derive(Debug)]
+    pub struct Overflowing;
+
     /// The kinds of arrays and of maps of elements of this kind.
     pub trait Element {
         /// [`References`], [`NativeArray`] or [`Array`].
@@ -562,6 +574,10 @@ pub mod kind {
     impl Element for NativeMap {
         type Many = NativeArray;
         type Mapped = NativeMap;
+    }
+    impl Element for Overflowing {
+        type Many = Overflowing;
+        type Mapped = Overflowing;
     }
     impl Element for Reference {
         type Many = References;

@@ -8,6 +8,7 @@
 mod array;
 mod map;
 mod maybe;
+mod overflow;
 mod path;
 mod scalar;
 mod variant;
@@ -17,6 +18,7 @@ use std::marker::PhantomData;
 pub use array::{Array, Elem};
 pub use map::{Keyed, Map};
 pub use maybe::Maybe;
+pub use overflow::Overflowing;
 pub use path::Path;
 pub(crate) use path::{Step, refuse_key};
 pub use scalar::{Bits, Date, Numeric, Ordered, Text};
@@ -66,6 +68,9 @@ pub mod role {
     /// The framework: it is computed from other fields of the document.
     #[derive(Debug)]
     pub struct Computed;
+    /// The application, by updates of the whole array: these are the elements of it that are in the document.
+    #[derive(Debug)]
+    pub struct Resident;
     /// The application or the framework, once: it stays as it was when the document was inserted.
     #[derive(Debug)]
     pub struct Snapshot;

@@ -100,7 +100,7 @@ pub use action::{Page, PageToken};
 pub use bson;
 pub use check::CheckToken;
 pub use database::Database;
-pub use document::{Document, Embedded, Insertable, Ref};
+pub use document::{Document, Embedded, Insertable, Overflow, Ref};
 pub use edited::Edited;
 pub use error::{Error, ErrorKind, Result};
 pub use hook::Hooks;
@@ -122,7 +122,7 @@ pub mod prelude {
     pub use serde::{Deserialize, Serialize};
 
     pub use crate::{
-        Document, Embedded, Projection, Ref, Schema,
+        Document, Embedded, Overflow, Projection, Ref, Schema,
         action::Outcome::{self, Applied, NotApplied},
         relation::{
             Link,

@@ -9,6 +9,7 @@ mod computed;
 mod copy;
 mod link;
 mod number;
+mod overflow;
 mod promise;
 mod removal;
 mod routing;
@@ -30,6 +31,10 @@ pub(crate) use link::{
     mend, refuse_another, rules,
 };
 pub(crate) use number::Numbers;
+pub(crate) use overflow::{
+    Folded, Misplaced, Owner, Reading, Wrong, behind, fold, kept_inside, look_for_orphans,
+    mend_orphan, mend_overflow, misplaced, owed_outside, spill, with_indexes as with_overflows,
+};
 use promise::Said;
 pub(crate) use promise::{LEASE, Promise};
 pub(crate) use removal::{Means, Removal, of_one};
@@ -59,7 +64,8 @@ pub(crate) async fn settle(
 ) -> Result<()> {
     link::settle(access, model, settled).await?;
     copy::settle(access, model, settled).await?;
-    tally::settle(access, model, settled).await
+    tally::settle(access, model, settled).await?;
+    overflow::settle(access, model, settled).await
 }
 
 /// A write to documents of one model.
@@ -186,6 +192,19 @@ impl<W: Write> Plan<W> {
 async fn carry_out<W: Write>(
     access: Access,
     model: &'static Model,
+    write: W,
+    sources: Sources,
+) -> Result<W::Done> {
+    match overflow::concerns(model, &write.effect()) {
+        true => overflow::run(access, model, write, sources).await,
+        false => inside(access, model, write, sources).await,
+    }
+}
+
+/// Carries a write out with what follows from it elsewhere: what overflows is not in it any more.
+async fn inside<W: Write>(
+    access: Access,
+    model: &'static Model,
     mut write: W,
     mut sources: Sources,
 ) -> Result<W::Done> {
@@ -243,8 +262,14 @@ impl Left {
 async fn linked<W: Write>(access: Access, model: &'static Model, write: W) -> Result<W::Done> {
     match link::is_linking(&access, model, &write.effect()) {
         true => link::run(access, model, write).await,
+        false if is_taking_along(model, &write) => overflow::remove(&access, model, write).await,
         false => computed::run(&access, model, write).await,
     }
+}
+
+/// Whether what is outside of its documents goes with them.
+fn is_taking_along<W: Write>(model: &Model, write: &W) -> bool {
+    !model.overflows.is_empty() && matches!(write.effect(), Effect::Removes)
 }
 
 impl Write for Insert {

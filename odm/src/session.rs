@@ -6,7 +6,7 @@ use crate::{
     Result,
     access::Access,
     action::{
-        AllMatching, Bulk, Delete, Edit, Find, FindById, FirstMatching, Get, GetMany, InsertMany,
+        AllMatching, Arrays, Bulk, Delete, Edit, Find, FindById, FirstMatching, Get, GetMany, InsertMany,
         InsertOne, Load, Loads, Modify, Save, Update,
     },
     check::Check,
@@ -133,6 +133,29 @@ impl<S: Schema, C: Reach> Session<S, C> {
         S: Contains<T, C>,
     {
         Find::new(self.operation::<T>("find"))
+    }
+
+    /// Looks after the arrays of a model that overflow: brings elements back, lets old documents overflow, tells how long they are.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "sales")]
+    /// # struct Book {
+    /// #     #[serde(rename = "_id")] id: i64,
+    /// #     #[embed(overflow(after = 50, into = "extra_sales", owner = "book_id"))] customers: Overflow<String>,
+    /// # }
+    /// # #[derive(Schema)] #[schema(models(Book))] struct Shop;
+    /// # async fn example(db: odm::Database<Shop>) -> odm::Result<()> {
+    /// println!("{} arrays are whole again", db.arrays::<Book>().fold().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn arrays<T: Document>(&self) -> Arrays<T>
+    where
+        S: Contains<T, C>,
+    {
+        Arrays::new(self.operation::<T>("arrays"))
     }
 
     /// Inserts a document and gives it back as stored.

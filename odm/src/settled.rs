@@ -115,6 +115,8 @@ pub struct OwedOf {
     pub owners: u64,
     /// In how many documents references and their other sides are being written.
     pub links: u64,
+    /// How many arrays that overflow are being written, and how many documents with their elements may be none of theirs.
+    pub arrays: u64,
     /// How long the oldest of it has been owed, by the clock of this process.
     pub age: Duration,
 }
@@ -140,6 +142,7 @@ impl fmt::Display for Owed {
                 (of.members, "that are to be counted"),
                 (of.owners, "whose members are to be counted"),
                 (of.links, "whose links are being written"),
+                (of.arrays, "whose arrays are being written"),
             ] {
                 if count > 0 {
                     parts.push(format!("{count} {what}"));
@@ -169,7 +172,21 @@ pub(crate) async fn owed(
             mut members,
             mut owners,
             mut links,
-        ] = [0; 5];
+            mut arrays,
+        ] = [0; 6];
+        for field in model.overflows {
+            let promise = Promise::of_array(field);
+            let (own, first) = owed_by(access, model, promise, one.map(|(_, filter)| filter)).await?;
+            arrays += own;
+            oldest = oldest.into_iter().chain(first).min();
+        }
+        if one.is_none() {
+            for (extras, promise) in maintain::owed_outside(model) {
+                let (own, first) = owed_by(access, extras, promise, None).await?;
+                arrays += own;
+                oldest = oldest.into_iter().chain(first).min();
+            }
+        }
         for (promise, count) in [
             (Promise::FAN, &mut sources),
             (Promise::VERIFY, &mut dependents),
@@ -180,30 +197,11 @@ pub(crate) async fn owed(
             if !promise.is_of(access, model) {
                 continue;
             }
-            let mut filter = one.map(|(_, filter)| filter.clone()).unwrap_or_default();
-            also(&mut filter, &promise.due(), document("$exists", true)?)?;
-            let found = Count {
-                collection: model.collection.into(),
-                filter: filter.clone(),
-                limit: None,
-            };
-            *count = access.count(model, found).await?;
-            if *count == 0 {
-                continue;
-            }
-            let first = Find {
-                collection: model.collection.into(),
-                filter,
-                projection: Some(document(&promise.due(), 1)?),
-                sort: Some(document(&promise.due(), 1)?),
-                limit: Some(1),
-            };
-            let found = access.find_all(model, first).await?;
-            let due = found.first().map(|raw| promise.due_of(raw)).transpose();
-            let due = due.map_err(error::of(model))?.flatten();
-            oldest = oldest.into_iter().chain(due).min();
+            let first;
+            (*count, first) = owed_by(access, model, promise, one.map(|(_, filter)| filter)).await?;
+            oldest = oldest.into_iter().chain(first).min();
         }
-        if sources + dependents + members + owners + links > 0 {
+        if sources + dependents + members + owners + links + arrays > 0 {
             owed.models.push(OwedOf {
                 model: model.name,
                 sources,
@@ -211,11 +209,42 @@ pub(crate) async fn owed(
                 members,
                 owners,
                 links,
+                arrays,
                 age: age(oldest),
             });
         }
     }
     Ok(owed)
+}
+
+/// How many documents say something, and when the first of them was due.
+async fn owed_by(
+    access: &Access,
+    model: &'static Model,
+    promise: Promise,
+    one: Option<&RawDocumentBuf>,
+) -> Result<(u64, Option<DateTime>)> {
+    let mut filter = one.cloned().unwrap_or_default();
+    also(&mut filter, &promise.due(), document("$exists", true)?)?;
+    let found = Count {
+        collection: model.collection.into(),
+        filter: filter.clone(),
+        limit: None,
+    };
+    let count = access.count(model, found).await?;
+    if count == 0 {
+        return Ok((0, None));
+    }
+    let first = Find {
+        collection: model.collection.into(),
+        filter,
+        projection: Some(document(&promise.due(), 1)?),
+        sort: Some(document(&promise.due(), 1)?),
+        limit: Some(1),
+    };
+    let found = access.find_all(model, first).await?;
+    let due = found.first().map(|raw| promise.due_of(raw)).transpose();
+    Ok((count, due.map_err(error::of(model))?.flatten()))
 }
 
 /// How long ago something was said that others may carry out from then on.

@@ -3,7 +3,7 @@
 use quote::ToTokens;
 use syn::{Attribute, Ident, LitInt, Type, meta::ParseNestedMeta};
 
-use super::{link, named, settings, tally};
+use super::{Overflow, link, named, settings, tally};
 use crate::ctxt::Ctxt;
 
 /// How a field is laid out.
@@ -14,6 +14,8 @@ pub(crate) enum Layout {
     Embed,
     /// `#[embed(max = N)]`, or `#[embed(unbounded)]` without a bound.
     EmbedMany(Option<LitInt>),
+    /// `#[embed(overflow(…))]`.
+    Overflow(Box<Overflow>),
     /// `#[reference]`.
     Reference,
     /// `#[reference(max = N)]`.
@@ -23,6 +25,8 @@ pub(crate) enum Layout {
 }
 
 const SAY_HOW_LONG: &str = "an array says how long it can get: `#[embed(max = N)]`, or `#[embed(unbounded)]` if you mean it";
+
+const SAY_WHERE_TO: &str = "where do its elements overflow? Say `#[embed(overflow(after = 50, into = \"…\"))]`";
 
 impl Layout {
     /// What the attributes of a field say.
@@ -57,6 +61,10 @@ impl Layout {
     }
 
     fn without_attribute(ctxt: &mut Ctxt, ty: &Type) -> Self {
+        if is_overflow(ty) {
+            ctxt.error(ty, SAY_WHERE_TO);
+            return Self::Wrong;
+        }
         if !is_vec(ty) {
             return Self::Plain;
         }
@@ -68,10 +76,31 @@ impl Layout {
     }
 
     fn embed(ctxt: &mut Ctxt, attr: &Attribute, ty: &Type) -> Self {
-        let Some(arguments) = Arguments::parse(ctxt, attr, &["max", "unbounded"]) else {
+        let Some(arguments) = Arguments::parse(ctxt, attr, &["max", "overflow", "unbounded"]) else {
             return Self::Wrong;
         };
+        if let Some(overflow) = arguments.overflow {
+            if arguments.max.is_some() || arguments.unbounded {
+                ctxt.error(
+                    attr,
+                    "an array that overflows has neither a `max` nor is it `unbounded`: leave that out",
+                );
+                return Self::Wrong;
+            }
+            if !is_overflow(ty) {
+                ctxt.error(
+                    ty,
+                    "an array whose elements overflow is an `Overflow<…>`: it knows how many there are, and not all of them",
+                );
+                return Self::Wrong;
+            }
+            return Self::Overflow(Box::new(overflow));
+        }
         match (arguments.max, arguments.unbounded) {
+            _ if is_overflow(ty) => {
+                ctxt.error(ty, SAY_WHERE_TO);
+                Self::Wrong
+            }
             (Some(_), true) => {
                 ctxt.error(attr, "an array has a `max` or is `unbounded`, not both");
                 Self::Wrong
@@ -93,6 +122,18 @@ impl Layout {
         }
     }
 
+    /// The same where no array overflows yet.
+    pub(crate) fn without_overflow(self, ctxt: &mut Ctxt, ty: &Type, place: &str) -> Self {
+        if !matches!(self, Self::Overflow(_)) {
+            return self;
+        }
+        ctxt.error(
+            ty,
+            format!("no array overflows in {place} yet: declare it on a field of a document, or say `max`"),
+        );
+        Self::Wrong
+    }
+
     /// The `max` of an array.
     pub(crate) fn max(&self) -> Option<&LitInt> {
         match self {
@@ -112,6 +153,7 @@ impl Layout {
 struct Arguments {
     max: Option<LitInt>,
     unbounded: bool,
+    overflow: Option<Overflow>,
 }
 
 impl Arguments {
@@ -148,6 +190,10 @@ impl Arguments {
             name if link::SETTINGS.contains(&name) && known.contains(&name) => {
                 meta.value()?.parse::<Ident>()?;
             }
+            "overflow" if known.contains(&"overflow") => {
+                let name = meta.path.require_ident()?;
+                self.overflow = Some(Overflow::parse(name, meta.input)?);
+            }
             "unbounded" if known.contains(&"unbounded") => self.unbounded = true,
             _ => {
                 let known: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
@@ -159,6 +205,11 @@ impl Arguments {
         }
         Ok(())
     }
+}
+
+/// Whether the type is spelled `Overflow<…>`.
+fn is_overflow(ty: &Type) -> bool {
+    matches!(ty, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Overflow"))
 }
 
 /// Whether the type is spelled `Vec<…>`; one spelled otherwise gets the same answer from the compiler, by its traits.

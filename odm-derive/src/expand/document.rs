@@ -69,6 +69,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         model.refuse_derived(ctxt, "the model of a variant");
         model.refuse_tallies(ctxt, "the model of a variant");
         model.refuse_computed(ctxt, "the model of a variant");
+        model.refuse_overflows(ctxt, "the model of a variant");
         for filled in &container.filled {
             if matches!(filled.what, What::Deleted | What::Scope) {
                 ctxt.error(
@@ -84,6 +85,9 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             );
         }
     }
+    let own = container.collection.as_ref().map(syn::LitStr::value);
+    let is_sharded = !container.shard_key.is_empty();
+    model.check_overflows(ctxt, &own.unwrap_or_default(), is_sharded);
     let private = private(&container.krate);
     let upgrade = upgrade(ctxt, &container);
     let shard_key = ShardKey::parse(ctxt, &model, id, &container.shard_key);
@@ -145,7 +149,8 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         let inside = model.inside_checks(&container, &private);
         let tallies = model.tally_checks(&private);
         let computed = model.computed_checks(&private);
-        quote!(#layout #id #shard_key #links #inside #copies #tallies #computed)
+        let overflows = model.overflow_checks(&private);
+        quote!(#layout #id #shard_key #links #inside #copies #tallies #computed #overflows)
     });
     let key = shard_key.as_ref().map(|key| key.struct_of_key(&private));
     let parts = semantic.as_ref().map(|id| id.functions(&private));
@@ -507,6 +512,23 @@ fn implementation(
     let look_for_links = model.look_for_links(true, private);
     let copies = model.copies(private);
     let tallies = model.tallies_of_model(private);
+    let overflows = model.overflows_of_model(private);
+    let look_outside = model.look_outside(&quote!(value), &quote!(raw));
+    let keep_inside = model.keep_inside().map(|keep| {
+        quote! {
+            fn keep_inside(&mut self, raw: &#private::RawDocument) {
+                #keep
+            }
+        }
+    });
+    let from_stored = match look_outside.is_empty() {
+        true => quote!(#private::as_one(raw)),
+        false => quote! {
+            let mut value: Self = #private::as_one(raw)?;
+            #look_outside
+            #private::Ok(value)
+        },
+    };
     let variants = model.look_for_variants(private);
     let filled = model.fields.iter().filter(|field| field.filled.is_some());
     let filled = filled.map(|field| &field.stored);
@@ -565,6 +587,7 @@ fn implementation(
                 #links
                 copies: #copies,
                 #tallies
+                #overflows
                 computed: #computed_fields,
                 tag: #tag,
                 soft_delete: #soft_delete,
@@ -595,8 +618,9 @@ fn implementation(
                 #take_filled
             }
             fn from_stored(raw: &#private::RawDocument) -> #private::Result<Self> {
-                #private::as_one(raw)
+                #from_stored
             }
+            #keep_inside
         }
     }
 }

@@ -21,6 +21,8 @@ impl<'a> Model<'a> {
                 Layout::Plain => quote!(Plain),
                 Layout::Embed => quote!(Embeds),
                 Layout::EmbedMany(_) => quote!(EmbedsMany),
+                // Its elements have checks of their own.
+                Layout::Overflow(_) => return None,
                 Layout::Reference => quote!(Refers),
                 Layout::ReferenceMany(_) => quote!(RefersMany),
                 Layout::Wrong => return None,

@@ -50,6 +50,10 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
              says `pull` outside of an array, or goes around hooks",
             text(model),
         );
+        let extras = format!(
+            "the collection into which an array of `{}` overflows is that of another model, or of another array: give it one of its own",
+            text(model),
+        );
         quote_spanned! {model.span()=>
             #quiet
             type #alias = #model;
@@ -76,6 +80,10 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             const _: () = ::core::assert!(
                 !<#alias as #private::Document>::MODEL.links_inside.misplaced,
                 #misplaced
+            );
+            const _: () = ::core::assert!(
+                #private::extras_are_alone(<#name as #private::Schema>::MODELS, #position),
+                #extras
             );
             const _: fn() = #private::closed::<#name, #alias>;
         }

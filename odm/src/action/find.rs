@@ -377,6 +377,10 @@ async fn assemble<P: Projection<Of: Document>, J: Joins<P>>(
 pub struct Rows<T>(Pin<Box<dyn Stream<Item = Result<T>> + Send>>);
 
 impl<T> Rows<T> {
+    pub(super) fn of(rows: impl Stream<Item = Result<T>> + Send + 'static) -> Self {
+        Self(Box::pin(rows))
+    }
+
     /// The next document, if there is one more.
     pub async fn next(&mut self) -> Option<Result<T>> {
         self.0.next().await

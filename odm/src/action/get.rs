@@ -4,13 +4,15 @@ use std::pin::Pin;
 
 use bson::RawDocumentBuf;
 
+use super::Elements;
 use crate::{
     Result,
     access::Access,
     backend::operation::Find,
     decode::decode_all,
-    document::Document,
+    document::{Document, Overflow, Stored},
     error,
+    field::Place,
     query::Key,
     relation::{self, Links},
     soft_delete::{Sight, SoftDelete},
@@ -31,6 +33,16 @@ impl<T: Document> Get<T> {
         T: SoftDelete,
     {
         Self(self.0.with_deleted())
+    }
+
+    /// The elements of an array of the document that overflows, wherever they are.
+    pub fn elements<P, E>(self, array: impl FnOnce(T::Fields) -> P) -> Elements<T, E>
+    where
+        P: Place<Scope = T, Value = Overflow<E>>,
+        E: Stored,
+    {
+        let FindById { access, key } = self.0;
+        Elements::new(access, key, &array(T::fields()).path())
     }
 }
 

@@ -152,6 +152,7 @@ async fn insert_hooked<T: Document>(
         if let (Some(error), 0) = (&refused, stored) {
             return Err(error.clone());
         }
+        keep_inside(&mut given, &kept_raws::<T>(&raws));
         let mut after = Ok(());
         for document in given.iter().take(stored) {
             after = after.and(hooks.after_insert(document, &access).await);
@@ -187,9 +188,26 @@ async fn insert_plainly<T: Document>(
         documents,
         ordered: true,
     };
+    let raws = kept_raws::<T>(&write.documents);
     let plan = Plan::new(&T::MODEL, write)?.with_sources(sources);
     plan.run(access).await?;
+    keep_inside(&mut given, &raws);
     Ok(given)
+}
+
+/// The documents that tell what stays in them, if that may not be all.
+fn kept_raws<T: Document>(documents: &[RawDocumentBuf]) -> Vec<RawDocumentBuf> {
+    match T::MODEL.overflows.is_empty() {
+        true => Vec::new(),
+        false => documents.to_vec(),
+    }
+}
+
+/// What has been inserted has the elements of its arrays that are in the documents.
+fn keep_inside<T: Document>(given: &mut [T], raws: &[RawDocumentBuf]) {
+    for (document, raw) in given.iter_mut().zip(raws) {
+        document.keep_inside(raw);
+    }
 }
 
 /// The document as it will be stored; the value becomes what that says.

@@ -13,7 +13,7 @@ use bson::RawBson;
 pub(crate) use changes::Changes as Operators;
 use changes::Changes;
 pub(super) use perform::{Done, How, Prepared, is_there};
-pub use place::{Increment, List, Optional};
+pub use place::{Increment, List, Optional, Sequence};
 pub use push::Push;
 
 use super::{
@@ -380,7 +380,7 @@ impl<T: Document, K: Which> Update<T, K> {
     /// Removes the first element: `$pop` with -1.
     pub fn pop_first<P>(self, array: impl FnOnce(T::Fields) -> P) -> Self
     where
-        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: List>,
+        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: Sequence>,
     {
         self.pop(&array(T::fields()).path(), -1)
     }
@@ -388,7 +388,7 @@ impl<T: Document, K: Which> Update<T, K> {
     /// Removes the last element: `$pop` with 1.
     pub fn pop_last<P>(self, array: impl FnOnce(T::Fields) -> P) -> Self
     where
-        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: List>,
+        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: Sequence>,
     {
         self.pop(&array(T::fields()).path(), 1)
     }

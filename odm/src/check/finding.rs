@@ -119,6 +119,38 @@ pub enum Fault {
         /// What it is to hold; none if there is no room for that in it.
         is: Option<Box<Bson>>,
     },
+    /// The field that says whether an array overflows says something else than the rest of the document.
+    Misflagged {
+        /// The field.
+        flag: &'static str,
+        /// Whether it says so.
+        holds: bool,
+    },
+    /// Of an array that overflows there are more elements, or larger ones, in the document than stay there.
+    TooManyInside {
+        /// How many there are.
+        holds: usize,
+        /// How many stay there.
+        after: usize,
+    },
+    /// Of the documents with the other elements of an array none has a number, or several have.
+    OutOfSequence {
+        /// Their collection.
+        of: &'static str,
+        /// The number.
+        seq: i64,
+        /// How many documents have it.
+        times: usize,
+    },
+    /// A document with elements of an array is none that the document reads which it is of.
+    Orphaned {
+        /// The collection of that one.
+        of: &'static str,
+        /// Its `_id`; there may be no such document.
+        owner: Bson,
+        /// The number of the document.
+        seq: i64,
+    },
     /// The document does not fit its model, so that nothing else of it could be looked at.
     Unreadable {
         /// Why.
@@ -249,6 +281,22 @@ impl fmt::Display for Finding {
                     f,
                     ": is {holds}, and computed to be more than it has room for"
                 )
+            }
+            Fault::Misflagged { flag, holds: true } => {
+                write!(f, ": `{flag}` says that there is more, and there is not")
+            }
+            Fault::Misflagged { flag, holds: false } => {
+                write!(f, ": there is more, and no `{flag}` says so")
+            }
+            Fault::TooManyInside { holds, after } => write!(
+                f,
+                ": {holds} elements are in the document, where {after} stay, as far as there is room for these"
+            ),
+            Fault::OutOfSequence { of, seq, times } => {
+                write!(f, ": {times} documents of {of} have the number {seq}")
+            }
+            Fault::Orphaned { of, owner, seq } => {
+                write!(f, ": the number {seq} of {owner} of {of}, which does not read it")
             }
             Fault::ListedTwice { to, id } => write!(f, ": lists {id} of {to} more than once"),
             Fault::Unreadable { message } | Fault::OutOfBounds { message } => {

@@ -10,8 +10,11 @@ use crate::{
     Error, ErrorKind, Result,
     access::Access,
     document::Document,
-    maintain::{Mending, Rule, compute_again, copy_again, count_again, list_once, mend, rules},
-    schema::{Contains, InverseLink, Model, OnDelete, OwnLink, Schema},
+    maintain::{
+        Mending, Rule, compute_again, copy_again, count_again, list_once, mend, mend_orphan,
+        mend_overflow, rules,
+    },
+    schema::{Contains, InverseLink, Model, OnDelete, OverflowField, OwnLink, Schema},
     scope::AllScopes,
 };
 
@@ -19,7 +22,7 @@ use crate::{
 ///
 /// It says what it would do, and does it if it is told to [`apply`](Self::apply) it. Mended are links of which one side does not know,
 /// where the reference is the truth, references that lead nowhere, as their `on_delete` says, copies, counts, sums and the latest, and
-/// computed fields, which are made again: also of documents that were there before these were declared. What else there is, the application
+/// computed fields, which are made again: also of documents that were there before these were declared, and arrays that overflow. What else there is, the application
 /// has to mend: nobody knows what is meant.
 ///
 /// It may run while the application writes: each document is looked at again when it is mended, by a write that does nothing if the
@@ -192,6 +195,8 @@ pub enum Remedy {
     CountAgain,
     /// The field is computed again.
     ComputeAgain,
+    /// The elements of the array are put where they belong, and counted.
+    Straighten,
     /// The reference that leads nowhere becomes null.
     Nullify,
     /// The reference that leads nowhere leaves its array.
@@ -226,6 +231,7 @@ impl fmt::Display for RepairStep {
             Remedy::CopyAgain => "the copy is taken again",
             Remedy::CountAgain => "it is counted again",
             Remedy::ComputeAgain => "the field is computed again",
+            Remedy::Straighten => "its elements are put where they belong, and counted",
             Remedy::Nullify => "the reference becomes null",
             Remedy::Pull => "the reference leaves its array",
             Remedy::Delete => "the document is deleted",
@@ -251,6 +257,8 @@ enum How {
     Link(Rule, Mending),
     ListOnce(&'static Model, &'static InverseLink, RawBson),
     CountAgain(&'static Model, bson::Bson),
+    Straighten(&'static Model, &'static OverflowField, bson::Bson),
+    DeleteOrphan(&'static Model, &'static OverflowField, bson::Bson),
     CopyAgain {
         model: &'static Model,
         document: RawBson,
@@ -286,7 +294,27 @@ impl Cure {
                     how,
                 });
             }
+            Fault::Misflagged { .. }
+            | Fault::TooManyInside { .. }
+            | Fault::OutOfSequence { .. } => {
+                return Self::straighten(access, finding).ok_or_else(no_array);
+            }
+            Fault::Orphaned { .. } => {
+                let arrays = access.models().iter().flat_map(|model| {
+                    let fields = model.overflows.iter();
+                    fields.map(move |field| (*model, field))
+                });
+                let mut own = arrays.filter(|(_, field)| field.extras.collection == finding.collection);
+                let (model, field) = own.next().ok_or_else(no_array)?;
+                return Ok(Self {
+                    remedy: Remedy::Delete,
+                    how: How::DeleteOrphan(model, field, finding.id.clone()),
+                });
+            }
             Fault::Miscounted { .. } => {
+                if let Some(cure) = Self::straighten(access, finding) {
+                    return Ok(cure);
+                }
                 let model = model_on(access, finding.collection)?;
                 return Ok(Self {
                     remedy: Remedy::CountAgain,
@@ -373,11 +401,24 @@ impl Cure {
         Ok(Self { remedy, how })
     }
 
+    /// What mends an array that overflows; none of another field.
+    fn straighten(access: &Access, finding: &Finding) -> Option<Self> {
+        let model = model_on(access, finding.collection).ok()?;
+        let mut fields = model.overflows.iter();
+        let field = fields.find(|field| field.stored == finding.path)?;
+        Some(Self {
+            remedy: Remedy::Straighten,
+            how: How::Straighten(model, field, finding.id.clone()),
+        })
+    }
+
     async fn apply(self, access: &Access) -> Result<RepairOutcome> {
         let done = match self.how {
             How::Link(rule, mending) => mend(access, rule, mending).await,
             How::ListOnce(model, inverse, id) => list_once(access, model, inverse, &id).await,
             How::CountAgain(model, id) => count_again(access, model, &id).await,
+            How::Straighten(model, field, id) => mend_overflow(access, model, field, &id).await,
+            How::DeleteOrphan(model, field, id) => mend_orphan(access, model, field, &id).await,
             How::CopyAgain {
                 model,
                 document,
@@ -413,6 +454,10 @@ fn is_about_the_document(error: &Error) -> bool {
             | ErrorKind::Conflict
             | ErrorKind::Decode
     )
+}
+
+fn no_array() -> String {
+    "the schema has no such array".to_owned()
 }
 
 fn model_on(access: &Access, collection: &str) -> Result<&'static Model, String> {

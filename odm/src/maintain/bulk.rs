@@ -3,7 +3,7 @@
 use tracing::Instrument;
 
 use super::{
-    Effect, Means, Removal, Sources, carry_out, computed, copy, fill, link, narrow, tally,
+    Effect, Means, Removal, Sources, carry_out, computed, copy, fill, link, narrow, overflow, tally,
 };
 use crate::{
     Error, Result,
@@ -78,7 +78,9 @@ impl Planned {
         };
         let mut is_linking = link::is_linking(access, model, &effect)
             || copy::concerns(access, model, &effect)
-            || tally::concerns(access, model, &effect);
+            || tally::concerns(access, model, &effect)
+            || overflow::concerns(model, &effect)
+            || matches!(effect, Effect::Removes) && !model.overflows.is_empty();
         if let (operation::Write::Update(update), false) = (&mut self.item.write, is_linking) {
             is_linking = !computed::at_once(model, &mut update.change)?;
         }

@@ -40,7 +40,7 @@ pub(crate) use promise::Settling;
 pub(crate) use refusal::refuse_another;
 pub(crate) use upgrade::bring_up;
 
-use super::{Means, Removal, Write, computed, narrow, tally};
+use super::{Means, Removal, Write, computed, narrow, overflow, tally};
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, also, found_by},
@@ -345,6 +345,9 @@ impl Whole<'_> {
             Effect::Removes => tally::leaving(all, model, ids(before)).await?,
             Effect::Inserts(_) | Effect::Changes(_) => None,
         };
+        if matches!(write.effect(), Effect::Removes) {
+            overflow::leave_all(all, model, ids(before)).await?;
+        }
         let done = computed::run(access, model, write).await?;
         if let Some(leaving) = leaving {
             let missing = tally::left(all, model, leaving).await?;
@@ -427,6 +430,7 @@ pub(super) fn is_promising(access: &Access, model: &'static Model) -> bool {
     !model.links().is_empty()
         || rules(access, model).next().is_some()
         || tally::is_member(access, model)
+        || !model.overflows.is_empty()
 }
 
 /// What has become of writes that were begun.

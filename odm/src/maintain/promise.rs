@@ -10,7 +10,7 @@ use crate::{
     access::Access,
     error,
     query::{append, document},
-    schema::Model,
+    schema::{Model, OverflowField},
 };
 
 /// How long what is owed is left to whoever said it.
@@ -31,6 +31,11 @@ impl Promise {
     pub(crate) const RECOUNT: Self = Self("_odm.recount");
     /// Its references and their other sides are being written.
     pub(crate) const LINK: Self = Self("_odm");
+
+    /// Something is being done to an array that overflows.
+    pub(crate) fn of_array(field: &OverflowField) -> Self {
+        Self(field.work)
+    }
 
     pub(super) fn token(self) -> String {
         format!("{}.token", self.0)
@@ -58,6 +63,10 @@ impl Promise {
 
     /// Whether documents of a model may say so.
     pub(crate) fn is_of(self, access: &Access, model: &'static Model) -> bool {
+        let mut arrays = model.overflows.iter();
+        if arrays.any(|field| field.work == self.0) {
+            return true;
+        }
         match self {
             Self::FAN => copy::is_source(access, model),
             Self::VERIFY => copy::is_dependent(model),

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{
     Error, ErrorKind, Result,
-    document::{Document, Ref, Stored, with_tag},
+    document::{Document, Overflow, Ref, Stored, with_tag},
     error,
     field::Path,
     native,
@@ -113,6 +113,21 @@ impl<const N: usize> IntoValue<Vec<String>> for [&str; N] {
         values::<String, _>(self)
     }
 }
+
+macro_rules! overflowing {
+    ($([$($generic:tt)*] $values:ty),*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl<T: Stored, $($generic)*> IntoValue<Overflow<T>> for $values
+        where
+            Overflow<T>: Stored,
+        {
+            fn into_value(self) -> Result<RawBson> {
+                values::<T, _>(self)
+            }
+        }
+    )*};
+}
+overflowing!([] Vec<T>, [] &Vec<T>, [] &[T], [const N: usize] [T; N], [const N: usize] &[T; N]);
 
 macro_rules! references {
     ($($document:ty),*) => {$(

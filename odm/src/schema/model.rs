@@ -2,7 +2,9 @@
 
 use bson::{RawBsonRef, RawDocument};
 
-use super::{ComputedField, Copies, InverseLink, LinksInside, OwnLink, Tally, Upgrade};
+use super::{
+    ComputedField, Copies, InverseLink, LinksInside, OverflowField, OwnLink, Tally, Upgrade,
+};
 use crate::backend::operation::ShardKey;
 
 /// A model: its names and its fields.
@@ -53,6 +55,8 @@ pub struct Model {
     pub copies: &'static Copies,
     /// What it is made of by the documents that refer to it.
     pub tallies: &'static [Tally],
+    /// The arrays of which only the first elements are in the document.
+    pub overflows: &'static [OverflowField],
     /// What is computed from its other fields: each behind what it is computed from.
     pub computed: &'static [ComputedField],
     /// The version of the model; 1 unless it says otherwise.
@@ -87,6 +91,7 @@ impl Model {
         inverses: &[],
         copies: &Copies::NONE,
         tallies: &[],
+        overflows: &[],
         computed: &[],
         schema_version: 1,
         upgrade: None,

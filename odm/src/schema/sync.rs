@@ -50,10 +50,10 @@ impl SyncIndexes {
     pub(crate) fn new<S: Schema>(backend: Arc<dyn Backend>) -> Self {
         Self {
             backend,
-            declared: maintain::with_tallies(
+            declared: maintain::with_overflows(maintain::with_tallies(
                 maintain::with_copies(S::indexes(), S::MODELS),
                 S::MODELS,
-            ),
+            )),
             replace_differing: false,
             drop_undeclared: false,
         }

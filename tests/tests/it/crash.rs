@@ -8,7 +8,7 @@ use odm::{
         Fault, Faults,
         operation::{Change, Delete, Update},
     },
-    bson::{raw::cstr, rawdoc},
+    bson::{Document, RawDocumentBuf, doc, raw::cstr, rawdoc},
     check,
     prelude::*,
 };
@@ -93,7 +93,15 @@ async fn empty<S: Schema>(fixture: &Fixture) -> odm::Database<S> {
             filter: rawdoc! {},
             multi: true,
         };
-        fixture.backend().delete(all).await.unwrap();
+        fixture.backend().delete(all.clone()).await.unwrap();
+        for field in model.overflows {
+            let collection = field.extras.collection.into();
+            let all = Delete {
+                collection,
+                ..all.clone()
+            };
+            fixture.backend().delete(all).await.unwrap();
+        }
     }
     odm::Database::with_backend(fixture.backend())
 }
@@ -118,5 +126,23 @@ pub(crate) async fn overdue<S: Schema>(fixture: &Fixture) {
             };
             fixture.backend().update(write).await.unwrap();
         }
+        for field in model.overflows {
+            let work = [(model.collection, format!("{}.due", field.work))];
+            let own = (field.extras.collection, "_odm.own.due".to_owned());
+            for (collection, due) in work.into_iter().chain([own]) {
+                let write = Update {
+                    collection: collection.into(),
+                    filter: of(doc! { &due: { "$exists": true } }),
+                    change: Change::operators(of(doc! { "$set": { &due: DateTime::from_millis(0) } })),
+                    multi: true,
+                    upsert: false,
+                };
+                fixture.backend().update(write).await.unwrap();
+            }
+        }
     }
+}
+
+fn of(document: Document) -> RawDocumentBuf {
+    RawDocumentBuf::try_from(&document).unwrap()
 }

@@ -389,6 +389,26 @@ macro_rules! for_every_test {
                     what_cannot_be_read_was_written,
                     what_the_framework_fills_is_filled,
                 ]
+                overflow: [
+                    a_push_is_part_of_its_update,
+                    a_transaction_is_whole,
+                    all_elements_are_read,
+                    an_array_is_replaced,
+                    an_edited_document_leaves_the_array_alone,
+                    documents_of_before_overflow,
+                    documents_stay_small,
+                    documents_take_their_elements_along,
+                    elements_are_pulled_wherever_they_are,
+                    elements_change_wherever_they_are,
+                    elements_come_back_where_they_fit,
+                    many_at_once_lose_nothing,
+                    pushes_overflow,
+                    sets_are_over_both_parts,
+                    the_check_finds_what_was_changed_from_outside,
+                    the_layout_is_that_of_the_manual,
+                    what_is_read_and_written_costs,
+                    wherever_a_write_dies_nothing_is_lost,
+                ]
                 page: [
                     a_document_that_has_no_place_is_an_error,
                     a_forged_token_stays_a_value,

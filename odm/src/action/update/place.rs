@@ -2,7 +2,11 @@
 
 use bson::{Decimal128, RawBson};
 
-use crate::{Result, document::Stored, query::encode};
+use crate::{
+    Result,
+    document::{Overflow, Stored},
+    query::encode,
+};
 
 /// Numbers that `inc` and `mul` can change by a `V`.
 #[diagnostic::on_unimplemented(
@@ -75,6 +79,25 @@ impl<T: Stored> List for Vec<T> {
 impl<L: List> List for Option<L> {
     type Item = L::Item;
 }
+
+#[diagnostic::do_not_recommend]
+impl<T: Stored> List for Overflow<T> {
+    type Item = T;
+}
+
+/// Arrays whose elements are all in the document: they have a last one there, and an order.
+#[diagnostic::on_unimplemented(
+    message = "the elements of `{Self}` are not all in one document",
+    label = "has no order to sort, and no ends to take from",
+    note = "an array that overflows is pushed to at its end, and pulled from by values and conditions"
+)]
+pub trait Sequence: List {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Stored> Sequence for Vec<T> {}
+
+#[diagnostic::do_not_recommend]
+impl<L: Sequence> Sequence for Option<L> {}
 
 /// Values that may be missing.
 #[diagnostic::on_unimplemented(

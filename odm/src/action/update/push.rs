@@ -2,7 +2,7 @@
 
 use bson::RawDocumentBuf;
 
-use super::{Inside, List, Update, Which};
+use super::{Inside, List, Sequence, Update, Which};
 use crate::{
     Result,
     document::{Document, Stored},
@@ -116,7 +116,7 @@ impl<T: Document, K: Which> Update<T, K> {
         how: impl FnOnce(Push<T, Inside<P>>) -> Push<T, Inside<P>>,
     ) -> Self
     where
-        P: Place<Scope = T, Role: Settable + 'static, Shape: Writable, Value: List>,
+        P: Place<Scope = T, Role: Settable + 'static, Shape: Writable, Value: Sequence>,
         I: IntoIterator<Item: IntoValue<<P::Value as List>::Item>>,
     {
         let push = how(Push {

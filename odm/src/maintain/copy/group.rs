@@ -3,7 +3,7 @@
 use bson::{Bson, Document, doc};
 
 use crate::{
-    maintain::{stored::is_position, tally},
+    maintain::{overflow, stored::is_position, tally},
     schema::{CopiedField, Copies, Follows, Model},
 };
 
@@ -64,6 +64,7 @@ pub(super) fn fixed(model: &Model) -> Vec<String> {
     let mut found = taken.collect();
     frozen(model.copies, "", &mut found);
     found.extend(tally::fixed(model));
+    found.extend(overflow::fixed(model).map(ToOwned::to_owned));
     found
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn of_a_save(
     stored: &RawDocument,
     update: RawDocumentBuf,
 ) -> Result<RawDocumentBuf> {
-    if !model.copies.is_any() && model.tallies.is_empty() {
+    if !model.copies.is_any() && model.tallies.is_empty() && model.overflows.is_empty() {
         return Ok(update);
     }
     let (mut open, stored) = (open(&update)?, open(stored)?);

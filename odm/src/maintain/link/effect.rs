@@ -34,7 +34,8 @@ pub(crate) fn is_linking(access: &Access, model: &'static Model, effect: &Effect
             !model.links().is_empty()
                 || rules.any(|rule| rule.acts() || rule.is_restricting())
                 // Those that count it are told of its mark.
-                || !access.has_transactions() && tally::is_member(access, model)
+                || !access.has_transactions()
+                    && (tally::is_member(access, model) || !model.overflows.is_empty())
         }
         Effect::Changes(Change::Operators { update, .. }) => {
             changes(update).any(|(operator, path, operand)| {

@@ -28,6 +28,7 @@ pub mod links;
 pub mod native;
 pub mod nested_references;
 pub mod outcome;
+pub mod overflow;
 pub mod page;
 pub mod places;
 pub mod polymorphic;

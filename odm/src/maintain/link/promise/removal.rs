@@ -28,7 +28,7 @@ use crate::{
         outcome,
     },
     error,
-    maintain::{Removal, Write, computed, narrow, tally},
+    maintain::{Removal, Write, computed, narrow, overflow, tally},
     query::{append, document},
     retry,
     schema::{InverseLink, Model, OnDelete},
@@ -134,6 +134,7 @@ pub(super) async fn go(
         match parted {
             Parted::Before => {
                 tally::leave(all, model, id).await?;
+                overflow::leave_one(all, model, id).await?;
                 return leave(all, model, &found).await;
             }
             Parted::NotYet => attempt += 1,
@@ -159,6 +160,7 @@ async fn sweep(all: &Access, rule: &Rule, gone: &RawBson) -> Result<()> {
         if links.any(|link| link.inverse().is_some())
             || rules(all, rule.model).next().is_some()
             || tally::is_member(all, rule.model)
+            || !rule.model.overflows.is_empty()
         {
             return Ok(());
         }

@@ -1,0 +1,139 @@
+//! An array whose elements overflow into another collection: `#[embed(overflow(after = 50, into = "extra_sales", owner = "book_id"))]`.
+
+use syn::{Ident, LitInt, LitStr, Token, ext::IdentExt, parenthesized, parse::ParseStream};
+
+use super::refuse_collection;
+use crate::model::refuse_name;
+
+/// How the elements of an array overflow.
+pub(crate) struct Overflow {
+    /// How many elements stay in the document.
+    pub(crate) after: LitInt,
+    /// The collection of the others.
+    pub(crate) into: LitStr,
+    /// Their documents' field with the id of the owner.
+    owner: Option<LitStr>,
+    /// That with the number of the document.
+    seq: Option<LitStr>,
+    /// That with the elements.
+    elements: Option<LitStr>,
+    /// The owner's field that says that there are more.
+    flag: Option<LitStr>,
+}
+
+const KNOWN: &str =
+    "here are `after`, `into`, `owner`, `seq`, `elements` and `flag`, as in `overflow(after = 50, into = \"extra_sales\", owner = \"book_id\")`";
+
+impl Overflow {
+    /// What stands behind the word `overflow`.
+    pub(crate) fn parse(name: &Ident, input: ParseStream<'_>) -> syn::Result<Self> {
+        if !input.peek(syn::token::Paren) {
+            return Err(syn::Error::new_spanned(
+                name,
+                "after how many elements, and into which collection? Say `overflow(after = 50, into = \"…\")`",
+            ));
+        }
+        let content;
+        parenthesized!(content in input);
+        let (mut after, mut into) = (None, None);
+        let [mut owner, mut seq, mut elements, mut flag] = [const { None }; 4];
+        while !content.is_empty() {
+            let setting = content.call(Ident::parse_any)?;
+            content.parse::<Token![=]>()?;
+            match setting.to_string().as_str() {
+                "after" => after = Some(content.parse::<LitInt>()?),
+                "into" => into = Some(content.parse::<LitStr>()?),
+                "owner" => owner = Some(content.parse::<LitStr>()?),
+                "seq" => seq = Some(content.parse::<LitStr>()?),
+                "elements" => elements = Some(content.parse::<LitStr>()?),
+                "flag" => flag = Some(content.parse::<LitStr>()?),
+                other => {
+                    return Err(syn::Error::new_spanned(
+                        &setting,
+                        format!("unknown setting `{other}`: {KNOWN}"),
+                    ));
+                }
+            }
+            if !content.is_empty() {
+                content.parse::<Token![,]>()?;
+            }
+        }
+        let Some(after) = after else {
+            return Err(syn::Error::new_spanned(
+                name,
+                "how many elements stay in the document? Say `after = 50`",
+            ));
+        };
+        let Some(into) = into else {
+            return Err(syn::Error::new_spanned(
+                name,
+                "where do the others go? Say `into = \"…\"`, a collection of their own",
+            ));
+        };
+        let overflow = Self {
+            after,
+            into,
+            owner,
+            seq,
+            elements,
+            flag,
+        };
+        overflow.check()?;
+        Ok(overflow)
+    }
+
+    fn check(&self) -> syn::Result<()> {
+        let after = self.after.base10_parse::<usize>()?;
+        if after == 0 || after > 10_000 {
+            return Err(syn::Error::new_spanned(
+                &self.after,
+                "from 1 to 10000 elements stay in the document: as many as are read with it",
+            ));
+        }
+        if let Some(reason) = refuse_collection(&self.into.value()) {
+            return Err(syn::Error::new_spanned(&self.into, reason));
+        }
+        let named = [&self.owner, &self.seq, &self.elements, &self.flag];
+        for name in named.into_iter().flatten() {
+            if let Some(reason) = refuse_name(&name.value()) {
+                return Err(syn::Error::new_spanned(name, reason));
+            }
+        }
+        let mut before: Vec<String> = vec!["_id".to_owned()];
+        for name in [&self.owner, &self.seq, &self.elements].into_iter().flatten() {
+            if before.contains(&name.value()) {
+                return Err(syn::Error::new_spanned(
+                    name,
+                    format!("a document of the extras has one field `{}`", name.value()),
+                ));
+            }
+            before.push(name.value());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn owner(&self) -> String {
+        said(&self.owner, || "owner".to_owned())
+    }
+
+    pub(crate) fn seq(&self) -> String {
+        said(&self.seq, || "seq".to_owned())
+    }
+
+    pub(crate) fn elements(&self, stored: &str) -> String {
+        said(&self.elements, || format!("{stored}_extra"))
+    }
+
+    pub(crate) fn flag(&self) -> String {
+        said(&self.flag, || "has_extras".to_owned())
+    }
+
+    /// Where the flag is said, if it is.
+    pub(crate) fn said_flag(&self) -> Option<&LitStr> {
+        self.flag.as_ref()
+    }
+}
+
+fn said(name: &Option<LitStr>, default: impl FnOnce() -> String) -> String {
+    name.as_ref().map_or_else(default, LitStr::value)
+}

@@ -1,0 +1,176 @@
+//! Arrays whose elements overflow into another collection: as data, and the checks of what they can be.
+
+use proc_macro2::TokenStream;
+use quote::{quote, quote_spanned};
+use syn::{ext::IdentExt, spanned::Spanned};
+
+use super::{fields::layout_function, quiet};
+use crate::{
+    attr::{Layout, Overflow},
+    ctxt::Ctxt,
+    model::{Field, Model},
+};
+
+impl<'a> Model<'a> {
+    fn overflows(&self) -> impl Iterator<Item = (&Field<'a>, &Overflow)> {
+        self.fields.iter().filter_map(|field| match &field.layout {
+            Layout::Overflow(overflow) => Some((field, &**overflow)),
+            _ => None,
+        })
+    }
+
+    /// Refuses them where nothing keeps them.
+    pub(crate) fn refuse_overflows(&self, ctxt: &mut Ctxt, place: &str) {
+        for (field, _) in self.overflows() {
+            ctxt.error(
+                field.ident,
+                format!("no array overflows in {place} yet: declare it on a field of a document, or say `max` or `unbounded`"),
+            );
+        }
+    }
+
+    /// Refuses what cannot be of those of a document.
+    pub(crate) fn check_overflows(&self, ctxt: &mut Ctxt, collection: &str, is_sharded: bool) {
+        let mut before: Vec<&Overflow> = Vec::new();
+        for (field, overflow) in self.overflows() {
+            if is_sharded {
+                ctxt.error(
+                    field.ident,
+                    "no array overflows in a model with a shard key yet: say `max`, or leave `shard_key` out",
+                );
+            }
+            if !self.input.generics.params.is_empty() {
+                ctxt.error(
+                    field.ident,
+                    "no array overflows in a model with parameters yet: write the model out for each type",
+                );
+            }
+            if let Some(alias) = &field.alias {
+                ctxt.error(
+                    alias,
+                    "what overflows is pushed under its name alone, so it has no `alias`: rename the stored field by a `schema_version` \
+                     with an `upgrade`",
+                );
+            }
+            if field.native {
+                ctxt.error(
+                    field.ty,
+                    "no array of dates or decimals of another crate overflows yet: put them into an embedded struct",
+                );
+            }
+            if field.skip_if {
+                ctxt.error(
+                    field.ident,
+                    "an array that overflows is always stored, so that its length is known: leave `skip_serializing_if` out",
+                );
+            }
+            if !field.indexes.is_empty() {
+                ctxt.error(
+                    field.ident,
+                    "an index of an array that overflows would have the elements in the document alone: leave it out",
+                );
+            }
+            let into = overflow.into.value();
+            if into == collection {
+                ctxt.error(
+                    &overflow.into,
+                    "the extras have a collection of their own: give them another name",
+                );
+            }
+            if before.iter().any(|other| other.into.value() == into) {
+                ctxt.error(
+                    &overflow.into,
+                    "another array overflows into this collection: give each one of its own",
+                );
+            }
+            let flag = overflow.flag();
+            let is_taken = self.fields.iter().any(|other| other.stored == flag)
+                || before.iter().any(|other| other.flag() == flag);
+            if is_taken {
+                let message = format!(
+                    "`{flag}` is another field already: say `flag = \"…\"`, the name of the one that says that there are more"
+                );
+                match overflow.said_flag() {
+                    Some(said) => ctxt.error(said, message),
+                    None => ctxt.error(field.ident, message),
+                }
+            }
+            before.push(overflow);
+        }
+    }
+
+    /// What is said of them in the model.
+    pub(crate) fn overflows_of_model(&self, private: &TokenStream) -> TokenStream {
+        let name = &self.input.ident;
+        let all = self.overflows().map(|(field, overflow)| {
+            let (rust, stored) = (field.ident.unraw().to_string(), &field.stored);
+            let text = format!("{}.{rust}", name.unraw());
+            let (after, into) = (&overflow.after, &overflow.into);
+            let [owner, seq, elements, flag] = [
+                overflow.owner(),
+                overflow.seq(),
+                overflow.elements(stored),
+                overflow.flag(),
+            ];
+            let header = format!("_odm.overflow.{stored}");
+            let work = format!("{header}.work");
+            quote!(#private::OverflowField {
+                field: #rust,
+                stored: #stored,
+                after: #after,
+                flag: #flag,
+                extras: &#private::Model {
+                    name: #text,
+                    collection: #into,
+                    ..#private::Model::UNKNOWN
+                },
+                owner: #owner,
+                seq: #seq,
+                elements: #elements,
+                header: #header,
+                work: #work,
+            })
+        });
+        quote!(overflows: &[#(#all),*],)
+    }
+
+    /// The code that tells each of them of a document `value` what it has outside of it, as `raw` says.
+    pub(crate) fn look_outside(&self, value: &TokenStream, raw: &TokenStream) -> TokenStream {
+        let all = self.overflows().map(|(field, _)| {
+            let (ident, stored) = (field.ident, &field.stored);
+            quote!(#value.#ident.look_outside(#raw, #stored);)
+        });
+        quote!(#(#all)*)
+    }
+
+    /// The code that leaves in a document `self` what stays in it when it is inserted.
+    pub(crate) fn keep_inside(&self) -> Option<TokenStream> {
+        self.overflows().next()?;
+        let all = self.overflows().map(|(field, _)| {
+            let (ident, stored) = (field.ident, &field.stored);
+            quote!(self.#ident.keep_inside(&Self::MODEL, #stored, raw);)
+        });
+        Some(quote!(#(#all)*))
+    }
+
+    /// The generated checks of the types of their elements.
+    pub(crate) fn overflow_checks(&self, private: &TokenStream) -> Option<TokenStream> {
+        self.overflows().next()?;
+        let types = self.overflows().map(|(field, _)| {
+            let ty = field.ty;
+            quote_spanned!(ty.span()=> #private::overflows::<#ty>();)
+        });
+        let quiet = quiet();
+        let function = layout_function(&self.input.generics, types);
+        let plain = self.overflows().map(|(field, _)| {
+            let ty = field.ty;
+            quote_spanned! {ty.span()=>
+                const _: () = ::core::assert!(
+                    #private::overflows_plainly::<#ty>(),
+                    "the elements of an array that overflows have no copies, no snapshots and no references with rules yet: leave them out of the embedded struct"
+                );
+            }
+        });
+        Some(quote!(#quiet #function #(#plain)*))
+    }
+}

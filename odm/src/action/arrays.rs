@@ -1,0 +1,256 @@
+//! Looking after the arrays of a model that overflow.
+
+use std::{fmt, marker::PhantomData};
+
+use bson::{Bson, Document as BsonDocument, RawDocumentBuf, doc};
+
+use crate::{
+    Result,
+    access::{Access, found_by},
+    backend::operation::{Aggregate, Find},
+    document::Document,
+    error,
+    maintain::{Folded, fold, spill},
+    query::Key,
+    schema::OverflowField,
+};
+
+/// The arrays of a model that overflow, to be looked after; made by [`Session::arrays`](crate::Session::arrays).
+///
+/// Each of these may run while the application writes, may be ended at any time, and goes on where it was when it is begun again: what is
+/// done needs nothing any more. Documents of all scopes are looked at, and those that are deleted by a mark.
+#[must_use = "say what to do: `fold`, `spill` or `lengths`"]
+pub struct Arrays<T> {
+    access: Access,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T: Document> Arrays<T> {
+    pub(crate) fn new(access: Access) -> Self {
+        Self {
+            access: access.to_everything(),
+            of: PhantomData,
+        }
+    }
+
+    /// Brings the elements of one document back into it, where they fit: where they are no more than three quarters of those that may
+    /// be in it, so that the next push does not take them out again. Tells whether some were brought back.
+    ///
+    /// # Errors
+    ///
+    /// Those of the backend, and [`Conflict`](crate::ErrorKind::Conflict) if others write to the array again and again.
+    pub async fn fold_one(&self, key: Key<T>) -> Result<bool> {
+        let find = found_by(&T::COLLECTION.into(), &key.to_raw()?);
+        let mut is_folded = false;
+        for id in self.ids(find).await? {
+            for field in T::MODEL.overflows {
+                let folded = fold(&self.access, &T::MODEL, field, &id).await?;
+                is_folded |= folded == Folded::Now;
+            }
+        }
+        Ok(is_folded)
+    }
+
+    /// The same for all documents; tells how many arrays were brought back.
+    ///
+    /// # Errors
+    ///
+    /// As [`fold_one`](Self::fold_one).
+    pub async fn fold(&self) -> Result<u64> {
+        let mut folded = 0;
+        for field in T::MODEL.overflows {
+            let outside = doc! { field.header: { "$exists": true } };
+            for id in self.matching(&outside).await? {
+                let done = fold(&self.access, &T::MODEL, field, &id).await?;
+                folded += u64::from(done == Folded::Now);
+            }
+        }
+        Ok(folded)
+    }
+
+    /// Lets the arrays overflow that are longer in their documents than they should be: those of documents that were there before the
+    /// array was declared so. Tells how many there were.
+    ///
+    /// # Errors
+    ///
+    /// As [`fold_one`](Self::fold_one).
+    pub async fn spill(&self) -> Result<u64> {
+        let mut spilled = 0;
+        for field in T::MODEL.overflows {
+            // Too long, or perhaps too large.
+            let too_long = doc! { format!("{}.{}", field.stored, field.after): { "$exists": true } };
+            for id in self.matching(&too_long).await? {
+                spilled += u64::from(spill(&self.access, &T::MODEL, field, &id).await?);
+            }
+        }
+        Ok(spilled)
+    }
+
+    /// How long the arrays are, and how large the documents: what tells after how many elements an array is to overflow.
+    ///
+    /// # Errors
+    ///
+    /// Those of the backend.
+    pub async fn lengths(&self) -> Result<Vec<Lengths>> {
+        let mut all = Vec::new();
+        for field in T::MODEL.overflows {
+            all.push(self.lengths_of(field).await?);
+        }
+        Ok(all)
+    }
+
+    async fn lengths_of(&self, field: &'static OverflowField) -> Result<Lengths> {
+        let size = |path: &str| doc! { "$size": { "$ifNull": [format!("${path}"), []] } };
+        let outside = doc! { "$ifNull": [format!("${}.count", field.header), 0_i64] };
+        let count = doc! { "$add": [
+            size(field.stored),
+            outside,
+            size(&format!("{}.tail", field.header)),
+            size(&format!("{}.work.block", field.header)),
+        ] };
+        let row = doc! { "$project": { "_id": 0, "count": count, "bytes": { "$bsonSize": "$$ROOT" } } };
+        let aggregate = Aggregate {
+            collection: T::COLLECTION.into(),
+            pipeline: vec![raw(&row)?],
+            variables: RawDocumentBuf::new(),
+        };
+        let mut cursor = self.access.aggregate(&T::MODEL, aggregate).await?;
+        let (mut lengths, mut bytes) = (Vec::new(), Vec::new());
+        loop {
+            let batch = cursor.next_batch().await.map_err(error::of(&T::MODEL))?;
+            if batch.is_empty() {
+                break;
+            }
+            for row in &batch {
+                let row = BsonDocument::try_from(&**row).map_err(error::encode)?;
+                let number = |name: &str| match row.get(name) {
+                    Some(Bson::Int32(number)) => u64::try_from(*number).unwrap_or(0),
+                    Some(Bson::Int64(number)) => u64::try_from(*number).unwrap_or(0),
+                    _ => 0,
+                };
+                lengths.push(number("count"));
+                bytes.push(number("bytes"));
+            }
+        }
+        lengths.sort_unstable();
+        bytes.sort_unstable();
+        Ok(Lengths {
+            field: field.field,
+            after: field.after,
+            lengths,
+            bytes,
+        })
+    }
+
+    async fn matching(&self, filter: &BsonDocument) -> Result<Vec<Bson>> {
+        self.ids(found_by(&T::COLLECTION.into(), &raw(filter)?)).await
+    }
+
+    async fn ids(&self, find: Find) -> Result<Vec<Bson>> {
+        let find = Find {
+            projection: Some(raw(&doc! { "_id": 1 })?),
+            sort: Some(raw(&doc! { "_id": 1 })?),
+            ..find
+        };
+        let found = self.access.find_all(&T::MODEL, find).await?;
+        let ids = found.iter().filter_map(|raw| crate::decode::id(raw));
+        let ids = ids.map(|id| Bson::try_from(id).map_err(error::encode));
+        ids.collect()
+    }
+}
+
+fn raw(document: &BsonDocument) -> Result<RawDocumentBuf> {
+    RawDocumentBuf::try_from(document).map_err(error::encode)
+}
+
+/// How long the arrays in a field are, and how large their documents: as text, with a histogram.
+#[derive(Debug, Clone)]
+pub struct Lengths {
+    field: &'static str,
+    after: usize,
+    lengths: Vec<u64>,
+    bytes: Vec<u64>,
+}
+
+impl Lengths {
+    /// The field.
+    #[must_use]
+    pub fn field(&self) -> &'static str {
+        self.field
+    }
+
+    /// How many documents there are.
+    #[must_use]
+    pub fn documents(&self) -> usize {
+        self.lengths.len()
+    }
+
+    /// The length of which so many of a hundred arrays have no more elements; 0 without any.
+    #[must_use]
+    pub fn percentile(&self, percent: f64) -> u64 {
+        percentile(&self.lengths, percent)
+    }
+
+    /// The same of the bytes of the documents.
+    #[must_use]
+    pub fn bytes(&self, percent: f64) -> u64 {
+        percentile(&self.bytes, percent)
+    }
+
+    /// How many arrays are longer than so much.
+    #[must_use]
+    pub fn longer_than(&self, len: u64) -> usize {
+        self.lengths.len() - self.lengths.partition_point(|own| *own <= len)
+    }
+
+    /// After how many elements the arrays should overflow: as few as leave 99 of 100 whole.
+    #[must_use]
+    pub fn proposal(&self) -> u64 {
+        self.percentile(99.0).max(1)
+    }
+}
+
+/// The least value that so many of a hundred are not above.
+fn percentile(sorted: &[u64], percent: f64) -> u64 {
+    let reached = |position: usize| (position + 1) as f64 >= sorted.len() as f64 * percent / 100.0;
+    let mut positions = 0..sorted.len();
+    let at = positions.find(|position| reached(*position));
+    at.and_then(|at| sorted.get(at)).or(sorted.last()).copied().unwrap_or(0)
+}
+
+impl fmt::Display for Lengths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{}: {} documents, overflows after {}",
+            self.field,
+            self.documents(),
+            self.after
+        )?;
+        for percent in [50.0, 90.0, 99.0, 99.9, 100.0] {
+            writeln!(
+                f,
+                "  {percent:>5} %: {} elements, {} bytes",
+                self.percentile(percent),
+                self.bytes(percent)
+            )?;
+        }
+        let mut from = 0;
+        let mut to: u64 = 1;
+        let longest = self.lengths.last().copied().unwrap_or(0);
+        while from <= longest {
+            let count = self.longer_than_or(from) - self.longer_than_or(to);
+            let width = (count * 40).div_ceil(self.documents().max(1));
+            writeln!(f, "  {from:>8} to {:>8}: {:<40} {count}", to - 1, "#".repeat(width))?;
+            (from, to) = (to, to.saturating_mul(4));
+        }
+        write!(f, "  after {} elements, {} overflow", self.proposal(), self.longer_than(self.proposal()))
+    }
+}
+
+impl Lengths {
+    /// How many arrays have so many elements or more.
+    fn longer_than_or(&self, len: u64) -> usize {
+        self.lengths.len() - self.lengths.partition_point(|own| *own < len)
+    }
+}

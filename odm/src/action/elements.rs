@@ -1,0 +1,228 @@
+//! Reading the elements of an array that overflows.
+
+use std::{collections::VecDeque, marker::PhantomData};
+
+use bson::{Bson, RawBson};
+
+use super::find::Rows;
+use crate::{
+    Error, ErrorKind, Result,
+    access::Access,
+    backend::Cursor,
+    decode,
+    document::{Document, Stored},
+    error,
+    field::{Elem, FromPath, Path, role, shape},
+    maintain::{Reading, behind},
+    query::{Filter, IntoFilter, IntoValue, Key},
+};
+
+/// All elements of an array that overflows, wherever they are; made by [`Get::elements`](super::Get::elements).
+///
+/// Every question reads the document first, of it no more than the array; where all elements are in it, that is all. It is an error of
+/// kind [`NotFound`](ErrorKind::NotFound) if there is no document.
+///
+/// Elements that are pushed or pulled while they are read may be among what is read or not; each of the others is, once and in its place.
+#[must_use = "it is a question to be asked: `all`, `stream`, `page`, `get`, `contains`, `filter`, `len`"]
+pub struct Elements<T: Document, E> {
+    reading: Result<Reading>,
+    key: Key<T>,
+    of: PhantomData<fn() -> E>,
+}
+
+impl<T: Document, E: Stored> Elements<T, E> {
+    pub(super) fn new(access: Access, key: Key<T>, path: &Path) -> Self {
+        let field = T::MODEL.overflow_at(path).ok_or_else(|| {
+            let message = "no array that overflows: read it with its document";
+            error::of_model::<T>(Error::new(ErrorKind::Invalid, message))
+        });
+        let reading = field.and_then(|field| {
+            Ok(Reading {
+                access,
+                model: &T::MODEL,
+                field,
+                filter: key.to_raw()?,
+            })
+        });
+        Self {
+            reading,
+            key,
+            of: PhantomData,
+        }
+    }
+
+    /// How many elements there are. It reads none of those that are outside of the document.
+    ///
+    /// # Errors
+    ///
+    /// Those of the backend.
+    pub async fn len(self) -> Result<u64> {
+        let reading = self.reading?;
+        let owner = reading.owner().await?;
+        let owner = owner.ok_or_else(|| error::not_found::<T>(self.key.id()))?;
+        Ok(owner.len())
+    }
+
+    /// Whether there are none.
+    ///
+    /// # Errors
+    ///
+    /// Those of the backend.
+    pub async fn is_empty(self) -> Result<bool> {
+        Ok(self.len().await? == 0)
+    }
+
+    /// All of them, in order: two round trips if there are some outside of the document.
+    ///
+    /// # Errors
+    ///
+    /// [`Decode`](ErrorKind::Decode) for an element that does not fit its type, [`Conflict`](ErrorKind::Conflict) if the array was
+    /// replaced again and again meanwhile.
+    pub async fn all(self) -> Result<Vec<E>> {
+        let all = self.reading?.all().await?;
+        values::<T, E>(all, &self.key)
+    }
+
+    /// `len` of them from the position `from` on, which is counted from 0: three round trips at most.
+    ///
+    /// What is pulled before that position moves those behind it.
+    ///
+    /// # Errors
+    ///
+    /// As [`all`](Self::all).
+    pub async fn page(self, from: u64, len: usize) -> Result<Vec<E>> {
+        let page = self.reading?.range(from, len).await?;
+        values::<T, E>(page, &self.key)
+    }
+
+    /// The one at a position, counted from 0; none behind the last.
+    ///
+    /// # Errors
+    ///
+    /// As [`all`](Self::all).
+    pub async fn get(self, position: u64) -> Result<Option<E>> {
+        Ok(self.page(position, 1).await?.pop())
+    }
+
+    /// Whether one of them equals the value. It looks outside of the document only if none does in it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the backend.
+    pub async fn contains(self, value: impl IntoValue<E> + Send) -> Result<bool> {
+        let value = value.into_value().map_err(error::of_model::<T>)?;
+        let value = Bson::try_from(value).map_err(error::encode)?;
+        let found = self.reading?.contains(&value).await?;
+        found.ok_or_else(|| error::not_found::<T>(self.key.id()))
+    }
+
+    /// Those that meet a condition, in order: the backend looks for them, wherever they are.
+    ///
+    /// # Errors
+    ///
+    /// As [`all`](Self::all).
+    pub async fn filter<F: IntoFilter<Elem<T>>>(
+        self,
+        condition: impl FnOnce(E::Fields<Elem<T>, role::Resident, shape::One>) -> F + Send,
+    ) -> Result<Vec<E>> {
+        let condition = condition(FromPath::from_path(Path::ROOT)).into_filter();
+        let Some(condition) = condition else {
+            return self.all().await;
+        };
+        let condition = Filter::into_node(condition);
+        let found = self.reading?.matching(&condition).await;
+        values::<T, E>(found.map_err(error::of_model::<T>)?, &self.key)
+    }
+
+    /// One after the other, in order, however many there are: those outside of the document are read batch by batch.
+    ///
+    /// It ends with an error of kind [`Conflict`](ErrorKind::Conflict) if the array is replaced by another one meanwhile.
+    pub fn stream(self) -> Rows<E> {
+        let start = Stream {
+            reading: self.reading,
+            key: self.key,
+            owner: None,
+            cursor: None,
+            ready: VecDeque::new(),
+            outside: 0,
+            is_over: false,
+        };
+        Rows::of(futures_util::stream::unfold(
+            start,
+            async |mut stream| match stream.next().await {
+                Ok(element) => Some((element_of::<T, E>(element?), stream)),
+                Err(error) => {
+                    (stream.is_over, stream.ready) = (true, VecDeque::new());
+                    Some((Err(error), stream))
+                }
+            },
+        ))
+    }
+}
+
+/// Where a stream is.
+struct Stream<T: Document> {
+    reading: Result<Reading>,
+    key: Key<T>,
+    owner: Option<crate::maintain::Owner>,
+    cursor: Option<Box<dyn Cursor>>,
+    ready: VecDeque<Bson>,
+    /// How many elements outside have been read.
+    outside: usize,
+    is_over: bool,
+}
+
+impl<T: Document> Stream<T> {
+    async fn next(&mut self) -> Result<Option<Bson>> {
+        loop {
+            if let Some(element) = self.ready.pop_front() {
+                return Ok(Some(element));
+            }
+            if self.is_over {
+                return Ok(None);
+            }
+            self.read_on().await?;
+        }
+    }
+
+    async fn read_on(&mut self) -> Result<()> {
+        let reading = self.reading.as_ref().map_err(Clone::clone)?;
+        let Some(owner) = &self.owner else {
+            let owner = reading.owner().await?;
+            let owner = owner.ok_or_else(|| error::not_found::<T>(self.key.id()))?;
+            self.ready.extend(owner.resident.iter().cloned());
+            self.cursor = reading.open(&owner).await?;
+            self.owner = Some(owner);
+            return Ok(());
+        };
+        if let Some(cursor) = &mut self.cursor {
+            let batch = cursor.next_batch().await.map_err(error::of(&T::MODEL))?;
+            for raw in &batch {
+                let document = bson::Document::try_from(&**raw).map_err(error::encode)?;
+                let elements = reading.elements_of(&document);
+                self.outside += elements.len();
+                self.ready.extend(elements);
+            }
+            if !batch.is_empty() {
+                return Ok(());
+            }
+            self.cursor = None;
+        }
+        if !reading.is_whole(owner, self.outside).await? {
+            return Err(reading.replaced());
+        }
+        self.ready.extend(behind(owner).cloned());
+        self.is_over = true;
+        Ok(())
+    }
+}
+
+fn values<T: Document, E: Stored>(found: Option<Vec<Bson>>, key: &Key<T>) -> Result<Vec<E>> {
+    let found = found.ok_or_else(|| error::not_found::<T>(key.id()))?;
+    found.into_iter().map(element_of::<T, E>).collect()
+}
+
+fn element_of<T: Document, E: Stored>(element: Bson) -> Result<E> {
+    let element = RawBson::try_from(element).map_err(error::encode)?;
+    decode::value(&element).map_err(error::of_model::<T>)
+}

@@ -1,0 +1,107 @@
+//! Whether the elements outside of documents are where these say.
+
+use std::collections::{HashMap, VecDeque};
+
+use bson::{Bson, RawDocumentBuf};
+
+use super::{Fault, Finding, Key, by_ids, id_of, key};
+use crate::{
+    Result,
+    access::Access,
+    decode,
+    maintain::{self, Misplaced, Wrong},
+    schema::Model,
+};
+
+/// What is wrong in a batch with arrays that overflow.
+pub(super) async fn look_at(
+    access: &Access,
+    model: &'static Model,
+    batch: &[RawDocumentBuf],
+) -> Result<Vec<(usize, Finding)>> {
+    let suspect = findings(access, model, batch).await?;
+    if suspect.is_empty() {
+        return Ok(suspect);
+    }
+    // Somebody may be writing: only what is so still is a fault.
+    let mut positions: HashMap<Key, usize> = HashMap::new();
+    let mut ids = Vec::new();
+    for (position, _) in &suspect {
+        if let Some(id) = batch.get(*position).and_then(|raw| decode::id(raw))
+            && positions.insert(key(id), *position).is_none()
+        {
+            ids.push(id);
+        }
+    }
+    let again = by_ids(access, model, &ids, None).await?;
+    let mut still = findings(access, model, &again).await?;
+    for (position, _) in &mut still {
+        let id = again.get(*position).and_then(|raw| decode::id(raw));
+        let before = id.and_then(|id| positions.get(&key(id)));
+        *position = before.copied().unwrap_or(usize::MAX);
+    }
+    let mut found = suspect;
+    found.retain(|finding| still.contains(finding));
+    Ok(found)
+}
+
+async fn findings(
+    access: &Access,
+    model: &'static Model,
+    batch: &[RawDocumentBuf],
+) -> Result<Vec<(usize, Finding)>> {
+    let mut found = Vec::new();
+    for misplaced in maintain::misplaced(access, model, batch).await? {
+        if let Some(raw) = batch.get(misplaced.document) {
+            let finding = Finding {
+                model: model.name,
+                collection: model.collection,
+                id: id_of(raw),
+                path: misplaced.field.stored.to_owned(),
+                fault: fault(&misplaced),
+            };
+            found.push((misplaced.document, finding));
+        }
+    }
+    Ok(found)
+}
+
+fn fault(misplaced: &Misplaced) -> Fault {
+    let of = misplaced.field.extras.collection;
+    match misplaced.what {
+        Wrong::Flag(holds) => Fault::Misflagged {
+            flag: misplaced.field.flag,
+            holds,
+        },
+        Wrong::Inside(holds) => Fault::TooManyInside {
+            holds,
+            after: misplaced.field.after,
+        },
+        Wrong::Count(holds, is) => Fault::Miscounted {
+            of,
+            holds: Box::new(Bson::Int64(holds)),
+            is: Box::new(Bson::Int64(is)),
+        },
+        Wrong::Seq(seq, times) => Fault::OutOfSequence { of, seq, times },
+    }
+}
+
+/// The documents with elements of a model's documents that none of these reads.
+pub(super) async fn orphans(access: &Access, model: &'static Model) -> Result<VecDeque<Finding>> {
+    let mut found = VecDeque::new();
+    for field in model.overflows {
+        let orphans = maintain::look_for_orphans(access, model, field).await?;
+        found.extend(orphans.into_iter().map(|(id, owner, seq)| Finding {
+            model: field.extras.name,
+            collection: field.extras.collection,
+            id,
+            path: field.owner.to_owned(),
+            fault: Fault::Orphaned {
+                of: model.collection,
+                owner,
+                seq,
+            },
+        }));
+    }
+    Ok(found)
+}

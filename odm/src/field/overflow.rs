@@ -1,0 +1,82 @@
+//! Arrays whose elements overflow into another collection.
+
+use std::marker::PhantomData;
+
+use super::{Array, Elem, FromPath, Path, Place, Single, Writable, role, shape};
+use crate::{
+    document::{Overflow, Stored},
+    query::{Filter, IntoFilter, test},
+};
+
+/// A place that holds an array of `T` of which only the first elements are in the document.
+///
+/// An update pushes to it, pulls from it and changes its elements, wherever they are. A filter of documents sees what is in them:
+/// [`resident`](Self::resident). [`Get::elements`](crate::action::Get::elements) asks for all of them.
+pub struct Overflowing<M: 'static, T: Stored, R: 'static, S: 'static = shape::One> {
+    path: Path,
+    of: PhantomData<fn() -> (M, T, R, S)>,
+}
+
+impl<M, T: Stored, R, S> FromPath for Overflowing<M, T, R, S> {
+    fn from_path(path: Path) -> Self {
+        Self {
+            path: path.array(),
+            of: PhantomData,
+        }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<M, T: Stored, R, S> Place for Overflowing<M, T, R, S> {
+    type Scope = M;
+    type Value = Overflow<T>;
+    type Role = R;
+    type Shape = S;
+    fn path(&self) -> Path {
+        self.path.clone()
+    }
+}
+
+impl<M, T: Stored, R, S> Overflowing<M, T, R, S> {
+    /// The elements that are in the document, for a filter: the first ones.
+    ///
+    /// A filter by them costs no more than any other, and finds no document by an element that is outside of it.
+    pub fn resident(&self) -> Array<M, T, role::Resident, S> {
+        FromPath::from_path(self.path.clone())
+    }
+
+    /// The document has elements outside of it.
+    pub fn has_more(&self) -> Filter<M>
+    where
+        S: Single,
+    {
+        let header = Path::ROOT.append(&format!("_odm.overflow.{}", self.path));
+        test(&header, "$exists", Ok(true.into()))
+    }
+
+    /// Every element, wherever it is, for an update: `$[]`.
+    pub fn all(&self) -> T::Fields<M, R, shape::Every>
+    where
+        S: Writable,
+    {
+        FromPath::from_path(self.path.every())
+    }
+
+    /// The elements that meet the condition, wherever they are, for an update: `$[name]`, with an array filter.
+    ///
+    /// A document without such an element stays as it is, though the update counts it as matched.
+    pub fn matching<F>(
+        &self,
+        condition: impl FnOnce(T::Fields<Elem<M>, R, shape::One>) -> F,
+    ) -> T::Fields<M, R, shape::Every>
+    where
+        F: IntoFilter<Elem<M>>,
+        S: Writable,
+    {
+        let condition = condition(FromPath::from_path(Path::ROOT)).into_filter();
+        FromPath::from_path(match condition.map(Filter::into_node) {
+            Some(condition) => self.path.matching(condition),
+            None => self.path.every(),
+        })
+    }
+}

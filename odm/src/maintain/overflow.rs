@@ -1,0 +1,155 @@
+//! Arrays of which only the first elements are in their document; the others are in documents of their own in another collection.
+//!
+//! An owner with elements outside of it has a header, in order: which documents have them (a generation, and numbers below the next one),
+//! a block that goes there, and a tail. A push at the end is one operation: to the array in the document as long as there is no header
+//! and room, else to the tail. A tail that is full is frozen as a block, and becomes a document.
+//!
+//! All else is one thing at a time: the owner says what is being done (`overflow/header.rs`), by the operation that does it in the owner
+//! itself, and whoever comes upon it finishes it (`overflow/work.rs`). A step that comes late finds neither the key nor the version that
+//! it was made for. What is frozen, and what is filled before it is published, does not change: so it does not matter who writes it, nor
+//! how often.
+//!
+//! Documents of elements come into being before they are for sure their owner's. Until then they say so (`overflow/extras.rs`), and who
+//! finds one that is overdue asks its owner: nobody registers the space that they need again after that, as generations and keys never
+//! come back.
+
+mod asked;
+mod check;
+mod extras;
+mod fold;
+mod header;
+mod insert;
+mod read;
+mod removal;
+mod rewrite;
+mod settle;
+mod work;
+mod write;
+
+use std::time::SystemTime;
+
+use bson::{Bson, DateTime};
+
+pub(crate) use check::{
+    Misplaced, Wrong, look_for_orphans, mend as mend_overflow, mend_orphan, misplaced,
+};
+pub(crate) use fold::{Folded, fold};
+pub(crate) use header::Owner;
+use header::Work;
+pub(crate) use insert::kept_inside;
+pub(crate) use read::{Reading, behind};
+pub(super) use removal::{leave_all, leave_one, run as remove};
+pub(super) use settle::settle;
+use work::At;
+
+use super::{Effect, LEASE, Promise, Sources, Write, inside};
+use crate::{
+    Result,
+    access::Access,
+    backend::operation::{Direction, Index},
+    schema::{Model, OverflowField},
+};
+
+/// How large an element can be.
+const MAX_ELEMENT: usize = 128 * 1024;
+
+/// How large an array in a document can get, and what goes into one of its own: neither is anywhere near what a document can hold.
+const MAX_PART: usize = 256 * 1024;
+
+/// How often something is tried that others are writing to.
+const ATTEMPTS: u32 = 100;
+
+/// How many elements the tail has at most.
+fn room_in_tail(field: &OverflowField) -> usize {
+    field.after.clamp(50, 500)
+}
+
+/// A place in what an owner knows of its elements.
+fn place(field: &OverflowField, name: &str) -> String {
+    format!("{}.{name}", field.header)
+}
+
+/// When others may see to what is begun now.
+fn due() -> DateTime {
+    DateTime::from_system_time(SystemTime::now() + LEASE)
+}
+
+/// Whether a write is about arrays that overflow, so that it is more than itself.
+pub(super) fn concerns(model: &Model, effect: &Effect<'_>) -> bool {
+    if model.overflows.is_empty() {
+        return false;
+    }
+    match effect {
+        Effect::Inserts(documents) => insert::is_any(model, documents),
+        Effect::Changes(change) => asked::is_any(model, change),
+        // They take along what is outside of them.
+        Effect::Removes => false,
+    }
+}
+
+/// Carries out such a write.
+pub(super) async fn run<W: Write>(
+    access: Access,
+    model: &'static Model,
+    mut write: W,
+    sources: Sources,
+) -> Result<W::Done> {
+    match write.documents_to_insert() {
+        Some(documents) => {
+            insert::refuse_too_large(model, documents)?;
+            insert::run(access, model, write, sources).await
+        }
+        None => write::run(access, model, write, sources).await,
+    }
+}
+
+/// The declared indexes, with those by which the elements of an owner, and what is owed, are found: of the models, and of the
+/// collections into which they overflow.
+pub(crate) fn with_indexes(
+    mut declared: Vec<(&'static Model, Vec<Index>)>,
+) -> Vec<(&'static Model, Vec<Index>)> {
+    let mut extras = Vec::new();
+    for (model, indexes) in &mut declared {
+        for field in model.overflows {
+            indexes.push(Index::sparse_on(Promise(field.work).due()));
+            // Where there are no transactions a document is marked before it is deleted.
+            let due = Index::sparse_on(Promise::LINK.due());
+            if !indexes.contains(&due) {
+                indexes.push(due);
+            }
+            let ascending = |path: &str| (path.to_owned(), Direction::Ascending);
+            let in_order = [field.owner, extras::GENERATION, field.seq].map(ascending);
+            let own = Index::sparse_on(format!("{}.due", extras::OWN));
+            extras.push((field.extras, vec![Index::new(in_order.to_vec()), own]));
+        }
+    }
+    declared.extend(extras);
+    declared
+}
+
+/// Lets an array overflow that is longer in its document than it should be; tells whether it was.
+pub(crate) async fn spill(
+    access: &Access,
+    model: &'static Model,
+    field: &'static OverflowField,
+    id: &Bson,
+) -> Result<bool> {
+    let at = At {
+        access,
+        model,
+        field,
+        id,
+    };
+    rewrite::spill_over(&at).await
+}
+
+/// The paths of a model that a save must not change.
+pub(super) fn fixed(model: &Model) -> impl Iterator<Item = &'static str> {
+    model.overflows.iter().map(|field| field.stored)
+}
+
+/// Which documents may be no array's: what says so, and where.
+pub(crate) fn owed_outside(model: &Model) -> impl Iterator<Item = (&'static Model, Promise)> {
+    let fields = model.overflows.iter();
+    fields.map(|field| (field.extras, Promise(extras::OWN)))
+}

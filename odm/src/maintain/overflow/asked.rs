@@ -1,0 +1,269 @@
+//! What an update does to an array that overflows.
+
+use bson::{Bson, Document, RawDocumentBuf, doc};
+
+use super::{
+    MAX_ELEMENT,
+    header::{array, size},
+    place,
+};
+use crate::{
+    Error, ErrorKind, Result,
+    backend::operation::Change,
+    error,
+    maintain::stored::{close, names, open, overlap},
+    schema::{Model, OverflowField},
+};
+
+/// An update, taken apart.
+#[derive(Debug, Clone)]
+pub(super) struct Asked {
+    pub(super) field: &'static OverflowField,
+    pub(super) what: What,
+    /// What it does beside.
+    rest: Document,
+    array_filters: Vec<Document>,
+}
+
+/// What becomes of the array.
+#[derive(Debug, Clone)]
+pub(super) enum What {
+    /// These come behind its elements.
+    Push(Vec<Bson>),
+    /// These do, but for those that it has.
+    Add(Vec<Bson>),
+    /// It has these and no others.
+    Replace(Vec<Bson>),
+    /// Something happens to each element by itself: these operators, and whether there may be fewer behind it.
+    Each { operators: Document, counts: bool },
+}
+
+/// Whether an update does something to an array of its documents that overflows.
+pub(super) fn is_any(model: &Model, change: &Change) -> bool {
+    let touches = |update: &RawDocumentBuf| {
+        let mut fields = model.overflows.iter();
+        fields.any(|field| super::super::stored::touches(update, field.stored))
+    };
+    match change {
+        Change::Operators { update, .. } => !model.overflows.is_empty() && touches(update),
+        // The typed language has no others.
+        _ => false,
+    }
+}
+
+impl Asked {
+    /// # Errors
+    ///
+    /// [`Unsupported`](ErrorKind::Unsupported) for what is not kept apart, and [`Invalid`](ErrorKind::Invalid) for an element that is
+    /// too large.
+    pub(super) fn of(model: &'static Model, change: &Change) -> Result<Self> {
+        Self::read(model, change).map_err(error::of(model))
+    }
+
+    fn read(model: &'static Model, change: &Change) -> Result<Self> {
+        let Change::Operators {
+            update,
+            array_filters,
+        } = change
+        else {
+            return Err(unsupported("it is changed by operators alone", ""));
+        };
+        let (mut rest, mut own) = (Document::new(), Document::new());
+        let mut found: Option<&'static OverflowField> = None;
+        for (operator, fields) in open(update)? {
+            let Bson::Document(fields) = fields else {
+                rest.insert(operator, fields);
+                continue;
+            };
+            for (path, value) in fields {
+                let mut arrays = model.overflows.iter();
+                let renamed = value.as_str().filter(|_| operator == "$rename");
+                let field = arrays.find(|field| {
+                    overlap(&path, field.stored)
+                        || renamed.is_some_and(|to| overlap(to, field.stored))
+                });
+                let Some(field) = field else {
+                    super::work::put(&mut rest, &operator, &path, value);
+                    continue;
+                };
+                if found.is_some_and(|other| other.stored != field.stored) {
+                    return Err(unsupported(
+                        "one update changes one array that overflows: change the other one by an update of its own, in a transaction if \
+                         both belong together",
+                        field.field,
+                    ));
+                }
+                found = Some(field);
+                super::work::put(&mut own, &operator, &path, value);
+            }
+        }
+        let Some(field) = found else {
+            return Err(unsupported("it changes no array that overflows", ""));
+        };
+        let array_filters = array_filters.iter().map(|filter| open(filter));
+        Ok(Self {
+            field,
+            what: What::of(field, own)?,
+            rest,
+            array_filters: array_filters.collect::<Result<_>>()?,
+        })
+    }
+
+    /// The change, with these operators for the array.
+    pub(super) fn change(&self, operators: &[&Document]) -> Result<Change> {
+        let mut update = self.rest.clone();
+        for operators in operators {
+            for (operator, fields) in *operators {
+                for (path, value) in fields.as_document().into_iter().flatten() {
+                    super::work::put(&mut update, operator, path, value.clone());
+                }
+            }
+        }
+        let array_filters = self.array_filters.iter().map(close);
+        Ok(Change::Operators {
+            update: close(&update)?,
+            array_filters: array_filters.collect::<Result<_>>()?,
+        })
+    }
+
+    /// The same operators for the tail.
+    pub(super) fn at_tail(&self, operators: &Document) -> Document {
+        moved(operators, self.field.stored, &place(self.field, "tail"))
+    }
+
+    /// What the documents with the other elements need to be changed in the same way.
+    pub(super) fn at_extras(&self, operators: &Document) -> Result<Document> {
+        let (stored, elements) = (self.field.stored, self.field.elements);
+        let moved = moved(operators, stored, elements);
+        let mut named = Vec::new();
+        let mut filter = Document::new();
+        for (operator, fields) in &moved {
+            for (path, value) in fields.as_document().into_iter().flatten() {
+                let parts = path.split('.').filter_map(|part| part.strip_prefix("$["));
+                named.extend(parts.filter_map(|part| part.strip_suffix(']')).map(String::from));
+                match (operator.as_str(), value) {
+                    ("$pullAll", Bson::Array(values)) => {
+                        filter.insert(elements, doc! { "$in": values.clone() });
+                    }
+                    ("$pull", Bson::Document(condition)) => {
+                        filter.insert(elements, doc! { "$elemMatch": condition.clone() });
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let used = self.array_filters.iter();
+        let used = used.filter(|filter| name_of(filter).is_some_and(|name| named.contains(&name)));
+        let used: Vec<_> = used.cloned().map(Bson::Document).collect();
+        Ok(doc! { "update": moved, "filter": filter, "array_filters": used })
+    }
+}
+
+impl What {
+    fn of(field: &OverflowField, own: Document) -> Result<Self> {
+        let is_whole = |fields: &Document| fields.len() == 1 && fields.contains_key(field.stored);
+        let one = match own.iter().next() {
+            Some((operator, Bson::Document(fields))) if own.len() == 1 && is_whole(fields) => {
+                fields.get(field.stored).map(|value| (operator.as_str(), value))
+            }
+            _ => None,
+        };
+        let refuse = |what: &str| Err(unsupported(what, field.field));
+        match one {
+            Some(("$push" | "$addToSet", Bson::Document(modifiers))) if modifiers.len() > 1 => {
+                refuse("its elements are pushed at the end, without a position, an order or a slice")
+            }
+            Some(("$push", Bson::Document(modifiers))) => {
+                let elements = array(modifiers.get("$each"));
+                check(field, &elements)?;
+                Ok(Self::Push(elements))
+            }
+            Some(("$addToSet", Bson::Document(modifiers))) => {
+                let elements = array(modifiers.get("$each"));
+                check(field, &elements)?;
+                Ok(Self::Add(elements))
+            }
+            Some(("$set", value @ Bson::Array(_))) => {
+                let elements = array(Some(value));
+                check(field, &elements)?;
+                Ok(Self::Replace(elements))
+            }
+            Some(("$pull" | "$pullAll", _)) => Ok(Self::Each {
+                operators: own,
+                counts: true,
+            }),
+            Some((operator, _)) => refuse(&format!("there is no `{operator}` of it")),
+            None => Self::each(field, own),
+        }
+    }
+
+    fn each(field: &OverflowField, own: Document) -> Result<Self> {
+        for (_, fields) in &own {
+            for (path, _) in fields.as_document().into_iter().flatten() {
+                let behind = path.strip_prefix(field.stored).unwrap_or_default();
+                if names(path) == field.stored && behind.is_empty() {
+                    return Err(unsupported(
+                        "one update does one thing to it: use several, in a transaction if they belong together",
+                        field.field,
+                    ));
+                }
+                if !behind.starts_with(".$[") {
+                    return Err(unsupported(
+                        "its elements are named by `all()` and `matching(…)`, wherever they are, and not by their place",
+                        field.field,
+                    ));
+                }
+            }
+        }
+        Ok(Self::Each {
+            operators: own,
+            counts: false,
+        })
+    }
+}
+
+/// The operators for an array elsewhere.
+fn moved(operators: &Document, from: &str, to: &str) -> Document {
+    let mut moved = Document::new();
+    for (operator, fields) in operators {
+        for (path, value) in fields.as_document().into_iter().flatten() {
+            let behind = path.strip_prefix(from).unwrap_or_default();
+            super::work::put(&mut moved, operator, &format!("{to}{behind}"), value.clone());
+        }
+    }
+    moved
+}
+
+/// The elements of which an array filter speaks.
+fn name_of(filter: &Document) -> Option<String> {
+    filter.iter().find_map(|(name, value)| match value {
+        Bson::Array(parts) if name.starts_with('$') => {
+            parts.iter().find_map(|part| name_of(part.as_document()?))
+        }
+        _ => name.split('.').next().map(ToOwned::to_owned),
+    })
+}
+
+/// Refuses an element that is too large, before anything is written.
+pub(super) fn check(field: &OverflowField, elements: &[Bson]) -> Result<()> {
+    for element in elements {
+        let size = size(element)?;
+        if size > MAX_ELEMENT {
+            let message = format!(
+                "an element of {size} bytes, where {MAX_ELEMENT} are the most; nothing was written: what is so large is a document of its own, \
+                 and the element refers to it"
+            );
+            return Err(Error::new(ErrorKind::Invalid, message).with_path(field.field));
+        }
+    }
+    Ok(())
+}
+
+fn unsupported(what: &str, path: &str) -> Error {
+    let message = format!("an array that overflows is no array like others: {what}");
+    let error = Error::new(ErrorKind::Unsupported, message);
+    match path {
+        "" => error,
+        path => error.with_path(path),
+    }
+}

@@ -1,0 +1,307 @@
+//! The documents that have the elements outside of an owner.
+//!
+//! ```text
+//! { _id: { owner, generation, key, n }, book_id: owner, seq: 7, customers_purchased_extra: […],
+//!   _odm: { generation, done: 12, own: { due, key } } }
+//! ```
+//!
+//! `generation` says of which time of the array it is: an owner reads those of one alone. `done` is the version of the last change of
+//! elements that has been made here. `own` says that the document may be no owner's: without a key it follows from what its owner says,
+//! with one it is read only when that key is published.
+
+use bson::{Bson, DateTime, Document, RawDocumentBuf, doc, oid::ObjectId};
+
+use super::{
+    At, MAX_PART,
+    header::{Kind, Owner, integer, size},
+};
+use crate::{
+    ErrorKind, Result,
+    access::{Access, found_by},
+    backend::operation::{Aggregate, Change, Delete, Find, Insert, Update},
+    error,
+    maintain::stored::{close, open},
+    schema::OverflowField,
+};
+
+/// In such a document: that it may be no owner's.
+pub(super) const OWN: &str = "_odm.own";
+
+/// Of which generation it is.
+pub(super) const GENERATION: &str = "_odm.generation";
+
+/// The last change of its elements, by the version of the owner.
+pub(super) const DONE: &str = "_odm.done";
+
+/// How many elements there are in one at most.
+const MAX_ELEMENTS: usize = 500;
+
+/// How many bytes are sent at once.
+const MAX_SENT: usize = 8 * 1024 * 1024;
+
+/// Where they are from, and what they say of themselves.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Batch<'b> {
+    pub(super) owner: &'b Bson,
+    pub(super) generation: ObjectId,
+    /// The write that makes them.
+    pub(super) key: ObjectId,
+    /// The number of the first.
+    pub(super) first: i64,
+}
+
+/// The elements of each document that they fill.
+pub(super) fn parts(elements: Vec<Bson>) -> Result<Vec<Vec<Bson>>> {
+    let mut parts = Vec::new();
+    let (mut part, mut bytes) = (Vec::new(), 0);
+    for element in elements {
+        let own = size(&element)?;
+        if !part.is_empty() && (part.len() >= MAX_ELEMENTS || bytes + own > MAX_PART) {
+            parts.push(std::mem::take(&mut part));
+            bytes = 0;
+        }
+        bytes += own;
+        part.push(element);
+    }
+    if !part.is_empty() {
+        parts.push(part);
+    }
+    Ok(parts)
+}
+
+impl Batch<'_> {
+    fn document(&self, field: &OverflowField, n: i64, elements: Vec<Bson>) -> Document {
+        let Self {
+            owner,
+            generation,
+            key,
+            first,
+        } = *self;
+        doc! {
+            "_id": { "owner": owner.clone(), "generation": generation, "key": key, "n": n },
+            field.owner: owner.clone(),
+            field.seq: first + n,
+            field.elements: elements,
+            "_odm": { "generation": generation },
+        }
+    }
+
+    /// Inserts one that follows from what its owner says: it may be there already.
+    pub(super) async fn spill(
+        &self,
+        access: &Access,
+        field: &OverflowField,
+        elements: Vec<Bson>,
+    ) -> Result<()> {
+        let mut document = self.document(field, 0, elements);
+        if access.unit().is_none() {
+            set_own(&mut document, doc! { "due": super::due() });
+        }
+        let id = document.remove("_id").unwrap_or(Bson::Null);
+        let update = Update {
+            collection: field.extras.collection.into(),
+            filter: close(&doc! { "_id": { "$eq": id } })?,
+            change: Change::operators(close(&doc! { "$setOnInsert": document })?),
+            multi: false,
+            upsert: true,
+        };
+        access.told().writes();
+        match access.executor().update(update).await {
+            Err(error) if error.kind() == ErrorKind::DuplicateKey && access.unit().is_none() => {
+                Ok(())
+            }
+            done => done.map(drop).map_err(error::of(field.extras)),
+        }
+    }
+
+    /// Inserts some that nobody reads before their key is published; in a transaction they are there with it.
+    pub(super) async fn stage(
+        &self,
+        access: &Access,
+        field: &OverflowField,
+        parts: &[Vec<Bson>],
+        at: Option<&At<'_>>,
+    ) -> Result<()> {
+        let (mut documents, mut bytes) = (Vec::new(), 0);
+        for (n, part) in (0..).zip(parts) {
+            let mut document = self.document(field, n, part.clone());
+            if access.unit().is_none() {
+                set_own(&mut document, doc! { "due": super::due(), "key": self.key });
+            }
+            let document = close(&document)?;
+            bytes += document.as_bytes().len();
+            documents.push(document);
+            if bytes > MAX_SENT {
+                insert(access, field, std::mem::take(&mut documents)).await?;
+                bytes = 0;
+                if let Some(at) = at {
+                    at.renew(self.key).await?;
+                }
+            }
+        }
+        match documents.is_empty() {
+            true => Ok(()),
+            false => insert(access, field, documents).await,
+        }
+    }
+
+    /// Inserts those that are missing of some that are their owner's.
+    pub(super) async fn fill(
+        &self,
+        access: &Access,
+        field: &OverflowField,
+        parts: &[Vec<Bson>],
+    ) -> Result<()> {
+        for (n, part) in (0..).zip(parts) {
+            let mut document = self.document(field, n, part.clone());
+            let id = document.remove("_id").unwrap_or(Bson::Null);
+            let update = Update {
+                collection: field.extras.collection.into(),
+                filter: close(&doc! { "_id": { "$eq": id } })?,
+                change: Change::operators(close(&doc! { "$setOnInsert": document })?),
+                multi: false,
+                upsert: true,
+            };
+            access.told().writes();
+            let done = access.executor().update(update).await;
+            done.map_err(error::of(field.extras))?;
+        }
+        Ok(())
+    }
+}
+
+fn set_own(document: &mut Document, own: Document) {
+    if let Ok(inside) = document.get_document_mut("_odm") {
+        inside.insert("own", own);
+    }
+}
+
+async fn insert(
+    access: &Access,
+    field: &OverflowField,
+    documents: Vec<RawDocumentBuf>,
+) -> Result<()> {
+    let insert = Insert {
+        collection: field.extras.collection.into(),
+        documents,
+        ordered: true,
+    };
+    access.told().writes();
+    let done = access.executor().insert(insert).await;
+    done.map_err(error::of(field.extras))
+}
+
+/// The condition that a document has elements of an owner, as this says.
+pub(super) fn of_owner(field: &OverflowField, owner: &Owner) -> Option<Document> {
+    let header = owner.header.as_ref()?;
+    let generation = header.generation.filter(|_| header.has_documents())?;
+    let mut filter = of_generation(field, &owner.id, generation);
+    filter.insert(field.seq, doc! { "$lt": header.next });
+    let unpublished = doc! { "_odm.own.key": { "$exists": false } };
+    match &header.work {
+        Some(work) if matches!(work.kind, Kind::Published { .. }) => {
+            let published = doc! { "_odm.own.key": { "$eq": work.key } };
+            filter.insert("$or", vec![unpublished, published]);
+        }
+        _ => filter.extend(unpublished),
+    }
+    Some(filter)
+}
+
+/// The condition that a document is of an owner and a generation.
+pub(super) fn of_generation(
+    field: &OverflowField,
+    owner: &Bson,
+    generation: ObjectId,
+) -> Document {
+    doc! { field.owner: { "$eq": owner.clone() }, GENERATION: { "$eq": generation } }
+}
+
+/// Those with elements of an owner, in order.
+pub(super) fn in_order(field: &OverflowField, filter: &Document) -> Result<Find> {
+    Ok(Find {
+        sort: Some(close(&doc! { field.seq: 1 })?),
+        ..found_by(&field.extras.collection.into(), &close(filter)?)
+    })
+}
+
+/// How many elements they have.
+pub(super) async fn count(
+    access: &Access,
+    field: &OverflowField,
+    filter: &Document,
+) -> Result<i64> {
+    let size = doc! { "$size": { "$ifNull": [format!("${}", field.elements), []] } };
+    let pipeline = vec![
+        close(&doc! { "$match": filter.clone() })?,
+        close(&doc! { "$group": { "_id": null, "count": { "$sum": size } } })?,
+    ];
+    let aggregate = Aggregate {
+        collection: field.extras.collection.into(),
+        pipeline,
+        variables: RawDocumentBuf::new(),
+    };
+    let found = access.aggregate_all(field.extras, aggregate).await?;
+    let first = found.first().map(|raw| open(raw)).transpose()?;
+    Ok(first.map_or(0, |first| integer(first.get("count"))))
+}
+
+/// Changes some of them.
+pub(super) async fn change(
+    access: &Access,
+    field: &OverflowField,
+    filter: &Document,
+    update: &Document,
+    array_filters: &[Document],
+) -> Result<u64> {
+    let array_filters = array_filters.iter().map(close).collect::<Result<_>>()?;
+    let update = Update {
+        collection: field.extras.collection.into(),
+        filter: close(filter)?,
+        change: Change::Operators {
+            update: close(update)?,
+            array_filters,
+        },
+        multi: true,
+        upsert: false,
+    };
+    access.told().writes();
+    let done = access.executor().update(update).await;
+    Ok(done.map_err(error::of(field.extras))?.matched)
+}
+
+/// Deletes some of them.
+pub(super) async fn delete(
+    access: &Access,
+    field: &OverflowField,
+    filter: &Document,
+) -> Result<u64> {
+    let delete = Delete {
+        collection: field.extras.collection.into(),
+        filter: close(filter)?,
+        multi: true,
+    };
+    access.told().writes();
+    let done = access.executor().delete(delete).await;
+    Ok(done.map_err(error::of(field.extras))?.deleted)
+}
+
+/// Some that may be no owner's, and that others may see to by now.
+pub(super) async fn overdue(
+    access: &Access,
+    field: &OverflowField,
+    but: &[Bson],
+    limit: u64,
+) -> Result<Vec<Document>> {
+    let mut filter = doc! { "_odm.own.due": { "$lte": DateTime::now() } };
+    if !but.is_empty() {
+        filter.insert("_id", doc! { "$nin": but.to_vec() });
+    }
+    let find = Find {
+        projection: Some(close(&doc! { "_id": 1, "_odm": 1, field.owner: 1, field.seq: 1 })?),
+        limit: Some(limit),
+        ..found_by(&field.extras.collection.into(), &close(&filter)?)
+    };
+    let found = access.find_all(field.extras, find).await?;
+    found.iter().map(|raw| open(raw)).collect()
+}

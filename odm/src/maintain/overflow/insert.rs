@@ -1,0 +1,216 @@
+//! Documents that are inserted with more elements than stay in them.
+//!
+//! What goes elsewhere is written first, and nobody reads it before the document is there: that says it is published. Where there are no
+//! transactions, what nobody publishes is deleted by whoever comes upon it; a document whose elements were taken for such is not one that
+//! was inserted, and goes too.
+
+use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
+
+use super::{
+    asked::check,
+    extras::{Batch, of_generation, parts},
+    header::{Kind, Work, array},
+    inside,
+    work::{At, count_documents},
+    write::room_for,
+};
+use crate::{
+    Result,
+    access::Access,
+    error,
+    maintain::{
+        Sources, Write,
+        stored::{close, open, set},
+    },
+    schema::{Model, OverflowField},
+};
+
+/// Whether a document has more elements than stay in it.
+pub(super) fn is_any(model: &Model, documents: &[RawDocumentBuf]) -> bool {
+    let mut documents = documents.iter();
+    documents.any(|raw| {
+        let mut fields = model.overflows.iter();
+        fields.any(|field| {
+            raw.get_array(field.stored).is_ok_and(|array| {
+                array.into_iter().count() > field.after
+                    || array.as_bytes().len() > super::MAX_ELEMENT
+            })
+        })
+    })
+}
+
+/// How many elements of an array stay in a document that is inserted; none if the model knows no such array.
+pub(crate) fn kept_inside(model: &'static Model, stored: &str, raw: &RawDocument) -> Option<usize> {
+    let field = model.overflows.iter().find(|field| field.stored == stored)?;
+    let document = open(raw).ok()?;
+    room_for(field, &[], &array(document.get(stored))).ok()
+}
+
+/// Refuses documents with elements that are too large for any.
+pub(super) fn refuse_too_large(model: &'static Model, documents: &[RawDocumentBuf]) -> Result<()> {
+    for raw in documents {
+        for field in model.overflows {
+            let Ok(elements) = raw.get_array(field.stored) else {
+                continue;
+            };
+            if elements.as_bytes().len() > super::MAX_ELEMENT {
+                let document = open(raw)?;
+                check(field, &array(document.get(field.stored))).map_err(error::of(model))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What goes elsewhere of a document.
+struct Outside {
+    field: &'static OverflowField,
+    owner: Bson,
+    generation: ObjectId,
+    key: ObjectId,
+    parts: Vec<Vec<Bson>>,
+}
+
+/// Carries the insert out.
+pub(super) async fn run<W: Write>(
+    access: Access,
+    model: &'static Model,
+    write: W,
+    sources: Sources,
+) -> Result<W::Done> {
+    let is_alone = access.unit().is_none() && access.has_transactions();
+    let work = |access: Access| {
+        let (write, sources) = (write.clone(), sources.clone());
+        async move {
+            let done = insert(&access, model, write, sources).await;
+            done.map_err(|error| access.fail(error))
+        }
+    };
+    let done = access.together(crate::unit::ATTEMPTS, work).await;
+    // They go together.
+    done.map_err(|error| match is_alone {
+        true => error.with_inserted(0),
+        false => error,
+    })
+}
+
+async fn insert<W: Write>(
+    access: &Access,
+    model: &'static Model,
+    mut write: W,
+    sources: Sources,
+) -> Result<W::Done> {
+    let all = access.to_everything();
+    let mut outside = Vec::new();
+    for raw in write.documents_to_insert().into_iter().flatten() {
+        let mut document = open(raw)?;
+        for field in model.overflows {
+            outside.extend(take(access, field, &mut document)?);
+        }
+        *raw = close(&document)?;
+    }
+    for own in &outside {
+        own.batch().stage(&all, own.field, &own.parts, None).await?;
+    }
+    let done = inside(access.clone(), model, write, sources).await;
+    if access.unit().is_some() {
+        return done;
+    }
+    // Some of them may be there though another is not.
+    for own in &outside {
+        own.publish(&all, model, done.is_ok()).await?;
+    }
+    done
+}
+
+/// Takes out of a document what goes elsewhere.
+fn take(
+    access: &Access,
+    field: &'static OverflowField,
+    document: &mut Document,
+) -> Result<Option<Outside>> {
+    let elements = array(document.get(field.stored));
+    let stays = room_for(field, &[], &elements)?;
+    if stays == elements.len() {
+        return Ok(None);
+    }
+    let (stay, go) = elements.split_at_checked(stays).unwrap_or((&elements, &[]));
+    let own = Outside {
+        field,
+        owner: document.get("_id").cloned().unwrap_or(Bson::Null),
+        generation: ObjectId::new(),
+        key: ObjectId::new(),
+        parts: parts(go.to_vec())?,
+    };
+    let count = own.parts.len() as i64;
+    let mut header = doc! {
+        "generation": own.generation,
+        "next": count,
+        "count": go.len() as i64,
+        "version": 1_i64,
+        "tail": [],
+    };
+    if access.unit().is_none() {
+        let kind = Kind::Published {
+            expects: Some(count),
+        };
+        let work = Work {
+            key: own.key,
+            ..Work::new(kind)
+        };
+        header.insert("work", work.stored()?);
+    }
+    document.insert(field.stored, stay.to_vec());
+    document.insert(field.flag, true);
+    set(document, field.header, header);
+    Ok(Some(own))
+}
+
+impl Outside {
+    fn batch(&self) -> Batch<'_> {
+        Batch {
+            owner: &self.owner,
+            generation: self.generation,
+            key: self.key,
+            first: 0,
+        }
+    }
+
+    /// Lets it be read for good, or goes if its document is not there.
+    async fn publish(&self, access: &Access, model: &'static Model, is_done: bool) -> Result<()> {
+        let at = At {
+            access,
+            model,
+            field: self.field,
+            id: &self.owner,
+        };
+        let Some(owner) = at.owner().await?.filter(|owner| owner.is_at(self.key)) else {
+            // Whether it is there is not known if the connection was lost: then it is left to others.
+            if !is_done {
+                let those = doc! { "_odm.own.key": { "$eq": self.key } };
+                super::extras::delete(access, self.field, &those).await?;
+            }
+            return Ok(());
+        };
+        if is_done {
+            // Somebody may have taken it for left behind, because it took so long.
+            self.batch().disown_and_fill(access, self).await?;
+        }
+        at.finish(owner).await
+    }
+}
+
+impl Batch<'_> {
+    /// Makes these documents their owner's, and inserts those again that are gone.
+    async fn disown_and_fill(&self, access: &Access, own: &Outside) -> Result<()> {
+        let field = own.field;
+        let those = doc! { "_odm.own.key": { "$eq": own.key } };
+        let disown = doc! { "$unset": { super::extras::OWN: "" } };
+        super::extras::change(access, field, &those, &disown, &[]).await?;
+        let there = of_generation(field, &own.owner, own.generation);
+        if count_documents(access, field, &there).await? == own.parts.len() as i64 {
+            return Ok(());
+        }
+        self.fill(access, field, &own.parts).await
+    }
+}

@@ -1,0 +1,281 @@
+//! Reading all elements of an array: those in the document, and those outside of it where there are some.
+
+use bson::{Bson, Document, RawDocumentBuf, doc};
+
+use super::{
+    extras::{self, in_order, of_owner},
+    header::{Owner, array, integer},
+};
+use crate::{
+    Error, ErrorKind, Result,
+    access::Access,
+    backend::{Cursor, operation::Aggregate},
+    error,
+    maintain::stored::{close, open},
+    query::{Node, array_filter},
+    retry,
+    schema::{Model, OverflowField},
+};
+
+/// How often it is read again that was replaced meanwhile.
+const ATTEMPTS: u32 = 10;
+
+/// An array of the document that a filter finds.
+#[derive(Debug, Clone)]
+pub(crate) struct Reading {
+    pub(crate) access: Access,
+    pub(crate) model: &'static Model,
+    pub(crate) field: &'static OverflowField,
+    pub(crate) filter: RawDocumentBuf,
+}
+
+impl Reading {
+    /// What the document knows; none if there is none.
+    pub(crate) async fn owner(&self) -> Result<Option<Owner>> {
+        Owner::find(&self.access, self.model, self.field, &self.filter).await
+    }
+
+    /// Whether the documents are others now than those that were read.
+    pub(crate) async fn was_replaced(&self, owner: &Owner) -> Result<bool> {
+        let generation = |owner: &Owner| owner.header.as_ref()?.generation;
+        let now = self.owner().await?;
+        Ok(now.is_none_or(|now| generation(&now) != generation(owner)))
+    }
+
+    /// All elements, in order; none without a document.
+    pub(crate) async fn all(&self) -> Result<Option<Vec<Bson>>> {
+        for attempt in 1..=ATTEMPTS {
+            let Some(owner) = self.owner().await? else {
+                return Ok(None);
+            };
+            let mut all = owner.resident.clone();
+            let before = all.len();
+            if let Some(those) = of_owner(self.field, &owner) {
+                let find = in_order(self.field, &those)?;
+                for raw in self.access.find_all(self.field.extras, find).await? {
+                    all.extend(self.elements_of(&open(&raw)?));
+                }
+            }
+            if self.is_whole(&owner, all.len() - before).await? {
+                all.extend(behind(&owner).cloned());
+                return Ok(Some(all));
+            }
+            retry::pause(attempt).await;
+        }
+        Err(self.replaced())
+    }
+
+    /// Whether so many elements outside are all of them, or it is still the same array.
+    pub(crate) async fn is_whole(&self, owner: &Owner, outside: usize) -> Result<bool> {
+        let count = owner.header.as_ref().map_or(0, |header| header.count);
+        Ok(i64::try_from(outside) == Ok(count) || !self.was_replaced(owner).await?)
+    }
+
+    /// The documents with elements of an owner.
+    pub(crate) async fn open(&self, owner: &Owner) -> Result<Option<Box<dyn Cursor>>> {
+        let Some(those) = of_owner(self.field, owner) else {
+            return Ok(None);
+        };
+        let find = in_order(self.field, &those)?;
+        self.access.find(self.field.extras, find).await.map(Some)
+    }
+
+    pub(crate) fn elements_of(&self, document: &Document) -> Vec<Bson> {
+        array(document.get(self.field.elements))
+    }
+
+    /// The elements from one position on, so many of them.
+    pub(crate) async fn range(&self, from: u64, len: usize) -> Result<Option<Vec<Bson>>> {
+        for attempt in 1..=ATTEMPTS {
+            let Some(owner) = self.owner().await? else {
+                return Ok(None);
+            };
+            if let Some(found) = self.range_of(&owner, from, len).await? {
+                return Ok(Some(found));
+            }
+            retry::pause(attempt).await;
+        }
+        Err(self.replaced())
+    }
+
+    /// None if the array was replaced meanwhile.
+    async fn range_of(&self, owner: &Owner, from: u64, len: usize) -> Result<Option<Vec<Bson>>> {
+        let mut left = usize::try_from(from).unwrap_or(usize::MAX);
+        let mut found = Vec::new();
+        let mut take = |some: &[Bson], left: &mut usize| {
+            let own = some.iter().skip(*left).take(len - found.len());
+            found.extend(own.cloned());
+            *left = left.saturating_sub(some.len());
+            found.len() == len
+        };
+        if take(&owner.resident, &mut left) {
+            return Ok(Some(found));
+        }
+        if let Some(those) = of_owner(self.field, owner) {
+            let mut wanted = Vec::new();
+            let (mut skipped, mut reached) = (left, 0);
+            let mut all = 0;
+            for (seq, count) in self.lengths(&those).await? {
+                all += count;
+                if wanted.is_empty() && skipped >= count {
+                    skipped -= count;
+                } else if reached < skipped + len {
+                    wanted.push(Bson::Int64(seq));
+                    reached += count;
+                }
+            }
+            if !self.is_whole(owner, all).await? {
+                return Ok(None);
+            }
+            if wanted.is_empty() {
+                left = skipped;
+            } else {
+                let mut those = those;
+                those.insert(self.field.seq, doc! { "$in": wanted });
+                let find = in_order(self.field, &those)?;
+                let mut some = Vec::new();
+                for raw in self.access.find_all(self.field.extras, find).await? {
+                    some.extend(self.elements_of(&open(&raw)?));
+                }
+                left = skipped;
+                if take(&some, &mut left) {
+                    return Ok(Some(found));
+                }
+            }
+        }
+        let behind: Vec<_> = behind(owner).cloned().collect();
+        take(&behind, &mut left);
+        Ok(Some(found))
+    }
+
+    /// How many elements each document has, in order.
+    async fn lengths(&self, those: &Document) -> Result<Vec<(i64, usize)>> {
+        let size = doc! { "$size": format!("${}", self.field.elements) };
+        let pipeline = vec![
+            close(&doc! { "$match": those.clone() })?,
+            close(&doc! { "$sort": { self.field.seq: 1 } })?,
+            close(&doc! { "$project": { "_id": 0, "seq": format!("${}", self.field.seq), "count": size } })?,
+        ];
+        let rows = self.aggregate(self.field.extras, pipeline).await?;
+        let rows = rows.iter().map(|row| {
+            let count = usize::try_from(integer(row.get("count"))).unwrap_or(0);
+            (integer(row.get("seq")), count)
+        });
+        Ok(rows.collect())
+    }
+
+    /// The elements that meet a condition, in order.
+    pub(crate) async fn matching(&self, condition: &Node) -> Result<Option<Vec<Bson>>> {
+        let matches = document_of(array_filter(condition, "e")?)?;
+        for attempt in 1..=ATTEMPTS {
+            let Some(owner) = self.owner().await? else {
+                return Ok(None);
+            };
+            let at = |name: &str| doc! { "$ifNull": [format!("${}.{name}", self.field.header), []] };
+            let select = |array: Bson, filter: Bson| {
+                let stages = [
+                    doc! { "$match": filter },
+                    doc! { "$sort": { self.field.seq: 1 } },
+                    doc! { "$project": { "_id": 0, "e": array } },
+                    doc! { "$unwind": "$e" },
+                    doc! { "$match": matches.clone() },
+                ];
+                stages.iter().map(close).collect::<Result<Vec<_>>>()
+            };
+            let mut found = Vec::new();
+            let elements = |rows: Vec<Document>| rows.into_iter().filter_map(|mut row| row.remove("e"));
+            let by_id = doc! { "_id": { "$eq": owner.id.clone() } };
+            let resident = Bson::from(format!("${}", self.field.stored));
+            let stages = select(resident, by_id.clone().into())?;
+            found.extend(elements(self.aggregate(self.model, stages).await?));
+            if let Some(those) = of_owner(self.field, &owner) {
+                let array = Bson::from(format!("${}", self.field.elements));
+                let stages = select(array, those.into())?;
+                found.extend(elements(self.aggregate(self.field.extras, stages).await?));
+                if self.was_replaced(&owner).await? {
+                    retry::pause(attempt).await;
+                    continue;
+                }
+            }
+            if owner.header.is_some() {
+                let behind = doc! { "$concatArrays": [at("work.block"), at("tail")] };
+                let stages = select(behind.into(), by_id.into())?;
+                found.extend(elements(self.aggregate(self.model, stages).await?));
+            }
+            return Ok(Some(found));
+        }
+        Err(self.replaced())
+    }
+
+    async fn aggregate(
+        &self,
+        model: &'static Model,
+        pipeline: Vec<RawDocumentBuf>,
+    ) -> Result<Vec<Document>> {
+        let aggregate = Aggregate {
+            collection: model.collection.into(),
+            pipeline,
+            variables: RawDocumentBuf::new(),
+        };
+        let rows = self.access.aggregate_all(model, aggregate).await?;
+        rows.iter().map(|row| open(row)).collect()
+    }
+
+    /// Whether one of the elements equals a value; none without a document.
+    pub(crate) async fn contains(&self, value: &Bson) -> Result<Option<bool>> {
+        for attempt in 1..=ATTEMPTS {
+            let Some(owner) = self.owner().await? else {
+                return Ok(None);
+            };
+            let inside = owner.resident.iter().chain(behind(&owner));
+            if inside.into_iter().any(|other| super::write::is_same(other, value)) {
+                return Ok(Some(true));
+            }
+            let Some(mut those) = of_owner(self.field, &owner) else {
+                return Ok(Some(false));
+            };
+            those.insert(self.field.elements, doc! { "$in": [value.clone()] });
+            let count = crate::backend::operation::Count {
+                collection: self.field.extras.collection.into(),
+                filter: close(&those)?,
+                limit: Some(1),
+            };
+            if self.access.count(self.field.extras, count).await? > 0 {
+                return Ok(Some(true));
+            }
+            if !self.was_replaced(&owner).await? {
+                return Ok(Some(false));
+            }
+            retry::pause(attempt).await;
+        }
+        Err(self.replaced())
+    }
+
+    pub(crate) fn replaced(&self) -> Error {
+        let message = format!(
+            "`{}` was replaced again and again while it was read: read it again",
+            self.field.field
+        );
+        error::of(self.model)(Error::new(ErrorKind::Conflict, message))
+    }
+}
+
+/// The elements behind those of the documents.
+pub(crate) fn behind(owner: &Owner) -> impl Iterator<Item = &Bson> {
+    let header = owner.header.as_ref();
+    let block = header.and_then(|header| header.work.as_ref());
+    let block = block.into_iter().flat_map(|work| &work.block);
+    block.chain(header.into_iter().flat_map(|header| &header.tail))
+}
+
+fn document_of(raw: RawDocumentBuf) -> Result<Document> {
+    open(&raw)
+}
+
+/// How many elements documents have that a filter finds.
+pub(super) async fn count(access: &Access, field: &OverflowField, owner: &Owner) -> Result<i64> {
+    match of_owner(field, owner) {
+        Some(those) => extras::count(access, field, &those).await,
+        None => Ok(0),
+    }
+}

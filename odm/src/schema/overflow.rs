@@ -1,0 +1,104 @@
+//! Arrays whose elements overflow into another collection, as plain data.
+
+use super::Model;
+use crate::{
+    document::{Overflow, Stored},
+    field::Path,
+};
+
+/// An array of a model of which only the first elements are in the document.
+#[derive(Debug, Clone, Copy)]
+pub struct OverflowField {
+    /// The field in Rust.
+    pub field: &'static str,
+    /// The same as it is stored.
+    pub stored: &'static str,
+    /// How many elements stay in the document.
+    pub after: usize,
+    /// The stored name of the field that says that there are more.
+    pub flag: &'static str,
+    /// The collection of the others, as a model without fields.
+    pub extras: &'static Model,
+    /// In their documents the field with the id of the owner.
+    pub owner: &'static str,
+    /// That with the number of the document.
+    pub seq: &'static str,
+    /// That with the elements.
+    pub elements: &'static str,
+    /// Where the owner keeps what it knows of them.
+    pub header: &'static str,
+    /// Where it says what is being done to them.
+    pub work: &'static str,
+}
+
+/// An array whose elements can be in documents of their own.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "the elements of a `{Self}` cannot be in documents of their own",
+    label = "no `Overflow` of values or of embedded structs",
+    note = "references as elements are not supported yet: keep the ids themselves, or let the documents on the other side refer to this one"
+)]
+pub trait Overflown {
+    /// What it holds.
+    type Element: Stored;
+}
+#[diagnostic::do_not_recommend]
+impl<T: Stored<Kind: Spills>> Overflown for Overflow<T> {
+    type Element = T;
+}
+
+/// The kinds of elements that can be in another document.
+#[doc(hidden)]
+pub trait Spills {}
+macro_rules! spills {
+    ($($kind:ident)*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl Spills for crate::document::kind::$kind {}
+    )*};
+}
+spills!(Value Struct Enum Array Map);
+
+/// The type is an array that can overflow; called by derived code.
+pub fn overflows<A: Overflown>() {}
+
+/// Whether nothing has to be maintained inside of the elements; called by derived code, at compile time.
+#[must_use]
+pub const fn overflows_plainly<A: Overflown>() -> bool {
+    !A::Element::COPIES.is_any() && !A::Element::LINKS.any
+}
+
+/// Whether no other array and no model of the schema is on the collection of a model's extras; called by derived code, at compile
+/// time.
+#[must_use]
+pub const fn extras_are_alone(models: &[&Model], position: usize) -> bool {
+    let own = models[position].overflows;
+    let mut i = 0;
+    while i < own.len() {
+        let into = own[i].extras.collection;
+        let mut at = 0;
+        while at < models.len() {
+            if super::same(models[at].collection, into) {
+                return false;
+            }
+            let others = models[at].overflows;
+            let mut j = 0;
+            while j < others.len() && at < position {
+                if super::same(others[j].extras.collection, into) {
+                    return false;
+                }
+                j += 1;
+            }
+            at += 1;
+        }
+        i += 1;
+    }
+    true
+}
+
+impl Model {
+    /// The array at a place, if its elements overflow.
+    pub(crate) fn overflow_at(&self, path: &Path) -> Option<&'static OverflowField> {
+        let path = path.to_string();
+        self.overflows.iter().find(|field| field.stored == path)
+    }
+}

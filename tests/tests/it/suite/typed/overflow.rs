@@ -1,0 +1,955 @@
+//! Arrays that overflow: the first elements are in their document, the others in documents of another collection.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use odm::{
+    ErrorKind, Filter,
+    backend::{
+        Recorder,
+        operation::{Change, Delete, Find, Insert, Operation, Update},
+    },
+    bson::{Bson, Document as BsonDocument, RawDocumentBuf, doc, rawdoc},
+    check::{Fault, RepairOutcome},
+    prelude::*,
+};
+
+use crate::Fixture;
+use crate::crash::{Crashes, Write};
+
+/// S10, with fewer customers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "sales")]
+struct Book {
+    #[serde(rename = "_id")]
+    id: i64,
+    title: String,
+    copies: i64,
+    #[embed(overflow(after = 3, into = "extra_sales", owner = "book_id"))]
+    customers_purchased: Overflow<String>,
+}
+
+/// Of embedded structs, and by other names.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "posts", timestamps)]
+#[serde(rename_all = "camelCase")]
+struct Post {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[embed(overflow(after = 2, into = "moreComments", owner = "post", seq = "number", elements = "rest", flag = "more"))]
+    all_comments: Overflow<Comment>,
+    created_at: DateTime,
+    updated_at: DateTime,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+struct Comment {
+    who: String,
+    votes: i64,
+}
+
+#[derive(Schema)]
+#[schema(models(Book, Post))]
+struct Shop;
+type Db = odm::Database<Shop>;
+
+fn book(id: i64, customers: impl IntoIterator<Item = usize>) -> Book {
+    Book {
+        id,
+        title: format!("book {id}"),
+        copies: 0,
+        customers_purchased: customers.into_iter().map(user).collect(),
+    }
+}
+
+fn user(number: usize) -> String {
+    format!("u{number}")
+}
+
+fn users(numbers: impl IntoIterator<Item = usize>) -> Vec<String> {
+    numbers.into_iter().map(user).collect()
+}
+
+async fn fresh(fixture: &Fixture) -> Db {
+    let db = Db::open(fixture.url()).await.unwrap();
+    db.sync_indexes().await.unwrap();
+    db
+}
+
+async fn customers(db: &Db, id: i64) -> Vec<String> {
+    let all = db.get::<Book>(id).elements(|b| b.customers_purchased());
+    all.all().await.unwrap()
+}
+
+async fn is_clean(db: &Db) {
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
+    let owed = db.owed().await.unwrap();
+    assert!(owed.is_empty(), "{owed}");
+}
+
+async fn raw(fixture: &Fixture, collection: &'static str, sort: RawDocumentBuf) -> Vec<BsonDocument> {
+    let find = Find {
+        collection: collection.into(),
+        filter: rawdoc! {},
+        projection: None,
+        sort: Some(sort),
+        limit: None,
+    };
+    let found = fixture.backend().find_all(find).await.unwrap();
+    let found = found.iter().map(|raw| BsonDocument::try_from(&**raw).unwrap());
+    found.collect()
+}
+
+async fn extras(fixture: &Fixture) -> Vec<BsonDocument> {
+    raw(fixture, "extra_sales", rawdoc! { "book_id": 1, "seq": 1 }).await
+}
+
+pub async fn the_layout_is_that_of_the_manual(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    let inserted = db.insert_many([book(1, 0..3), book(2, 0..130)]).await.unwrap();
+    let lens = inserted.iter().map(|book| {
+        let own = &book.customers_purchased;
+        (own.resident().len(), own.len(), own.has_more())
+    });
+    assert_eq!(lens.collect::<Vec<_>>(), [(3, 3, false), (3, 130, true)]);
+    let stored = raw(&fixture, "sales", rawdoc! { "_id": 1 }).await;
+    // A typical document carries nothing extra.
+    let typical = doc! { "_id": 1_i64, "title": "book 1", "copies": 0_i64, "customers_purchased": ["u0", "u1", "u2"] };
+    assert_eq!(stored[0], typical);
+    let mut outlier = stored[1].clone();
+    let own = outlier.remove("_odm").unwrap();
+    let shown = doc! {
+        "_id": 2_i64, "title": "book 2", "copies": 0_i64, "customers_purchased": ["u0", "u1", "u2"],
+        "has_extras": true,
+    };
+    assert_eq!(outlier, shown);
+    let own = own.as_document().unwrap();
+    let header = own.get_document("overflow").unwrap();
+    let header = header.get_document("customers_purchased").unwrap();
+    assert_eq!(header.get_i64("count"), Ok(127));
+    assert!(!header.contains_key("work"), "{header}");
+    let extras = extras(&fixture).await;
+    let mut all = Vec::new();
+    for (number, document) in (0..).zip(&extras) {
+        assert_eq!(document.get_i64("book_id"), Ok(2));
+        assert_eq!(document.get_i64("seq"), Ok(number));
+        all.extend(document.get_array("customers_purchased_extra").unwrap().iter().cloned());
+    }
+    let expected = users(3..130).into_iter().map(Bson::String);
+    assert_eq!(all, expected.collect::<Vec<_>>());
+    assert_eq!(customers(&db, 1).await, users(0..3));
+    assert_eq!(customers(&db, 2).await, users(0..130));
+    is_clean(&db).await;
+    // Other names.
+    let post = NewPost {
+        id: 1,
+        all_comments: (0..5).map(comment).collect(),
+    };
+    let post = db.insert(post).await.unwrap();
+    assert_eq!(post.all_comments.len(), 5);
+    let stored = raw(&fixture, "posts", rawdoc! { "_id": 1 }).await;
+    assert_eq!(stored[0].get_bool("more"), Ok(true));
+    assert_eq!(stored[0].get_array("allComments").unwrap().len(), 2);
+    let rest = raw(&fixture, "moreComments", rawdoc! { "_id": 1 }).await;
+    assert_eq!(rest[0].get_i64("post"), Ok(1));
+    assert_eq!(rest[0].get_i64("number"), Ok(0));
+    assert_eq!(rest[0].get_array("rest").unwrap().len(), 3);
+    is_clean(&db).await;
+}
+
+fn comment(number: usize) -> Comment {
+    Comment {
+        who: user(number),
+        votes: number as i64,
+    }
+}
+
+pub async fn pushes_overflow(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert(book(1, [])).await.unwrap();
+    let mut expected = Vec::new();
+    for number in 0..180 {
+        let push = db.update::<Book>(1).push(|b| b.customers_purchased(), user(number));
+        push.await.unwrap();
+        expected.push(user(number));
+        if [2, 3, 4, 52, 53, 54, 110].contains(&number) {
+            assert_eq!(customers(&db, 1).await, expected, "after {number}");
+            let own = db.get::<Book>(1).await.unwrap().customers_purchased;
+            assert_eq!(own.len(), expected.len() as u64);
+            assert_eq!(own.has_more(), number > 2);
+            assert_eq!(own.resident(), &expected[..expected.len().min(3)]);
+            is_clean(&db).await;
+        }
+    }
+    assert_eq!(customers(&db, 1).await, expected);
+    // Some of several have room in the document.
+    db.insert(book(2, 0..2)).await.unwrap();
+    let push = db.update::<Book>(2).push_each(|b| b.customers_purchased(), users(2..10));
+    push.await.unwrap();
+    assert_eq!(customers(&db, 2).await, users(0..10));
+    assert_eq!(db.get::<Book>(2).await.unwrap().customers_purchased.resident(), users(0..3));
+    // More than what waits in the document holds.
+    let push = db.update::<Book>(2).push_each(|b| b.customers_purchased(), users(10..2_000));
+    push.await.unwrap();
+    assert_eq!(customers(&db, 2).await, users(0..2_000));
+    db.insert(book(3, 0..1)).await.unwrap();
+    let push = db.update::<Book>(3).push_each(|b| b.customers_purchased(), users(1..700));
+    push.await.unwrap();
+    assert_eq!(customers(&db, 3).await, users(0..700));
+    assert_eq!(db.get::<Book>(3).await.unwrap().customers_purchased.resident(), users(0..3));
+    is_clean(&db).await;
+    // A document is a document before all.
+    let missing = db.update::<Book>(9).push(|b| b.customers_purchased(), "u0").await;
+    assert_eq!(missing.unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+pub async fn a_push_is_part_of_its_update(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many([book(1, 0..1), book(2, 0..60)]).await.unwrap();
+    for id in [1, 2] {
+        let before = db.get::<Book>(id).await.unwrap().customers_purchased.len();
+        let refused = db
+            .update::<Book>(id)
+            .when(|b| b.copies().gt(0))
+            .push(|b| b.customers_purchased(), "x")
+            .await
+            .unwrap();
+        assert!(!refused.applied());
+        let done = db
+            .update::<Book>(id)
+            .when(|b| b.copies().eq(0))
+            .push(|b| b.customers_purchased(), "x")
+            .inc(|b| b.copies(), 1)
+            .await
+            .unwrap();
+        assert!(done.applied());
+        let after = db
+            .update::<Book>(id)
+            .push(|b| b.customers_purchased(), "y")
+            .inc(|b| b.copies(), 1)
+            .returning_after()
+            .await
+            .unwrap();
+        assert_eq!((after.copies, after.customers_purchased.len()), (2, before + 2));
+    }
+    // The first is the first whether it has room or not.
+    let first = db
+        .update_first::<Book>(|b| b.copies().eq(2))
+        .sort(|b| b.id().desc())
+        .push(|b| b.customers_purchased(), "z")
+        .await
+        .unwrap();
+    assert_eq!(first.applied().map(|book| *book.id()), Some(2));
+    let all = db
+        .update_many::<Book>(|b| b.copies().eq(2))
+        .push(|b| b.customers_purchased(), "all")
+        .await
+        .unwrap();
+    assert_eq!(all.matched, 2);
+    assert_eq!(customers(&db, 1).await, ["u0", "x", "y", "all"]);
+    assert_eq!(customers(&db, 2).await.last().unwrap(), "all");
+    assert_eq!(customers(&db, 2).await.len(), 64);
+    is_clean(&db).await;
+    // In a bulk each has its own way.
+    let bulk = db
+        .bulk()
+        .update(db.update::<Book>(1).push(|b| b.customers_purchased(), "bulk"))
+        .insert(db.insert(book(3, 0..100)))
+        .await
+        .unwrap();
+    assert!(bulk.is_ok(), "{bulk:?}");
+    assert_eq!(customers(&db, 1).await.last().unwrap(), "bulk");
+    assert_eq!(customers(&db, 3).await, users(0..100));
+    // An upsert inserts what overflows.
+    db.update::<Book>(4)
+        .push(|b| b.customers_purchased(), "once")
+        .or_insert(book(4, 0..70))
+        .await
+        .unwrap();
+    assert_eq!(customers(&db, 4).await, users(0..70));
+    is_clean(&db).await;
+}
+
+pub async fn sets_are_over_both_parts(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many([book(1, []), book(2, 0..80)]).await.unwrap();
+    for id in [1, 2] {
+        for round in 0..2 {
+            for number in [0, 1, 2, 3, 4, 70, 200, 201] {
+                let add = db.update::<Book>(id).add_to_set(|b| b.customers_purchased(), user(number));
+                add.inc(|b| b.copies(), 1).await.unwrap();
+            }
+            let mut own = customers(&db, id).await;
+            let count = own.len();
+            own.sort();
+            own.dedup();
+            assert_eq!(own.len(), count, "round {round}: {own:?}");
+            assert_eq!(count, if id == 1 { 8 } else { 82 });
+        }
+        assert_eq!(db.get::<Book>(id).await.unwrap().copies, 16);
+        let add = db.update::<Book>(id);
+        add.add_each_to_set(|b| b.customers_purchased(), users([3, 300, 301, 300]))
+            .await
+            .unwrap();
+        assert_eq!(customers(&db, id).await[if id == 1 { 8 } else { 82 }..], users([300, 301]));
+    }
+    let too_many = db.update::<Book>(2).add_each_to_set(|b| b.customers_purchased(), users(1_000..1_100));
+    assert_eq!(too_many.await.unwrap_err().kind(), ErrorKind::Unsupported);
+    is_clean(&db).await;
+}
+
+pub async fn elements_are_pulled_wherever_they_are(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many([book(1, 0..2), book(2, 0..60), book(3, 0..3)]).await.unwrap();
+    // One in what waits in the document.
+    db.update::<Book>(2).push(|b| b.customers_purchased(), "u90").await.unwrap();
+    let mut expected: Vec<_> = users((0..60).chain([90]));
+    for number in [1, 3, 30, 59, 90, 77] {
+        for id in [1, 2] {
+            let pull = db.update::<Book>(id).pull(|b| b.customers_purchased(), user(number));
+            assert!(pull.await.unwrap().applied());
+        }
+        expected.retain(|other| *other != user(number));
+        assert_eq!(customers(&db, 2).await, expected);
+        let len = db.get::<Book>(2).await.unwrap().customers_purchased.len();
+        assert_eq!(len, expected.len() as u64);
+        is_clean(&db).await;
+    }
+    assert_eq!(customers(&db, 1).await, ["u0"]);
+    // By a condition, with something else.
+    let pull = db
+        .update::<Book>(2)
+        .pull_where(|b| b.customers_purchased(), |c| c.starts_with("u1") | c.eq("u5"))
+        .inc(|b| b.copies(), 7);
+    let refused = pull.await;
+    // Several conditions on the elements themselves have no form in a `$pull`.
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
+    let pull = db
+        .update::<Book>(2)
+        .pull_where(|b| b.customers_purchased(), |c| c.starts_with("u1"))
+        .inc(|b| b.copies(), 7);
+    pull.await.unwrap();
+    expected.retain(|other| !other.starts_with("u1"));
+    assert_eq!(customers(&db, 2).await, expected);
+    assert_eq!(db.get::<Book>(2).await.unwrap().copies, 7);
+    // What is pushed comes behind those outside though there is room in the document.
+    db.update::<Book>(2).push(|b| b.customers_purchased(), "last").await.unwrap();
+    assert_eq!(customers(&db, 2).await.last().unwrap(), "last");
+    assert_eq!(db.get::<Book>(2).await.unwrap().customers_purchased.resident().len(), 2);
+    // All of several.
+    let pull = db.update_many::<Book>(|_| Filter::all()).pull_all(|b| b.customers_purchased(), users(0..100));
+    assert_eq!(pull.await.unwrap().matched, 3);
+    assert_eq!(customers(&db, 2).await, ["last"]);
+    assert!(customers(&db, 1).await.is_empty() && customers(&db, 3).await.is_empty());
+    is_clean(&db).await;
+}
+
+pub async fn elements_change_wherever_they_are(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    let post = |id, comments| NewPost { id, all_comments: comments };
+    db.insert(post(1, (0..1).map(comment).collect())).await.unwrap();
+    db.insert(post(2, (0..120).map(comment).collect())).await.unwrap();
+    db.update::<Post>(2).push(|p| p.all_comments(), comment(120)).await.unwrap();
+    let votes = async |id| {
+        let all = db.get::<Post>(id).elements(|p| p.all_comments()).all().await.unwrap();
+        all.into_iter().map(|comment| comment.votes).collect::<Vec<_>>()
+    };
+    for id in [1, 2] {
+        db.update::<Post>(id).inc(|p| p.all_comments().all().votes(), 1_000).await.unwrap();
+        let some = db.update::<Post>(id);
+        some.set(|p| p.all_comments().matching(|c| c.who().is_in(["u0", "u5", "u99", "u120"])).votes(), -1)
+            .inc(|p| p.all_comments().matching(|c| c.votes().eq(1_007)).votes(), 1)
+            .await
+            .unwrap();
+    }
+    assert_eq!(votes(1).await, [-1]);
+    let expected = (0..121).map(|number| match number {
+        0 | 5 | 99 | 120 => -1,
+        7 => 1_008,
+        number => number + 1_000,
+    });
+    assert_eq!(votes(2).await, expected.collect::<Vec<i64>>());
+    let pull = db.update::<Post>(2).pull_where(|p| p.all_comments(), |c| c.votes().gt(1_050) & c.who().ne("u60"));
+    pull.await.unwrap();
+    assert_eq!(db.get::<Post>(2).elements(|p| p.all_comments()).len().await.unwrap(), 54);
+    is_clean(&db).await;
+}
+
+pub async fn an_array_is_replaced(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many([book(1, 0..2), book(2, 0..60)]).await.unwrap();
+    for id in [1, 2] {
+        for len in [2, 100, 700, 3, 60, 0, 4, 0] {
+            let set = db.update::<Book>(id).set(|b| b.customers_purchased(), users(7..7 + len));
+            set.inc(|b| b.copies(), 1).await.unwrap();
+            assert_eq!(customers(&db, id).await, users(7..7 + len), "{len}");
+            let own = db.get::<Book>(id).await.unwrap().customers_purchased;
+            assert_eq!((own.len(), own.resident().len()), (len as u64, len.min(3)));
+            is_clean(&db).await;
+            let not = db.update::<Book>(id).when(|b| b.copies().lt(0));
+            let not = not.set(|b| b.customers_purchased(), users(0..90)).await.unwrap();
+            assert!(!not.applied());
+        }
+        assert_eq!(db.get::<Book>(id).await.unwrap().copies, 8);
+    }
+    // Nothing is left of what was there.
+    assert_eq!(extras(&fixture).await, []);
+    let stored = raw(&fixture, "sales", rawdoc! { "_id": 1 }).await;
+    for (id, document) in [1_i64, 2].into_iter().zip(stored) {
+        let title = format!("book {id}");
+        let plain = doc! { "_id": id, "title": title, "copies": 8_i64, "customers_purchased": [] };
+        assert_eq!(document, plain);
+    }
+}
+
+pub async fn all_elements_are_read(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many([book(1, 0..2), book(2, 0..1_300), book(3, [])]).await.unwrap();
+    for number in 1_300..1_360 {
+        db.update::<Book>(2).push(|b| b.customers_purchased(), user(number)).await.unwrap();
+    }
+    let of = |id| db.get::<Book>(id).elements(|b| b.customers_purchased());
+    for (id, len) in [(1, 2), (2, 1_360), (3, 0)] {
+        assert_eq!(of(id).len().await.unwrap(), len as u64);
+        assert_eq!(of(id).is_empty().await.unwrap(), len == 0);
+        assert_eq!(of(id).all().await.unwrap(), users(0..len));
+        let mut stream = of(id).stream();
+        let mut all = Vec::new();
+        while let Some(one) = stream.next().await {
+            all.push(one.unwrap());
+        }
+        assert_eq!(all, users(0..len));
+        let mut paged = Vec::new();
+        loop {
+            let page = of(id).page(paged.len() as u64, 97).await.unwrap();
+            if page.is_empty() {
+                break;
+            }
+            paged.extend(page);
+        }
+        assert_eq!(paged, users(0..len));
+        for position in [0, 1, 2, 3, 502, 503, 1_299, 1_300, 1_310, 1_358, 1_359, 1_360, 5_000] {
+            let one = of(id).get(position as u64).await.unwrap();
+            assert_eq!(one, (position < len).then(|| user(position)), "{position}");
+        }
+        for number in [0, 1, 2, 3, 600, 1_299, 1_300, 1_305, 1_359, 1_360] {
+            let has = of(id).contains(user(number)).await.unwrap();
+            assert_eq!(has, number < len, "{number}");
+        }
+        let found = of(id).filter(|c| c.starts_with("u135") | c.eq("u1")).await.unwrap();
+        let expected = users([1].into_iter().chain(1_350..1_360).filter(|number| *number < len));
+        assert_eq!(found, expected);
+    }
+    assert_eq!(of(9).all().await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(of(9).len().await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(of(9).stream().next().await.unwrap().unwrap_err().kind(), ErrorKind::NotFound);
+    // Documents are found by what is in them, and by whether there is more.
+    let found = db.find::<Book>().filter(|b| b.customers_purchased().has_more()).all().await.unwrap();
+    assert_eq!(found.iter().map(|book| book.id).collect::<Vec<_>>(), [2]);
+    let by = |name: &'static str| db.find::<Book>().filter(move |b| b.customers_purchased().resident().contains(name));
+    assert_eq!(by("u1").count().await.unwrap(), 2);
+    assert_eq!(by("u700").count().await.unwrap(), 0);
+}
+
+pub async fn documents_take_their_elements_along(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many((1..=6).map(|id| book(id, 0..60 * (id as usize % 2)))).await.unwrap();
+    assert!(db.delete::<Book>(1).await.unwrap().is_deleted());
+    assert!(db.delete::<Book>(2).await.unwrap().is_deleted());
+    let owners = async || {
+        let extras = extras(&fixture).await;
+        let owners = extras.iter().map(|extra| extra.get_i64("book_id").unwrap());
+        owners.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(owners().await, [3, 5]);
+    let first = db.delete_first::<Book>(|_| Filter::all()).sort(|b| b.id().desc()).await.unwrap();
+    assert_eq!(first.applied().map(|book| *book.id()), Some(6));
+    let gone = db.delete_first::<Book>(|b| b.id().gt(4)).returning().await.unwrap();
+    assert_eq!(gone.applied().map(|book| book.id), Some(5));
+    assert_eq!(owners().await, [3]);
+    db.insert(book(7, 0..80)).await.unwrap();
+    db.bulk().delete(db.delete::<Book>(7)).await.unwrap();
+    assert_eq!(owners().await, [3]);
+    let deleted = db.delete_many::<Book>(|_| Filter::all()).await.unwrap();
+    assert_eq!(deleted.count(), 2);
+    assert!(owners().await.is_empty());
+    // One that comes again begins without them.
+    db.insert(book(1, 0..1)).await.unwrap();
+    assert_eq!(customers(&db, 1).await, ["u0"]);
+    is_clean(&db).await;
+}
+
+pub async fn a_transaction_is_whole(fixture: Fixture) {
+    if !fixture.backend().capabilities().transactions {
+        return;
+    }
+    let db = fresh(&fixture).await;
+    db.insert_many([book(1, 0..3), book(2, 0..60)]).await.unwrap();
+    let before = (customers(&db, 1).await, customers(&db, 2).await, extras(&fixture).await);
+    let undone = db.transaction(|tx| async move {
+        for number in 100..170 {
+            tx.update::<Book>(1).push(|b| b.customers_purchased(), user(number)).await?;
+        }
+        tx.update::<Book>(2).pull(|b| b.customers_purchased(), "u50").await?;
+        tx.update::<Book>(2).set(|b| b.customers_purchased(), users(0..90)).await?;
+        tx.insert(book(3, 0..99)).await?;
+        assert_eq!(tx.get::<Book>(1).elements(|b| b.customers_purchased()).len().await?, 73);
+        assert_eq!(tx.get::<Book>(2).elements(|b| b.customers_purchased()).all().await?, users(0..90));
+        tx.delete::<Book>(2).await?;
+        Err::<(), _>(odm::Error::other("no"))
+    });
+    undone.await.unwrap_err();
+    assert_eq!((customers(&db, 1).await, customers(&db, 2).await, extras(&fixture).await), before);
+    db.transaction(|tx| async move {
+        for number in 3..70 {
+            tx.update::<Book>(1).push(|b| b.customers_purchased(), user(number)).await?;
+        }
+        tx.update::<Book>(2).pull(|b| b.customers_purchased(), "u50").await?;
+        tx.update::<Book>(2).add_to_set(|b| b.customers_purchased(), "u7").await?;
+        tx.update::<Book>(2).push_each(|b| b.customers_purchased(), users(60..200)).await?;
+        tx.insert(book(3, 0..99)).await
+    })
+    .await
+    .unwrap();
+    assert_eq!(customers(&db, 1).await, users(0..70));
+    assert_eq!(customers(&db, 2).await, users((0..200).filter(|number| *number != 50)));
+    assert_eq!(customers(&db, 3).await, users(0..99));
+    is_clean(&db).await;
+}
+
+pub async fn elements_come_back_where_they_fit(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many([book(1, 0..4), book(2, 0..100), book(3, 0..2), book(4, 0..100)]).await.unwrap();
+    // As many as overflowed are too many to come back.
+    db.update::<Book>(2).pull_all(|b| b.customers_purchased(), users(0..96)).await.unwrap();
+    assert_eq!(db.arrays::<Book>().fold().await.unwrap(), 0);
+    db.update::<Book>(2).pull(|b| b.customers_purchased(), "u96").await.unwrap();
+    db.update::<Book>(4).pull_all(|b| b.customers_purchased(), users(0..99)).await.unwrap();
+    db.update::<Book>(4).push_each(|b| b.customers_purchased(), ["x", "y"]).await.unwrap();
+    assert_eq!(db.arrays::<Book>().fold().await.unwrap(), 2);
+    for (id, expected) in [(1, users(0..4)), (2, users(97..100)), (4, ["u99", "x", "y"].map(String::from).to_vec())] {
+        assert_eq!(customers(&db, id).await, expected);
+        let own = db.get::<Book>(id).await.unwrap().customers_purchased;
+        assert_eq!(own.has_more(), id == 1);
+    }
+    let stored = raw(&fixture, "sales", rawdoc! { "_id": 1 }).await;
+    let plain = doc! { "_id": 2_i64, "title": "book 2", "copies": 0_i64, "customers_purchased": users(97..100) };
+    assert_eq!(stored[1], plain);
+    let owners: Vec<_> = extras(&fixture).await.iter().map(|extra| extra.get_i64("book_id").unwrap()).collect();
+    assert_eq!(owners, [1]);
+    is_clean(&db).await;
+}
+
+/// What is large, and what is too large.
+pub async fn documents_stay_small(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    let large = "x".repeat(100_000);
+    let too_large = "x".repeat(200_000);
+    for size in [1, 4] {
+        let many: Vec<_> = (0..size).map(|_| too_large.clone()).collect();
+        let mut given = book(1, []);
+        given.customers_purchased = many.clone().into();
+        assert_eq!(db.insert(given).await.unwrap_err().kind(), ErrorKind::Invalid);
+    }
+    db.insert(book(1, [])).await.unwrap();
+    let push = db.update::<Book>(1).push(|b| b.customers_purchased(), &too_large).await;
+    assert_eq!(push.unwrap_err().kind(), ErrorKind::Invalid);
+    let add = db.update::<Book>(1).add_to_set(|b| b.customers_purchased(), &too_large).await;
+    assert_eq!(add.unwrap_err().kind(), ErrorKind::Invalid);
+    let set = db.update::<Book>(1).set(|b| b.customers_purchased(), [too_large.clone()]).await;
+    assert_eq!(set.unwrap_err().kind(), ErrorKind::Invalid);
+    assert!(customers(&db, 1).await.is_empty());
+    assert!(extras(&fixture).await.is_empty());
+    for _ in 0..9 {
+        db.update::<Book>(1).push(|b| b.customers_purchased(), &large).await.unwrap();
+    }
+    let push = db.update::<Book>(1).push_each(|b| b.customers_purchased(), vec![large.clone(); 9]);
+    push.await.unwrap();
+    let mut given = book(2, []);
+    given.customers_purchased = vec![large.clone(); 12].into();
+    db.insert(given).await.unwrap();
+    for id in [1, 2] {
+        let all = customers(&db, id).await;
+        assert_eq!(all.len(), if id == 1 { 18 } else { 12 });
+        assert!(all.iter().all(|one| *one == large));
+    }
+    let sales = raw(&fixture, "sales", rawdoc! { "_id": 1 }).await;
+    for document in sales.iter().chain(&extras(&fixture).await) {
+        let size = RawDocumentBuf::try_from(document).unwrap().as_bytes().len();
+        assert!(size < 1024 * 1024, "{size} bytes");
+    }
+    is_clean(&db).await;
+}
+
+pub async fn an_edited_document_leaves_the_array_alone(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many([book(1, 0..2), book(2, 0..60)]).await.unwrap();
+    for id in [1, 2] {
+        let mut edited = db.edit::<Book>(id).await.unwrap();
+        edited.title = "changed".into();
+        db.update::<Book>(id).push(|b| b.customers_purchased(), "new").await.unwrap();
+        db.save(&mut edited).await.unwrap();
+        assert_eq!(customers(&db, id).await.last().unwrap(), "new");
+        let refused = db.modify::<Book>(id, |book| book.customers_purchased = Overflow::new()).await;
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
+    }
+    is_clean(&db).await;
+}
+
+/// What writes cost, by what a recorder saw of them.
+pub async fn what_is_read_and_written_costs(fixture: Fixture) {
+    let has_transactions = fixture.backend().capabilities().transactions;
+    fresh(&fixture).await;
+    let recorder = Arc::new(Recorder::new(fixture.backend()));
+    let db = Db::with_backend(recorder.clone());
+    let told = || {
+        let operations = recorder.operations();
+        let told = operations.iter().map(|operation| match operation {
+            Operation::Find(find) => format!("find {}", find.collection),
+            Operation::Insert(insert) => format!("insert {}", insert.collection),
+            Operation::Update(update) => format!("update {}", update.collection),
+            Operation::FindAndModify(modify) => format!("modify {}", modify.collection),
+            Operation::Delete(delete) => format!("delete {}", delete.collection),
+            Operation::Aggregate(aggregate) => format!("aggregate {}", aggregate.collection),
+            Operation::Begin => "begin".to_owned(),
+            Operation::Commit => "commit".to_owned(),
+            other => panic!("{other:?}"),
+        });
+        let told: Vec<_> = told.collect();
+        recorder.clear();
+        told.join(", ")
+    };
+    db.insert_many([book(1, []), book(2, [])]).await.unwrap();
+    assert_eq!(told(), "insert sales");
+    // A typical document is one round trip, whatever else the update does.
+    let push = db.update::<Book>(1).when(|b| b.copies().eq(0));
+    push.push(|b| b.customers_purchased(), "u0").inc(|b| b.copies(), 1).await.unwrap();
+    assert_eq!(told(), "update sales");
+    db.update::<Book>(1).add_to_set(|b| b.customers_purchased(), "u1").await.unwrap();
+    db.update::<Book>(1).pull(|b| b.customers_purchased(), "u1").await.unwrap();
+    db.update::<Book>(1).set(|b| b.customers_purchased(), ["u0"]).await.unwrap();
+    assert_eq!(told(), "update sales, update sales, update sales");
+    db.get::<Book>(1).elements(|b| b.customers_purchased()).all().await.unwrap();
+    assert_eq!(told(), "find sales");
+    db.get::<Book>(1).elements(|b| b.customers_purchased()).contains("u7").await.unwrap();
+    assert_eq!(told(), "find sales");
+    if has_transactions {
+        db.delete::<Book>(1).await.unwrap();
+        assert_eq!(told(), "delete sales");
+    }
+    // An outlier is two.
+    db.update::<Book>(2).push_each(|b| b.customers_purchased(), users(0..3)).await.unwrap();
+    told();
+    for number in 3..40 {
+        db.update::<Book>(2).push(|b| b.customers_purchased(), user(number)).await.unwrap();
+        assert_eq!(told(), "update sales, update sales");
+    }
+    for number in 40..53 {
+        db.update::<Book>(2).push(|b| b.customers_purchased(), user(number)).await.unwrap();
+    }
+    told();
+    // The fiftieth makes room for the others.
+    db.update::<Book>(2).push(|b| b.customers_purchased(), "u53").await.unwrap();
+    assert_eq!(
+        told(),
+        "update sales, update sales, find sales, modify sales, update extra_sales, update sales, update extra_sales, \
+         update sales, update sales"
+    );
+    db.get::<Book>(2).await.unwrap();
+    assert_eq!(told(), "find sales");
+    db.get::<Book>(2).elements(|b| b.customers_purchased()).len().await.unwrap();
+    assert_eq!(told(), "find sales");
+    db.get::<Book>(2).elements(|b| b.customers_purchased()).all().await.unwrap();
+    assert_eq!(told(), "find sales, find extra_sales");
+}
+
+/// Many at once, at the threshold and beyond it.
+pub async fn many_at_once_lose_nothing(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many([book(1, []), book(2, []), book(3, 0..60)]).await.unwrap();
+    let (tasks, each) = (8, 40);
+    let running = (0..tasks).map(|task| {
+        let db = db.clone();
+        tokio::spawn(async move {
+            for nth in 0..each {
+                let number = 1_000 + task * each + nth;
+                for id in [1, 3] {
+                    let push = db.update::<Book>(id).push(|b| b.customers_purchased(), user(number));
+                    patiently(push).await;
+                }
+                // All of them add the same.
+                let add = db.update::<Book>(2).add_to_set(|b| b.customers_purchased(), user(nth));
+                patiently(add).await;
+                if nth % 8 == 7 {
+                    let pull = db.update::<Book>(3).pull(|b| b.customers_purchased(), user(number - 3));
+                    patiently(pull).await;
+                }
+            }
+        })
+    });
+    for task in running.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    db.settled().within(Duration::from_secs(30)).await.unwrap();
+    let all: Vec<_> = (1_000..1_000 + tasks * each).collect();
+    let mut pushed = customers(&db, 1).await;
+    // Each task's own are in its order.
+    for task in 0..tasks {
+        let own = |name: &&String| {
+            let number: usize = name[1..].parse().unwrap();
+            (number - 1_000) / each == task
+        };
+        let own: Vec<_> = pushed.iter().filter(own).cloned().collect();
+        assert_eq!(own, users(all[task * each..][..each].iter().copied()));
+    }
+    pushed.sort();
+    assert_eq!(pushed, users(all.iter().copied()));
+    let mut set = customers(&db, 2).await;
+    set.sort();
+    let mut expected = users(0..each);
+    expected.sort();
+    assert_eq!(set, expected);
+    let mut left = customers(&db, 3).await;
+    left.sort();
+    let stays = |number: &usize| (number - 1_000) % each % 8 != 4;
+    let mut expected = users((0..60).chain(all.into_iter().filter(stays)));
+    expected.sort();
+    assert_eq!(left, expected);
+    is_clean(&db).await;
+}
+
+/// Others may write to the same document more often than a write waits for.
+async fn patiently(update: odm::action::Update<Book>) {
+    loop {
+        match update.clone().await {
+            Ok(_) => return,
+            Err(error) if error.is_conflict() => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+async fn around(fixture: &Fixture, collection: &'static str, filter: RawDocumentBuf, change: RawDocumentBuf) {
+    let update = Update {
+        collection: collection.into(),
+        filter,
+        change: Change::operators(change),
+        multi: true,
+        upsert: false,
+    };
+    assert!(fixture.backend().update(update).await.unwrap().matched > 0);
+}
+
+pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many((1..=7).map(|id| book(id, 0..1_200))).await.unwrap();
+    db.insert(book(8, 0..2)).await.unwrap();
+    is_clean(&db).await;
+    let by = |id: i64| rawdoc! { "_id": id };
+    let header = "_odm.overflow.customers_purchased";
+    around(&fixture, "sales", by(1), rawdoc! { "$unset": { "has_extras": "" } }).await;
+    around(&fixture, "sales", by(8), rawdoc! { "$set": { "has_extras": true } }).await;
+    let count = RawDocumentBuf::try_from(&doc! { "$set": { format!("{header}.count"): 7_i64 } }).unwrap();
+    around(&fixture, "sales", by(2), count).await;
+    let longer = RawDocumentBuf::try_from(&doc! { "$push": { "customers_purchased": { "$each": users(2_000..2_010) } } }).unwrap();
+    around(&fixture, "sales", by(3), longer).await;
+    let lost = Delete {
+        collection: "extra_sales".into(),
+        filter: rawdoc! { "book_id": 4_i64, "seq": 1_i64 },
+        multi: false,
+    };
+    fixture.backend().delete(lost).await.unwrap();
+    around(
+        &fixture,
+        "extra_sales",
+        rawdoc! { "book_id": 5_i64, "seq": 2_i64 },
+        rawdoc! { "$set": { "seq": 1_i64 } },
+    )
+    .await;
+    let orphan = rawdoc! { "_id": "lost", "book_id": 6_i64, "seq": 0_i64, "customers_purchased_extra": ["x"] };
+    let nobodys = rawdoc! { "_id": "nobody's", "book_id": 99_i64, "seq": 0_i64, "customers_purchased_extra": ["x"] };
+    let insert = Insert {
+        collection: "extra_sales".into(),
+        documents: vec![orphan, nobodys],
+        ordered: true,
+    };
+    fixture.backend().insert(insert).await.unwrap();
+    let report = db.check().await.unwrap();
+    let found: Vec<_> = report
+        .findings
+        .iter()
+        .map(|finding| (finding.collection, finding.id.clone(), finding.fault.clone()))
+        .collect();
+    let of = "extra_sales";
+    let miscounted = |holds: i64, is: i64| Fault::Miscounted {
+        of,
+        holds: Box::new(Bson::Int64(holds)),
+        is: Box::new(Bson::Int64(is)),
+    };
+    let misflagged = |holds| Fault::Misflagged { flag: "has_extras", holds };
+    let sequence = |seq, times| Fault::OutOfSequence { of, seq, times };
+    let orphaned = |owner: i64| Fault::Orphaned {
+        of: "sales",
+        owner: Bson::Int64(owner),
+        seq: 0,
+    };
+    let expected = vec![
+        ("sales", Bson::Int64(1), misflagged(false)),
+        ("sales", Bson::Int64(2), miscounted(7, 1_197)),
+        ("sales", Bson::Int64(3), Fault::TooManyInside { holds: 13, after: 3 }),
+        ("sales", Bson::Int64(4), miscounted(1_197, 697)),
+        ("sales", Bson::Int64(4), sequence(1, 0)),
+        ("sales", Bson::Int64(5), sequence(1, 2)),
+        ("sales", Bson::Int64(5), sequence(2, 0)),
+        ("sales", Bson::Int64(8), misflagged(true)),
+        (of, Bson::from("lost"), orphaned(6)),
+        (of, Bson::from("nobody's"), orphaned(99)),
+    ];
+    assert_eq!(found, expected);
+    let repaired = db.repair().apply().await.unwrap();
+    assert!(repaired.is_clean(), "{repaired}");
+    assert!(repaired.steps.iter().any(|step| step.outcome == RepairOutcome::Done));
+    is_clean(&db).await;
+    assert_eq!(customers(&db, 1).await, users(0..1_200));
+    assert_eq!(customers(&db, 2).await, users(0..1_200));
+    let expected = (0..3).chain(2_000..2_010).chain(3..1_200);
+    assert_eq!(customers(&db, 3).await, users(expected));
+    assert_eq!(customers(&db, 4).await.len(), 700);
+    assert_eq!(customers(&db, 5).await.len(), 1_200);
+    assert_eq!(customers(&db, 8).await, users(0..2));
+}
+
+pub async fn documents_of_before_overflow(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    let documents = (1..=5_i64).map(|id| {
+        let all = users(0..400 * (id as usize % 2) + 2);
+        let document = doc! { "_id": id, "title": "old", "copies": 0_i64, "customers_purchased": all };
+        RawDocumentBuf::try_from(&document).unwrap()
+    });
+    let insert = Insert {
+        collection: "sales".into(),
+        documents: documents.collect(),
+        ordered: true,
+    };
+    fixture.backend().insert(insert).await.unwrap();
+    let lengths = db.arrays::<Book>().lengths().await.unwrap();
+    assert_eq!(lengths[0].documents(), 5);
+    assert_eq!((lengths[0].percentile(40.0), lengths[0].percentile(100.0)), (2, 402));
+    assert_eq!(lengths[0].longer_than(3), 3);
+    let text = lengths[0].to_string();
+    assert!(text.contains("customers_purchased: 5 documents, overflows after 3"), "{text}");
+    let report = db.check().await.unwrap();
+    assert_eq!(report.findings.len(), 3);
+    // The application writes meanwhile.
+    db.update::<Book>(1).push(|b| b.customers_purchased(), "before").await.unwrap();
+    assert_eq!(db.arrays::<Book>().spill().await.unwrap(), 3);
+    assert_eq!(db.arrays::<Book>().spill().await.unwrap(), 0);
+    db.update::<Book>(1).push(|b| b.customers_purchased(), "behind").await.unwrap();
+    let expected = users(0..402).into_iter().chain(["before".to_owned(), "behind".to_owned()]);
+    assert_eq!(customers(&db, 1).await, expected.collect::<Vec<_>>());
+    assert_eq!(customers(&db, 2).await, users(0..2));
+    assert_eq!(customers(&db, 3).await, users(0..402));
+    let own = db.get::<Book>(1).await.unwrap().customers_purchased;
+    assert_eq!((own.resident().len(), own.len()), (3, 404));
+    is_clean(&db).await;
+}
+
+const WRITES: &[Write<Shop>] = &[
+    ("insert", |db| {
+        Box::pin(async move { db.insert(book(9, 0..120)).await.map(drop) })
+    }),
+    ("insert several", |db| {
+        Box::pin(async move {
+            let all = db.insert_many([book(8, 0..2), book(9, 0..60), book(10, 0..60)]);
+            all.await.map(drop)
+        })
+    }),
+    ("push", |db| {
+        Box::pin(async move {
+            let push = db.update::<Book>(1).push(|b| b.customers_purchased(), "u3");
+            push.inc(|b| b.copies(), 1).await.map(drop)
+        })
+    }),
+    ("push where it is full", |db| {
+        Box::pin(async move {
+            let push = db.update::<Book>(3).push(|b| b.customers_purchased(), "u53");
+            push.inc(|b| b.copies(), 1).await.map(drop)
+        })
+    }),
+    ("push many", |db| {
+        Box::pin(async move {
+            let push = db.update::<Book>(3).push_each(|b| b.customers_purchased(), users(53..200));
+            push.inc(|b| b.copies(), 147).await.map(drop)
+        })
+    }),
+    ("add", |db| {
+        Box::pin(async move {
+            let add = db.update::<Book>(2).add_to_set(|b| b.customers_purchased(), "u120");
+            add.inc(|b| b.copies(), 1).await.map(drop)
+        })
+    }),
+    ("pull", |db| {
+        Box::pin(async move {
+            let pull = db.update::<Book>(2).pull_all(|b| b.customers_purchased(), users([1, 50, 118]));
+            pull.inc(|b| b.copies(), -3).await.map(drop)
+        })
+    }),
+    ("replace", |db| {
+        Box::pin(async move {
+            let set = db.update::<Book>(2).set(|b| b.customers_purchased(), users(0..150));
+            set.inc(|b| b.copies(), 30).await.map(drop)
+        })
+    }),
+    ("clear", |db| {
+        Box::pin(async move {
+            let set = db.update::<Book>(2).set(|b| b.customers_purchased(), []);
+            set.inc(|b| b.copies(), -120).await.map(drop)
+        })
+    }),
+    ("fold", |db| {
+        Box::pin(async move { db.arrays::<Book>().fold().await.map(drop) })
+    }),
+    ("delete", |db| {
+        Box::pin(async move { db.delete::<Book>(2).await.map(drop) })
+    }),
+];
+
+/// `copies` is as many as there are customers: what an update does beside happens with it or not at all.
+pub async fn wherever_a_write_dies_nothing_is_lost(fixture: Fixture) {
+    let crashes = Crashes {
+        writes: WRITES,
+        begin: |db| {
+            Box::pin(async move {
+                let with = |id, len| Book {
+                    copies: len as i64,
+                    ..book(id, 0..len)
+                };
+                db.insert_many([with(1, 3), with(2, 120), with(3, 3), with(4, 60)]).await.unwrap();
+                let push = db.update::<Book>(3).push_each(|b| b.customers_purchased(), users(3..53));
+                push.inc(|b| b.copies(), 50).await.unwrap();
+                let pull = db.update::<Book>(4).pull_all(|b| b.customers_purchased(), users(2..60));
+                pull.inc(|b| b.copies(), -58).await.unwrap();
+            })
+        },
+        may_find: |_| false,
+        agrees: |db, when| {
+            Box::pin(async move {
+                let owed = db.owed().await.unwrap();
+                assert!(owed.is_empty(), "{when}: {owed}");
+                for found in db.find::<Book>().all().await.unwrap() {
+                    let all = customers(db, found.id).await;
+                    assert_eq!(found.customers_purchased.len(), all.len() as u64, "{when}");
+                    let distinct: BTreeSet<_> = all.iter().collect();
+                    assert_eq!(distinct.len(), all.len(), "{when}: {all:?}");
+                    if found.id < 8 {
+                        assert_eq!(found.copies, all.len() as i64, "{when}: {all:?}");
+                    } else {
+                        let len = all.len();
+                        assert!([2, 60, 120].contains(&len), "{when}: {len}");
+                    }
+                }
+            })
+        },
+    };
+    crashes.run(&fixture).await;
+}
