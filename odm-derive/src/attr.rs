@@ -20,7 +20,7 @@ pub(crate) use id::{IdTemplate, Part, Segment, parse_id};
 pub(crate) use index::{
     Direction, IndexAttr, Key, OPTIONS_BEHIND_A_SEMICOLON, Options, parse_compound, parse_field,
 };
-pub(crate) use layout::Layout;
+pub(crate) use layout::{Layout, is_overflow};
 pub(crate) use link::{Link, OnDelete, no_links};
 pub(crate) use overflow::Overflow;
 pub(crate) use rule::Rule;

@@ -209,6 +209,22 @@ use syn::{DeriveInput, parse_macro_input};
 /// answered. They have no setter, are missing in the companion that is inserted, and a `save` that changes one is an error of kind `Invalid`.
 /// The guide, `docs/guide/counts.md`, says what is guaranteed, and what it costs.
 ///
+/// # Arrays that overflow
+///
+/// `#[embed(overflow(after = 50, into = "extra_sales"))]` on an `Overflow<T>` keeps the first 50 elements in the document and the others in
+/// documents of the collection `extra_sales`:
+///
+/// | setting | is |
+/// |---|---|
+/// | `after = 50` | how many elements stay in the document |
+/// | `into = "extra_sales"` | the collection of the others, which is no model's |
+/// | `owner = "book_id"` | in its documents the field with the `_id` of the document; `owner` without it |
+/// | `seq = "number"` | the field with the number of the document; `seq` |
+/// | `elements = "rest"` | the field with the elements; the name of the array, with `_extra` behind it |
+/// | `flag = "has_more"` | the field of the document that says that there are others, and is not there otherwise; `has_extras` |
+///
+/// The guide, `docs/guide/overflow.md`, says what is guaranteed, and what it costs.
+///
 /// # An `_id` made of fields
 ///
 /// `id = "…"` says of which fields the `_id`, a `String`, is made: texts and fields with slashes between them. It is computed when a document

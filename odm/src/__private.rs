@@ -17,7 +17,7 @@ pub use crate::{
     Result,
     backend::operation::{Direction, Index},
     check::ModelCheck,
-    decode::{as_one, of_no_variant},
+    decode::{as_one, as_projection, of_no_variant},
     document::{
         Document, Draft, Embedded, HasVariant, IdPart, IdPrefix, IdReader, IdText, Insertable,
         IntoIdPart, NativeValue, NewFields, Number, OfKind, RawDraft, Ref, Stored, VariantOf,
@@ -101,7 +101,7 @@ layouts! {
         label = "serde would look for a text",
         note = "write `#[serde(with = \"odm::native\")]` as in the model"
     )]
-    ReadPlainly: Value Struct Enum Array Map Reference References;
+    ReadPlainly: Value Struct Enum Array Map Overflowing Reference References;
 
     /// A field of a projection with `with = "odm::native"`.
     #[diagnostic::on_unimplemented(

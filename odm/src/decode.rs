@@ -31,6 +31,15 @@ pub fn as_one<T: Document>(raw: &RawDocument) -> Result<T> {
     decode(raw, &T::MODEL)
 }
 
+/// What a projection reads of a stored document, as serde reads it; called by derived code.
+///
+/// # Errors
+///
+/// [`Decode`](ErrorKind::Decode), with the path.
+pub fn as_projection<P: Projection>(raw: &RawDocument, model: &Model) -> Result<P> {
+    decode(raw, model)
+}
+
 /// A stored document that is of no variant of its enum, as its tag `field` says; called by derived code.
 ///
 /// # Errors

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use crate::{
     Result,
     decode::decode,
-    document::{Document, Ref},
+    document::{Document, Overflow, Ref},
     field::FromPath,
     query::append,
     schema::Model,
@@ -67,6 +67,12 @@ pub trait Projection: DeserializeOwned + Send + Sync + 'static {
     #[doc(hidden)]
     fn from_document(raw: &RawDocument, model: &Model) -> Result<Self> {
         decode(raw, model)
+    }
+
+    /// Learns how many elements of an array there are outside of the stored document; of what is no such array nothing.
+    #[doc(hidden)]
+    fn look_outside(&mut self, raw: &RawDocument, stored: &str) {
+        let _ = (raw, stored);
     }
 
     /// The document as the joins of a query may read it, where it differs from the one that is stored.
@@ -129,6 +135,17 @@ impl<P: Projection> Projection for Option<P> {
 impl<P: Projection> Projection for Vec<P> {
     type Of = Vec<P::Of>;
     const READS: Reads = P::READS_IN_ARRAY;
+}
+
+/// How many elements there are outside of the document is read with it.
+#[diagnostic::do_not_recommend]
+impl<P: Projection> Projection for Overflow<P> {
+    type Of = Overflow<P::Of>;
+    const READS: Reads = P::READS_IN_ARRAY;
+
+    fn look_outside(&mut self, raw: &RawDocument, stored: &str) {
+        Self::look_outside(self, raw, stored);
+    }
 }
 
 // The keys of a map are not known, so no path leads to the fields of its values.
@@ -198,6 +215,13 @@ pub(crate) fn to_raw<P: Projection<Of: Document>>(
             paths.push(need);
         }
     }
+    let headers = <P::Of as Document>::MODEL.overflows.iter();
+    let headers = headers.filter(|field| {
+        let is_of = |path: &&str| path.split('.').next() == Some(field.stored);
+        paths.iter().any(is_of)
+    });
+    let headers: Vec<_> = headers.map(|field| field.header).collect();
+    paths.extend(headers);
     let mut raw = RawDocumentBuf::new();
     for path in &paths {
         append(&mut raw, path, 1)?;

@@ -5,6 +5,7 @@
 
 mod copies;
 mod counts;
+mod overflow;
 
 use std::{
     collections::BTreeSet,
@@ -27,6 +28,7 @@ use tokio::{sync::oneshot, task::JoinHandle};
 
 pub use copies::Copies;
 pub use counts::Counts;
+pub use overflow::Overflows;
 
 /// Something that several processes do at once, and what must be so behind it.
 pub trait Case: Send + Sync + 'static {
@@ -68,6 +70,18 @@ pub enum Sabotage {
     Remembering,
     /// New owners do not say that they may have members.
     NewOwners,
+    /// What is finished late is finished though something else is being done by then.
+    WorkKey,
+    /// A change of elements is made again where it was made.
+    DoneOnce,
+    /// A write does not say that elements elsewhere are to change.
+    Promise,
+    /// A write begins with an array while something is being done to it.
+    AtRest,
+    /// Documents of elements do not say that they may be nobody's.
+    Collector,
+    /// Documents that are filled are read before they are published.
+    Publishing,
 }
 
 /// How a schedule is run.
@@ -283,6 +297,7 @@ impl<T: Executor + ?Sized> Wrapper for Scheduled<T> {
         if let Some(sabotage) = self.schedule.sabotage {
             copies::spoil_insert(sabotage, insert);
             counts::spoil_insert(sabotage, insert);
+            overflow::spoil_insert(sabotage, insert);
         }
     }
 
@@ -290,6 +305,7 @@ impl<T: Executor + ?Sized> Wrapper for Scheduled<T> {
         if let Some(sabotage) = self.schedule.sabotage {
             copies::spoil_update(sabotage, update);
             counts::spoil_update(sabotage, update);
+            overflow::spoil_update(sabotage, update);
         }
     }
 }

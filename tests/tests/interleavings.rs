@@ -1,6 +1,6 @@
 //! Plans under a scheduler that picks the order of every operation.
 
-use odm_tests::schedule::{Case, Copies, Counts, Sabotage, Schedule};
+use odm_tests::schedule::{Case, Copies, Counts, Overflows, Sabotage, Schedule};
 
 /// How many schedules there are of each kind: `ODM_SCHEDULES=50000` for more.
 fn schedules() -> u64 {
@@ -66,6 +66,30 @@ fn each_guard_of_counts_is_needed() {
         Sabotage::NewOwners,
     ] {
         let wrong = first_wrong(&Counts, 5_000, false, Some(sabotage));
+        assert!(wrong.is_some(), "nobody misses {sabotage:?}");
+    }
+}
+
+#[test]
+fn arrays_lose_nothing() {
+    for transactions in [false, true] {
+        let wrong = first_wrong(&Overflows, schedules(), transactions, None);
+        assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
+    }
+}
+
+/// Without a guard something is wrong in one of them.
+#[test]
+fn each_guard_of_arrays_is_needed() {
+    for sabotage in [
+        Sabotage::WorkKey,
+        Sabotage::DoneOnce,
+        Sabotage::Promise,
+        Sabotage::AtRest,
+        Sabotage::Collector,
+        Sabotage::Publishing,
+    ] {
+        let wrong = first_wrong(&Overflows, 5_000, false, Some(sabotage));
         assert!(wrong.is_some(), "nobody misses {sabotage:?}");
     }
 }

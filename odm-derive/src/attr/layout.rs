@@ -208,7 +208,7 @@ impl Arguments {
 }
 
 /// Whether the type is spelled `Overflow<…>`.
-fn is_overflow(ty: &Type) -> bool {
+pub(crate) fn is_overflow(ty: &Type) -> bool {
     matches!(ty, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Overflow"))
 }
 

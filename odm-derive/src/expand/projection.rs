@@ -6,7 +6,7 @@ use syn::{DeriveInput, Ident, Type, ext::IdentExt, spanned::Spanned};
 
 use super::{private, quiet, where_bounds, with_params};
 use crate::{
-    attr::{Container, SerdeContainer, SerdeField},
+    attr::{Container, SerdeContainer, SerdeField, is_overflow},
     ctxt::Ctxt,
     model::{named_fields, stored_name},
 };
@@ -47,6 +47,22 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         };
         (quote!(#private::value_of(#tree #accessor) #fits;), same)
     });
+    let outside = fields.iter().filter(|field| is_overflow(field.ty));
+    let outside: Vec<_> = outside
+        .map(|field| {
+            let (ident, stored) = (field.ident, &field.stored);
+            quote!(#private::Projection::look_outside(&mut value.#ident, raw, #stored);)
+        })
+        .collect();
+    let look_outside = (!outside.is_empty()).then(|| {
+        quote! {
+            fn from_document(raw: &#private::RawDocument, model: &#private::Model) -> #private::Result<Self> {
+                let mut value: Self = #private::as_projection(raw, model)?;
+                #(#outside)*
+                #private::Ok(value)
+            }
+        }
+    });
     let (types, names): (Vec<_>, Vec<_>) = checks.unzip();
     let quiet = quiet();
     // What joins give is in reach where its model is.
@@ -64,6 +80,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         impl #impl_generics #private::Projection for #name #type_generics #where_clause {
             type Of = #of;
             const READS: #private::Reads = #private::Reads::Fields(&[#(#reads),*]);
+            #look_outside
         }
         #[automatically_derived]
         #[diagnostic::do_not_recommend]

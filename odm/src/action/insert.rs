@@ -158,7 +158,11 @@ async fn insert_hooked<T: Document>(
             after = after.and(hooks.after_insert(document, &access).await);
         }
         let events = raws.iter().take(stored);
-        let events = events.map(|raw| encoded(raw).map(Committed::Inserted));
+        let events = events.map(|raw| {
+            let mut document = encoded::<T>(raw)?;
+            document.keep_inside(raw);
+            Ok(Committed::Inserted(document))
+        });
         let events = events.collect::<Result<_>>()?;
         let done = refused.map_or(Ok(given), Err);
         Ok(Written {

@@ -61,7 +61,7 @@ const ATTEMPTS: u32 = 100;
 
 /// How many elements the tail has at most.
 fn room_in_tail(field: &OverflowField) -> usize {
-    field.after.clamp(50, 500)
+    field.after.clamp(8, 500)
 }
 
 /// A place in what an owner knows of its elements.

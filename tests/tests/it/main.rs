@@ -1,19 +1,9 @@
 //! The suite on every backend, and what only one backend has.
 
-mod cluster;
 mod crash;
-#[cfg(feature = "engine")]
-mod engine;
-mod failures;
-#[cfg(feature = "engine")]
-mod kill;
-mod mongodb;
-mod out_of_sight;
-mod project;
 pub mod suite;
-mod url;
 
-use odm_tests::{Fixture, models};
+use odm_tests::Fixture;
 use suite::for_every_test;
 
 /// A module of tests, named after the backend, with a test for every function of the suite.

@@ -48,7 +48,10 @@ pub(crate) async fn misplaced(
     for field in model.overflows {
         for (document, raw) in batch.iter().enumerate() {
             let owner = Owner::of(field, raw)?;
-            if owner.work().is_some() {
+            // One that is about to be deleted has lost them already.
+            let own = raw.get_document("_odm").ok();
+            let is_going = own.is_some_and(|own| own.get("going").is_ok_and(|going| going.is_some()));
+            if is_going || owner.work().is_some() {
                 continue;
             }
             let wrong = look_at(access, field, &owner).await?;

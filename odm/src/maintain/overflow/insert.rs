@@ -15,7 +15,7 @@ use super::{
     write::room_for,
 };
 use crate::{
-    Result,
+    Error, ErrorKind, Result,
     access::Access,
     error,
     maintain::{
@@ -184,11 +184,20 @@ impl Outside {
             field: self.field,
             id: &self.owner,
         };
-        let Some(owner) = at.owner().await?.filter(|owner| owner.is_at(self.key)) else {
-            // Whether it is there is not known if the connection was lost: then it is left to others.
+        let owner = at.owner().await?;
+        let is_finished = owner.as_ref().and_then(|owner| owner.header.as_ref());
+        let is_finished = is_finished.is_some_and(|own| own.generation == Some(self.generation));
+        let Some(owner) = owner.filter(|owner| owner.is_at(self.key)) else {
             if !is_done {
-                let those = doc! { "_odm.own.key": { "$eq": self.key } };
+                let those = doc! {
+                    self.field.owner: { "$eq": self.owner.clone() },
+                    "_odm.own.key": { "$eq": self.key },
+                };
                 super::extras::delete(access, self.field, &those).await?;
+            } else if !is_finished {
+                let message = "it took so long that others have deleted it or written to it before it was whole: look whether it is there";
+                let error = Error::new(ErrorKind::Conflict, message);
+                return Err(error::of(model)(error).with_id(self.owner.clone()));
             }
             return Ok(());
         };
@@ -204,7 +213,10 @@ impl Batch<'_> {
     /// Makes these documents their owner's, and inserts those again that are gone.
     async fn disown_and_fill(&self, access: &Access, own: &Outside) -> Result<()> {
         let field = own.field;
-        let those = doc! { "_odm.own.key": { "$eq": own.key } };
+        let those = doc! {
+            field.owner: { "$eq": own.owner.clone() },
+            "_odm.own.key": { "$eq": own.key },
+        };
         let disown = doc! { "$unset": { super::extras::OWN: "" } };
         super::extras::change(access, field, &those, &disown, &[]).await?;
         let there = of_generation(field, &own.owner, own.generation);

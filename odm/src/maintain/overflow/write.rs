@@ -38,7 +38,7 @@ pub(super) async fn run<W: Write>(
     };
     let asked = Asked::of(model, change)?;
     let is_of_one = write.is_of_one();
-    if write.filter().is_none_or(|filter| is_pinned(filter)) {
+    if write.filter().is_none_or(|filter| pinned(filter).is_some()) {
         return OfOne::new(access, model, write, sources, asked).run().await;
     }
     // Which document is the first must not depend on the room in it.
@@ -68,10 +68,15 @@ pub(super) async fn run<W: Write>(
     Ok(W::done(0))
 }
 
-/// Whether a filter is about the document with one id.
-fn is_pinned(filter: &RawDocument) -> bool {
-    let id = filter.get_document("_id").ok();
-    id.is_some_and(|id| id.iter().flatten().all(|(operator, _)| operator == "$eq"))
+/// The id of the one document that a filter is about.
+fn pinned(filter: &RawDocument) -> Option<bson::RawBson> {
+    let own = filter.get_document("_id").ok();
+    let own = own.and_then(|id| id.get("$eq").ok().flatten());
+    own.map(Into::into).or_else(|| {
+        let parts = filter.get_array("$and").ok()?;
+        let mut parts = parts.into_iter().flatten();
+        parts.find_map(|part| pinned(part.as_document()?))
+    })
 }
 
 /// The documents that a write is about.
@@ -176,12 +181,13 @@ impl<W: Write> OfOne<W> {
     async fn attempt(&self, condition: Document, operators: &[&Document]) -> Result<Option<W::Done>> {
         let mut write = self.write.clone();
         if let Some(filter) = write.filter() {
+            let id = pinned(filter);
             let mut both = bson::RawArrayBuf::new();
             both.push(std::mem::take(filter));
             both.push(close(&condition)?);
             // What pins the document stays where everybody looks for it.
-            if let Some(id) = id_of(&both) {
-                crate::query::append(filter, "_id", id)?;
+            if let Some(id) = id {
+                crate::query::append(filter, "_id", document("$eq", id)?)?;
             }
             crate::query::append(filter, "$and", both)?;
         }
@@ -238,8 +244,9 @@ impl<W: Write> OfOne<W> {
 
     async fn push(&self, values: &[Bson]) -> Result<W::Done> {
         let field = self.field;
+        let mut is_whole = true;
         for attempt in attempts() {
-            if let Some(room) = self.has_room(values)? {
+            if let Some(room) = self.has_room(values)?.filter(|_| is_whole) {
                 let mut condition = self.is_whole();
                 condition.extend(room);
                 let push = doc! { "$push": { field.stored: { "$each": values.to_vec() } } };
@@ -262,6 +269,7 @@ impl<W: Write> OfOne<W> {
             let Some(owner) = self.owner().await? else {
                 return Ok(W::done(0));
             };
+            is_whole = owner.header.is_none();
             match &owner.header {
                 // Some of them have room in the document.
                 None => {
@@ -401,25 +409,32 @@ impl<W: Write> OfOne<W> {
         put(&mut operators, "$set", &self.place("count"), target.count);
         let next = target.first + parts.len() as i64;
         put(&mut operators, "$set", &self.place("next"), next);
-        if let Some(done) = self.attempt(key, &[&operators]).await? {
-            if let Some(owner) = at.owner().await?.filter(|owner| owner.is_at(work.key)) {
-                at.finish(owner).await?;
+        match self.attempt(key, &[&operators]).await {
+            Ok(Some(done)) => {
+                if let Some(owner) = at.owner().await?.filter(|owner| owner.is_at(work.key)) {
+                    at.finish(owner).await?;
+                }
+                Ok(Some(done))
             }
-            return Ok(Some(done));
+            // It is not what was asked for any more, or was taken back.
+            Ok(None) => Ok(self.leave(at, work.key).await?.then(|| W::done(0))),
+            Err(error) => {
+                // Of what is not known to have failed somebody else takes care. So is what cannot be taken back now.
+                if error.kind() != ErrorKind::Connection && self.access.unit().is_none() {
+                    let _ = self.leave(at, work.key).await;
+                }
+                Err(error)
+            }
         }
-        let Some(owner) = at.owner().await?.filter(|owner| owner.is_at(work.key)) else {
-            return Ok(None);
+    }
+
+    /// Takes back what was not published; false if another has.
+    async fn leave(&self, at: &At<'_>, key: ObjectId) -> Result<bool> {
+        let Some(owner) = at.owner().await?.filter(|owner| owner.is_at(key)) else {
+            return Ok(false);
         };
-        // It is not what was asked for any more.
-        if let Some(header) = &owner.header
-            && let Some(work) = &header.work
-        {
-            at.take_back(header, work).await?;
-        }
-        if let Some(owner) = at.owner().await? {
-            at.finish(owner).await?;
-        }
-        Ok(Some(W::done(0)))
+        at.finish(owner).await?;
+        Ok(true)
     }
 
     async fn replace(&self, values: &[Bson]) -> Result<W::Done> {
@@ -649,10 +664,7 @@ impl<W: Write> OfOne<W> {
 
     /// The document that it is about.
     fn id(&self) -> Result<Bson> {
-        let filter = self.filter()?;
-        let id = filter.get_document("_id").ok();
-        let id = id.and_then(|id| id.get("$eq").ok().flatten());
-        match id {
+        match pinned(&self.filter()?) {
             Some(id) => Bson::try_from(id).map_err(crate::error::encode),
             None => Err(self.busy()),
         }
@@ -681,8 +693,7 @@ impl<W: Write> OfOne<W> {
 
     fn id_if_any(&self) -> Option<Bson> {
         let filter = self.filter().ok()?;
-        let id = filter.get_document("_id").ok()?;
-        Bson::try_from(id.get("$eq").ok()??).ok()
+        Bson::try_from(pinned(&filter)?).ok()
     }
 }
 
@@ -729,12 +740,6 @@ pub(super) fn of_version(field: &OverflowField, header: &Header) -> Document {
         None => doc! { "$exists": false },
     };
     doc! { place(field, "version"): version, place(field, "generation"): generation }
-}
-
-fn id_of(both: &bson::RawArrayBuf) -> Option<bson::RawBson> {
-    let first = both.into_iter().next()?.ok()?;
-    let id = first.as_document()?.get("_id").ok()??;
-    Some(id.into())
 }
 
 /// That an array has no more elements than `left`, and room for the bytes of these; none if they are too many by themselves.
