@@ -1,6 +1,6 @@
 //! A database with the models of a schema.
 
-use std::{fmt, ops::Deref, sync::Arc};
+use std::{fmt, ops::Deref, sync::Arc, time::Duration};
 
 use crate::{
     Result,
@@ -11,7 +11,7 @@ use crate::{
     maintain,
     schema::{Contains, Schema, SyncIndexes},
     session::Session,
-    settled::{Owed, Settled, owed},
+    settled::{Owed, Settled, Worker, owed},
     transaction::{self, Transaction},
     watch::Watch,
 };
@@ -155,13 +155,41 @@ impl<S: Schema> Database<S> {
     ///
     /// Those of the backend; and, once all else is finished, that of the first document that could not be.
     pub async fn settle(&self) -> Result<u64> {
+        let settled = self.settle_all().await?;
+        settled.failed.map_or(Ok(settled.documents), Err)
+    }
+
+    pub(crate) async fn settle_all(&self) -> Result<maintain::Finished> {
         let access = self.session.access().operation("settle", None);
         let access = access.to_everything();
         let mut settled = maintain::Finished::default();
         for model in S::MODELS {
             maintain::settle(&access, model, &mut settled).await?;
         }
-        settled.failed.map_or(Ok(settled.documents), Err)
+        Ok(settled)
+    }
+
+    /// The same in a task of its own, at once and with this pause behind each time, until what is given back is dropped.
+    ///
+    /// Several processes may do so: what one of them is at, it says in the document, and the others leave it alone.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "hosts")]
+    /// # struct Host { #[serde(rename = "_id")] id: i64 }
+    /// # #[derive(Schema)] #[schema(models(Host))] struct Net;
+    /// # async fn serve(db: &odm::Database<Net>) {}
+    /// # async fn example(db: odm::Database<Net>) -> odm::Result<()> {
+    /// let worker = db.settle_every(Duration::from_secs(5));
+    /// serve(&db).await;
+    /// println!("{} were left by others; left now: {}", worker.progress().documents, db.owed().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn settle_every(&self, pause: Duration) -> Worker {
+        Worker::start(self.clone(), pause)
     }
 
     /// Follows the changes of the documents of a model, whoever makes them.

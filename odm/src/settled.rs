@@ -1,5 +1,7 @@
 //! How far behind copies are, and waiting until they are not.
 
+mod worker;
+
 use std::{
     fmt,
     marker::PhantomData,
@@ -7,12 +9,14 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use bson::{DateTime, RawDocumentBuf};
+pub use worker::{Progress, Worker};
+
+use bson::{DateTime, RawBsonRef, RawDocumentBuf};
 use tokio::time::Instant;
 
 use crate::{
     Error, ErrorKind, Result,
-    access::{Access, also},
+    access::{Access, also, found_by},
     backend::operation::{Count, Find},
     document::Document,
     error,
@@ -107,6 +111,8 @@ pub struct OwedOf {
     pub model: &'static str,
     /// Of how many documents copies are to follow that others have.
     pub sources: u64,
+    /// How many documents have followed these so far, in batches; it is said every second or so.
+    pub followed: u64,
     /// In how many documents copies are to be looked at again, because the references to their sources are new.
     pub dependents: u64,
     /// How many documents are to be counted at those that they refer to.
@@ -145,6 +151,9 @@ impl fmt::Display for Owed {
                     parts.push(format!("{count} {what}"));
                 }
             }
+            if of.followed > 0 {
+                parts.push(format!("{} have followed so far", of.followed));
+            }
             format!("{}: {}, for {:?}", of.model, parts.join(", "), of.age)
         });
         f.write_str(&lines.collect::<Vec<_>>().join("; "))
@@ -162,7 +171,7 @@ pub(crate) async fn owed(
         if one.is_some_and(|(of, _)| of.collection != model.collection) {
             continue;
         }
-        let mut oldest = None;
+        let (mut oldest, mut followed) = (None, 0);
         let [
             mut sources,
             mut dependents,
@@ -201,12 +210,18 @@ pub(crate) async fn owed(
             let found = access.find_all(model, first).await?;
             let due = found.first().map(|raw| promise.due_of(raw)).transpose();
             let due = due.map_err(error::of(model))?.flatten();
-            oldest = oldest.into_iter().chain(due).min();
+            oldest = oldest.into_iter().chain(due.map(said)).min();
+            if promise == Promise::FAN {
+                let (since, so_far) = under_way(access, model, one).await?;
+                oldest = oldest.into_iter().chain(since).min();
+                followed = so_far;
+            }
         }
         if sources + dependents + members + owners + links > 0 {
             owed.models.push(OwedOf {
                 model: model.name,
                 sources,
+                followed,
                 dependents,
                 members,
                 owners,
@@ -218,9 +233,39 @@ pub(crate) async fn owed(
     Ok(owed)
 }
 
-/// How long ago something was said that others may carry out from then on.
-fn age(due: Option<DateTime>) -> Duration {
-    let said = due.map(|due| due.to_system_time() - maintain::LEASE);
+/// Since when fan-outs are owed that go on in batches, and how many documents have followed.
+async fn under_way(
+    access: &Access,
+    model: &'static Model,
+    one: Option<&(&'static Model, RawDocumentBuf)>,
+) -> Result<(Option<SystemTime>, u64)> {
+    let fan = Promise::FAN;
+    let mut filter = one.map(|(_, filter)| filter.clone()).unwrap_or_default();
+    also(&mut filter, &fan.due(), document("$exists", true)?)?;
+    also(&mut filter, &fan.field("since"), document("$exists", true)?)?;
+    let find = Find {
+        projection: Some(document(fan.name(), 1)?),
+        ..found_by(&model.collection.into(), &filter)
+    };
+    let (mut oldest, mut followed) = (None, 0);
+    for raw in access.find_all(model, find).await? {
+        let since = fan.since(&raw).map_err(error::of(model))?;
+        let since = since.map(DateTime::to_system_time);
+        oldest = oldest.into_iter().chain(since).min();
+        let so_far = fan.said_in(&raw, "followed").map_err(error::of(model))?;
+        let so_far = so_far.and_then(RawBsonRef::as_i64).unwrap_or_default();
+        followed += u64::try_from(so_far).unwrap_or_default();
+    }
+    Ok((oldest, followed))
+}
+
+/// When something was said that others may carry out from then on.
+fn said(due: DateTime) -> SystemTime {
+    due.to_system_time() - maintain::LEASE
+}
+
+/// How long ago that was.
+fn age(said: Option<SystemTime>) -> Duration {
     let age = said.and_then(|said| SystemTime::now().duration_since(said).ok());
     age.unwrap_or_default()
 }

@@ -80,7 +80,7 @@ impl Planned {
             || copy::concerns(access, model, &effect)
             || tally::concerns(access, model, &effect);
         if let (operation::Write::Update(update), false) = (&mut self.item.write, is_linking) {
-            is_linking = !computed::at_once(model, &mut update.change)?;
+            is_linking = !computed::at_once(access, model, &mut update.change)?;
         }
         Ok(Narrowed {
             is_linking,

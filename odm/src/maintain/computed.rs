@@ -15,7 +15,7 @@ use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf};
 
 pub(crate) use check::{Miscomputed, compute_again, miscomputed};
 
-use super::{Write, link::linked::one_of, stored::names};
+use super::{Write, copy, link::linked::one_of, stored::names};
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, also, found_by},
@@ -157,15 +157,15 @@ enum How {
     InTwo(Vec<RawDocumentBuf>, &'static str),
 }
 
-fn how(model: &Model, change: &Change) -> Result<How> {
-    if model.computed.is_empty() {
-        return Ok(How::AsItIs);
-    }
+fn how(access: &Access, model: &'static Model, change: &Change) -> Result<How> {
     let Change::Operators {
         update,
         array_filters,
     } = change
     else {
+        if model.computed.is_empty() {
+            return Ok(How::AsItIs);
+        }
         let message = "fields are computed behind update operators alone";
         return Err(error::of(model)(Error::new(
             ErrorKind::Unsupported,
@@ -173,9 +173,10 @@ fn how(model: &Model, change: &Change) -> Result<How> {
         )));
     };
     let changed = changed(model, update);
-    let Some(first) = changed.first() else {
+    let copied = copy::written(access, model, update, &changed);
+    if changed.is_empty() && copied.is_empty() {
         return Ok(How::AsItIs);
-    };
+    }
     let computing = stages(model, &changed)?;
     let update = Document::try_from(&**update).map_err(error::encode)?;
     let filters = array_filters
@@ -183,19 +184,22 @@ fn how(model: &Model, change: &Change) -> Result<How> {
         .map(|filter| Document::try_from(&**filter));
     let filters = filters.collect::<std::result::Result<Vec<_>, _>>();
     let filters = filters.map_err(error::encode)?;
-    Ok(match translate::stage(&update, &filters) {
-        Some(changes) => {
+    let stage = |update: &Document| translate::stage(update, &filters);
+    Ok(match (stage(&update), changed.first()) {
+        (Some(mut changes), _) => {
+            copy::only_if_changed(&copied, &changed, &update, &mut changes, stage);
             let mut all = vec![set(&changes)?];
             all.extend(computing);
             How::Stages(all)
         }
-        None => How::InTwo(computing, first),
+        (None, Some(first)) => How::InTwo(computing, first),
+        (None, None) => How::AsItIs,
     })
 }
 
 /// Makes a change one that computes what it has to, if that is one operation; false if it is not.
-pub(super) fn at_once(model: &Model, change: &mut Change) -> Result<bool> {
-    Ok(match how(model, change)? {
+pub(super) fn at_once(access: &Access, model: &'static Model, change: &mut Change) -> Result<bool> {
+    Ok(match how(access, model, change)? {
         How::AsItIs => true,
         How::Stages(stages) => {
             *change = Change::Pipeline(stages);
@@ -213,7 +217,7 @@ pub(super) async fn run<W: Write>(
 ) -> Result<W::Done> {
     let how = match write.change() {
         None => How::AsItIs,
-        Some(change) => how(model, change)?,
+        Some(change) => how(access, model, change)?,
     };
     let done = match how {
         How::AsItIs => return write.run(&**access.executor()).await,

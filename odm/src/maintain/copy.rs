@@ -16,8 +16,11 @@ mod fan;
 mod fill;
 mod group;
 mod index;
+mod lease;
 mod save;
 mod source;
+mod unchanged;
+mod verify;
 
 use bson::DateTime;
 
@@ -29,6 +32,7 @@ use group::{dependents, groups};
 pub(crate) use index::{Searched, with_indexes};
 pub(crate) use save::of_a_save;
 pub(crate) use source::Sources;
+pub(super) use unchanged::{only_if_changed, written};
 
 use super::{
     Effect, Promise, Write,

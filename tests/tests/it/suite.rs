@@ -408,6 +408,14 @@ macro_rules! for_every_test {
                     nested_projections_read_their_paths,
                     what_a_page_needs_is_read_too,
                 ]
+                following: [
+                    a_process_that_dies_at_it_leaves_it_to_others,
+                    a_worker_carries_out_what_others_left,
+                    an_equal_value_follows_nowhere,
+                    how_far_a_fan_out_is,
+                    one_process_at_a_time_sees_to_it,
+                    very_many_follow_in_batches,
+                ]
                 hooks: [
                     a_dropped_write_is_done_with_its_hooks_or_not,
                     a_hook_that_fails_takes_all_back,

@@ -4,17 +4,18 @@ use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, doc};
 
 use super::{
     VERIFY, close,
-    fan::{source_condition, verify_said},
+    fan::source_condition,
     group::{Group, groups},
     open,
     source::Sources,
+    verify::verify_said,
 };
 use crate::{
     Result,
     access::Access,
     maintain::{
         Said,
-        link::linked::by_id,
+        link::linked::{Id, by_id},
         stored::{change, names, raw},
     },
     schema::{Model, upgrade},
@@ -97,9 +98,9 @@ fn says(raw: &RawDocument, promise: &str) -> bool {
     own.is_some_and(|own| own.get(field).is_ok_and(|said| said.is_some()))
 }
 
+/// Whether a database says that they are equal: then a write of the one over the other is none that copies follow.
 fn is_same(a: &Bson, b: &Bson) -> Result<bool> {
-    let (a, b) = (raw(a)?, raw(b)?);
-    Ok(crate::query::same(a.as_raw_bson_ref(), b.as_raw_bson_ref()))
+    Ok(Id::of(&raw(a)?) == Id::of(&raw(b)?))
 }
 
 /// Writes a copy again; tells whether there was something to write.

@@ -1,25 +1,28 @@
 //! What is owed behind a write: copies follow their source, and new ones are looked at again.
 
-use std::collections::BTreeMap;
-
-use bson::{Bson, Document, RawBson, RawDocumentBuf, doc, oid::ObjectId};
+use bson::{Bson, Document, RawBson, RawDocumentBuf, doc};
 use tokio::sync::Semaphore;
 
 use super::{
     FAN, FEW, REVISION, VERIFY, close,
     group::Group,
+    lease::{Fanning, Lease, fanning, read_fanning},
     open,
-    source::{Source, Sources, projection},
+    source::Source,
+    verify::{verify_said, verify_some},
 };
 use crate::{
     Result,
     access::{Access, found_by},
-    backend::{BoxFuture, operation::Find},
+    backend::{
+        BoxFuture,
+        operation::{Count, Find},
+    },
     decode, error,
     maintain::{
         Finished, Said, computed,
-        link::linked::{Id, array, by_id, one_of, read_upgraded},
-        stored::{change, overlap, raw, touches},
+        link::linked::{array, one_of},
+        stored::{change, overlap, touches},
         with,
     },
     query::{append, document},
@@ -97,8 +100,14 @@ static WORKERS: Semaphore = Semaphore::const_new(4);
 /// How many writes of this process are looked at again beside each other.
 static VERIFIERS: Semaphore = Semaphore::const_new(64);
 
-/// How many documents one write changes at most.
-const BATCH: usize = 1_000;
+/// How many writes of this process may have fan-outs that wait behind them. The next one waits for its answer.
+static WAITING: Semaphore = Semaphore::const_new(64);
+
+/// How many documents follow by one write. More of them follow in batches, so that others come in between.
+const WHOLE: usize = 20_000;
+
+/// How many documents are in such a batch.
+pub(super) const BATCH: usize = 1_000;
 
 /// What could not be carried out is still said in the document, and will be.
 fn tell(model: &Model, done: &Result<()>) {
@@ -107,11 +116,11 @@ fn tell(model: &Model, done: &Result<()>) {
     }
 }
 
-/// How many dependents may still follow now.
-struct Room(Option<usize>);
+/// How many dependents may still follow now; any number if it does not say.
+pub(super) struct Room(Option<usize>);
 
 impl Room {
-    fn any() -> Self {
+    pub(super) fn any() -> Self {
         Self(None)
     }
 
@@ -121,10 +130,6 @@ impl Room {
             Follows::Bounded => Some(FEW),
             Follows::Sync | Follows::Never => None,
         })
-    }
-
-    fn left(&self) -> usize {
-        self.0.unwrap_or(BATCH).min(BATCH)
     }
 
     fn take(&mut self, count: usize) {
@@ -178,43 +183,6 @@ fn touched(
     found
 }
 
-/// A source that says that its copies are to follow.
-struct Fanning {
-    id: RawBson,
-    token: ObjectId,
-    source: Source,
-}
-
-/// The documents that a write has made say that their copies are to follow.
-async fn fanning(access: &Access, model: &'static Model, said: Said) -> Result<Vec<Fanning>> {
-    read_fanning(access, model, said.filter(FAN)?, None).await
-}
-
-async fn read_fanning(
-    access: &Access,
-    model: &'static Model,
-    filter: RawDocumentBuf,
-    limit: Option<u64>,
-) -> Result<Vec<Fanning>> {
-    let groups: Vec<_> = super::dependents(access.models(), model).collect();
-    let groups: Vec<_> = groups.into_iter().map(|(_, group)| group).collect();
-    let find = Find {
-        projection: projection(model, &groups)?,
-        limit,
-        ..found_by(&model.collection.into(), &filter)
-    };
-    let mut found = Vec::new();
-    for raw in read_upgraded(access, model, find).await? {
-        let token = raw.get_document("_odm").ok();
-        let token = token.and_then(|own| own.get_document("fan").ok()?.get_object_id("token").ok());
-        if let (Some(id), Some(token)) = (decode::id(&raw).map(RawBson::from), token) {
-            let source = Source::of(&raw)?;
-            found.push(Fanning { id, token, source });
-        }
-    }
-    Ok(found)
-}
-
 /// Lets the dependents follow of all documents that a write was about: as many as there is room for, and the rest in a task of its own.
 async fn fan_said(
     access: &Access,
@@ -226,8 +194,12 @@ async fn fan_said(
     for fanning in fanning(access, model, said).await? {
         is_whole &= follow(access, model, &fanning, room).await?;
     }
-    if !is_whole {
-        tokio::spawn(rest(access.clone(), model, said));
+    if !is_whole && let Ok(place) = WAITING.acquire().await {
+        let rest = rest(access.clone(), model, said);
+        tokio::spawn(async move {
+            rest.await;
+            drop(place);
+        });
     }
     Ok(())
 }
@@ -253,20 +225,12 @@ async fn follow(
         return Ok(false);
     }
     // Not if it has been changed since it was read.
-    let mut filter = by_id(&fanning.id)?;
-    append(&mut filter, &FAN.token(), document("$eq", fanning.token)?)?;
-    change(
-        access,
-        model,
-        filter,
-        &doc! { "$unset": { FAN.0: "" } },
-        &[],
-    )
-    .await?;
+    let done = doc! { "$unset": { FAN.0: "" } };
+    change(access, model, fanning.as_read()?, &done, &[]).await?;
     Ok(true)
 }
 
-/// Brings the dependents of a document up to its revision, a batch at a time; tells whether that was all.
+/// Brings the dependents of a document up to its revision; tells whether there was room for all.
 fn fan_out<'a>(
     access: &'a Access,
     model: &'static Model,
@@ -275,31 +239,49 @@ fn fan_out<'a>(
 ) -> BoxFuture<'a, Result<bool>> {
     // What is copied may be copied further.
     Box::pin(async move {
+        let mut lease = Lease::of(model, fanning);
+        let id = Bson::try_from(fanning.id.clone()).map_err(error::encode)?;
         for (owner, group) in super::dependents(access.models(), model) {
-            let id = Bson::try_from(fanning.id.clone()).map_err(error::encode)?;
+            let all = close(&group.of_structs(source_condition(&group, &id)))?;
+            let most = room.0.unwrap_or(WHOLE);
+            let count = Count {
+                collection: owner.collection.into(),
+                filter: all,
+                limit: Some(most as u64 + 1),
+            };
+            let count = usize::try_from(access.count(owner, count).await?).unwrap_or(usize::MAX);
+            if count == 0 {
+                continue;
+            }
+            if count <= most {
+                room.take(count);
+                let all = RawDocumentBuf::new();
+                bring(access, owner, &group, &id, &fanning.source, all, room).await?;
+                continue;
+            }
+            if room.0.is_some() {
+                return Ok(false);
+            }
+            let stale = group.of_structs(is_stale(&group, &id, fanning.source.revision));
+            let find = Find {
+                projection: Some(document("_id", 1)?),
+                ..found_by(&owner.collection.into(), &close(&stale)?)
+            };
+            // Whoever comes to refer to the document behind this is looked at again.
+            let mut cursor = access.find(owner, find).await?;
             loop {
-                let is_stale = is_stale(&group, &id, fanning.source.revision);
-                let stale = group.of_structs(is_stale);
-                let limit = room.left();
-                let find = Find {
-                    projection: Some(document("_id", 1)?),
-                    limit: Some(limit as u64 + 1),
-                    ..found_by(&owner.collection.into(), &close(&stale)?)
-                };
-                let found = access.find_all(owner, find).await?;
+                let found = cursor.next_batch().await.map_err(error::of(owner))?;
                 if found.is_empty() {
                     break;
                 }
                 let ids: Vec<_> = found.iter().filter_map(|raw| decode::id(raw)).collect();
-                let ids: Vec<_> = ids.into_iter().map(RawBson::from).take(limit).collect();
-                if ids.is_empty() {
-                    return Ok(false);
-                }
-                room.take(ids.len());
-                let those = document("_id", one_of(&ids)?)?;
-                bring(access, owner, &group, &id, &fanning.source, those, room).await?;
-                if found.len() <= limit {
-                    break;
+                let ids: Vec<_> = ids.into_iter().map(RawBson::from).collect();
+                for some in ids.chunks(BATCH) {
+                    let those = document("_id", one_of(some)?)?;
+                    bring(access, owner, &group, &id, &fanning.source, those, room).await?;
+                    if !lease.renew(access, some.len()).await? {
+                        return Ok(true);
+                    }
                 }
             }
         }
@@ -320,7 +302,7 @@ fn is_stale(group: &Group, id: &Bson, revision: i64) -> Document {
 }
 
 /// Writes what is copied from a document into some of its dependents, where that is newer than what they have.
-async fn bring(
+pub(super) async fn bring(
     access: &Access,
     owner: &'static Model,
     group: &Group,
@@ -379,123 +361,6 @@ async fn bring(
     Ok(())
 }
 
-/// Looks again at the copies in the documents that a write was about.
-pub(super) async fn verify_said(access: &Access, model: &'static Model, said: Said) -> Result<()> {
-    let filter = said.filter(VERIFY)?;
-    while verify_some(access, model, &filter).await?.are_left {}
-    Ok(())
-}
-
-/// Some of the documents whose copies were to be looked at again.
-struct Verified {
-    /// How many they are of which nothing is owed any more.
-    documents: u64,
-    /// Whether there are others.
-    are_left: bool,
-}
-
-/// Looks again at some of the documents that a filter finds.
-async fn verify_some(
-    access: &Access,
-    model: &'static Model,
-    filter: &RawDocumentBuf,
-) -> Result<Verified> {
-    let groups = super::groups(model);
-    let mut paths = RawDocumentBuf::new();
-    for field in ["_id", "_odm"] {
-        append(&mut paths, field, 1)?;
-    }
-    let mut roots: Vec<_> = groups
-        .iter()
-        .map(|group| {
-            group
-                .steps
-                .first()
-                .map_or(group.reference, |step| step.stored)
-        })
-        .collect();
-    roots.sort_unstable();
-    roots.dedup();
-    for root in roots {
-        append(&mut paths, root, 1)?;
-    }
-    let find = Find {
-        projection: Some(paths),
-        limit: Some(BATCH as u64 + 1),
-        ..found_by(&model.collection.into(), filter)
-    };
-    let mut found = access.find_all(model, find).await?;
-    let are_left = found.len() > BATCH;
-    found.truncate(BATCH);
-    let mut wanted = Vec::new();
-    let mut held = Vec::new();
-    let mut tokens = BTreeMap::<ObjectId, Vec<RawBson>>::new();
-    for raw in &found {
-        let open = open(raw)?;
-        let Some(id) = decode::id(raw).map(RawBson::from) else {
-            continue;
-        };
-        for (position, group) in groups.iter().enumerate() {
-            for (_, inside) in group.structs(&open) {
-                if let (Some(reference), true) = (group.reference_in(inside), group.is_following())
-                {
-                    wanted.push(((group.model)(), reference.clone()));
-                    let from = group.revision_in(inside);
-                    held.push((position, reference.clone(), from, id.clone()));
-                }
-            }
-        }
-        let own = raw.get_document("_odm").ok();
-        let own = own.and_then(|own| own.get_document("verify").ok());
-        if let Some(token) = own.and_then(|own| own.get_object_id("token").ok()) {
-            tokens.entry(token).or_default().push(id);
-        }
-    }
-    let mut sources = Sources::default();
-    sources.read(access, &groups, &wanted).await?;
-    let mut older = BTreeMap::<(usize, Id), Vec<RawBson>>::new();
-    for (position, reference, from, id) in held {
-        let Some(group) = groups.get(position) else {
-            continue;
-        };
-        // What is gone leaves its last value.
-        if let Some(Some(source)) = sources.get((group.model)(), &reference)?
-            && from.is_none_or(|from| from < source.revision)
-        {
-            let reference = Id::of(&raw(&reference)?);
-            older.entry((position, reference)).or_default().push(id);
-        }
-    }
-    for ((position, reference), ids) in older {
-        let reference = Bson::try_from(reference.value()?).map_err(error::encode)?;
-        if let Some(group) = groups.get(position)
-            && let Some(Some(source)) = sources.get((group.model)(), &reference)?
-        {
-            let those = document("_id", one_of(&ids)?)?;
-            let room = &mut Room::any();
-            bring(access, model, group, &reference, source, those, room).await?;
-        }
-    }
-    let mut documents = 0;
-    for (token, ids) in tokens {
-        let mut filter = document("_id", one_of(&ids)?)?;
-        append(&mut filter, &VERIFY.token(), document("$eq", token)?)?;
-        documents += change(
-            access,
-            model,
-            filter,
-            &doc! { "$unset": { VERIFY.0: "" } },
-            &[],
-        )
-        .await?;
-    }
-    Ok(Verified {
-        documents,
-        // Where nothing could be taken back, nothing will be.
-        are_left: are_left && documents > 0,
-    })
-}
-
 /// Carries out what others have left of a model's copies. What cannot be keeps none of the rest from it.
 pub(crate) async fn settle(
     access: &Access,
@@ -527,7 +392,12 @@ pub(crate) async fn settle(
             break;
         }
         for fanning in some {
-            match follow(access, model, &fanning, &mut Room::any()).await {
+            let done = match Lease::take(access, model, &fanning).await {
+                Ok(false) => continue,
+                Ok(true) => follow(access, model, &fanning, &mut Room::any()).await,
+                Err(error) => Err(error),
+            };
+            match done {
                 Ok(_) => settled.documents += 1,
                 Err(error) => {
                     settled.fail(error)?;

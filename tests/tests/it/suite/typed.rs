@@ -17,6 +17,7 @@ pub mod expression;
 pub mod filled;
 pub mod filter;
 pub mod find;
+pub mod following;
 pub mod hooks;
 pub mod hooks_narrowed;
 pub mod ids;

@@ -1,0 +1,142 @@
+//! Copies are looked at again whose references are new: their source may have changed in between.
+
+use std::collections::BTreeMap;
+
+use bson::{Bson, RawBson, RawDocumentBuf, doc, oid::ObjectId};
+
+use super::{
+    VERIFY,
+    fan::{BATCH, Room, bring},
+    open,
+    source::Sources,
+};
+use crate::{
+    Result,
+    access::{Access, found_by},
+    backend::operation::Find,
+    decode, error,
+    maintain::{
+        Said,
+        link::linked::{Id, one_of},
+        stored::{change, raw},
+    },
+    query::{append, document},
+    schema::Model,
+};
+
+/// Looks again at the copies in the documents that a write was about.
+pub(super) async fn verify_said(access: &Access, model: &'static Model, said: Said) -> Result<()> {
+    let filter = said.filter(VERIFY)?;
+    while verify_some(access, model, &filter).await?.are_left {}
+    Ok(())
+}
+
+/// Some of the documents whose copies were to be looked at again.
+pub(super) struct Verified {
+    /// How many they are of which nothing is owed any more.
+    pub(super) documents: u64,
+    /// Whether there are others.
+    pub(super) are_left: bool,
+}
+
+/// Looks again at some of the documents that a filter finds.
+pub(super) async fn verify_some(
+    access: &Access,
+    model: &'static Model,
+    filter: &RawDocumentBuf,
+) -> Result<Verified> {
+    let groups = super::groups(model);
+    let mut paths = RawDocumentBuf::new();
+    for field in ["_id", "_odm"] {
+        append(&mut paths, field, 1)?;
+    }
+    let mut roots: Vec<_> = groups
+        .iter()
+        .map(|group| {
+            group
+                .steps
+                .first()
+                .map_or(group.reference, |step| step.stored)
+        })
+        .collect();
+    roots.sort_unstable();
+    roots.dedup();
+    for root in roots {
+        append(&mut paths, root, 1)?;
+    }
+    let find = Find {
+        projection: Some(paths),
+        limit: Some(BATCH as u64 + 1),
+        ..found_by(&model.collection.into(), filter)
+    };
+    let mut found = access.find_all(model, find).await?;
+    let are_left = found.len() > BATCH;
+    found.truncate(BATCH);
+    let mut wanted = Vec::new();
+    let mut held = Vec::new();
+    let mut tokens = BTreeMap::<ObjectId, Vec<RawBson>>::new();
+    for raw in &found {
+        let open = open(raw)?;
+        let Some(id) = decode::id(raw).map(RawBson::from) else {
+            continue;
+        };
+        for (position, group) in groups.iter().enumerate() {
+            for (_, inside) in group.structs(&open) {
+                if let (Some(reference), true) = (group.reference_in(inside), group.is_following())
+                {
+                    wanted.push(((group.model)(), reference.clone()));
+                    let from = group.revision_in(inside);
+                    held.push((position, reference.clone(), from, id.clone()));
+                }
+            }
+        }
+        let own = raw.get_document("_odm").ok();
+        let own = own.and_then(|own| own.get_document("verify").ok());
+        if let Some(token) = own.and_then(|own| own.get_object_id("token").ok()) {
+            tokens.entry(token).or_default().push(id);
+        }
+    }
+    let mut sources = Sources::default();
+    sources.read(access, &groups, &wanted).await?;
+    let mut older = BTreeMap::<(usize, Id), Vec<RawBson>>::new();
+    for (position, reference, from, id) in held {
+        let Some(group) = groups.get(position) else {
+            continue;
+        };
+        // What is gone leaves its last value.
+        if let Some(Some(source)) = sources.get((group.model)(), &reference)?
+            && from.is_none_or(|from| from < source.revision)
+        {
+            let reference = Id::of(&raw(&reference)?);
+            older.entry((position, reference)).or_default().push(id);
+        }
+    }
+    for ((position, reference), ids) in older {
+        let reference = Bson::try_from(reference.value()?).map_err(error::encode)?;
+        if let Some(group) = groups.get(position)
+            && let Some(Some(source)) = sources.get((group.model)(), &reference)?
+        {
+            let those = document("_id", one_of(&ids)?)?;
+            let room = &mut Room::any();
+            bring(access, model, group, &reference, source, those, room).await?;
+        }
+    }
+    let mut documents = 0;
+    for (token, ids) in tokens {
+        let mut filter = document("_id", one_of(&ids)?)?;
+        append(&mut filter, &VERIFY.token(), document("$eq", token)?)?;
+        documents += change(
+            access,
+            model,
+            filter,
+            &doc! { "$unset": { VERIFY.0: "" } },
+            &[],
+        )
+        .await?;
+    }
+    Ok(Verified {
+        documents,
+        // Where nothing could be taken back, nothing will be.
+        are_left: are_left && documents > 0,
+    })
+}
