@@ -8,7 +8,12 @@ use crate::ctxt::Ctxt;
 /// A field whose value comes from another document, or never changes.
 pub(crate) enum Derived {
     /// It follows what it was taken from.
-    Denormalized { from: Source, pace: Pace },
+    Denormalized {
+        from: Source,
+        pace: Pace,
+        /// Where it says that it becomes null when the source is deleted.
+        clears: Option<Ident>,
+    },
     /// It was taken when the document was inserted.
     Taken { from: Source },
     /// The application says it when the document is inserted.
@@ -59,6 +64,17 @@ impl Derived {
         }
     }
 
+    /// Whether it becomes null when its source is deleted.
+    pub(crate) fn is_clearing(&self) -> bool {
+        matches!(
+            self,
+            Self::Denormalized {
+                clears: Some(_),
+                ..
+            }
+        )
+    }
+
     /// Refuses what the attributes of a field say where nothing keeps it yet.
     pub(crate) fn refuse(ctxt: &mut Ctxt, attrs: &[Attribute], place: &str) {
         for attr in named(attrs, "denormalize").chain(named(attrs, "snapshot")) {
@@ -71,11 +87,17 @@ impl Derived {
 }
 
 fn denormalized(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
-    let (mut from, mut pace) = (None, None);
+    let (mut from, mut pace, mut on_delete) = (None, None, None);
     if attr.meta.require_list().is_ok() {
         settings(ctxt, attr, |meta| {
             if meta.path.is_ident("from") {
                 from = Some(source(meta)?);
+                return Ok(());
+            }
+            if meta.path.is_ident("on_delete") {
+                if on_delete.replace(when_deleted(meta)?).is_some() {
+                    return Err(meta.error("`on_delete` once"));
+                }
                 return Ok(());
             }
             let said = if meta.path.is_ident("sync") {
@@ -84,7 +106,7 @@ fn denormalized(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
                 Pace::Background
             } else {
                 return Err(meta.error(
-                    "unknown setting: `#[denormalize(…)]` has `from = reference.field`, `sync`, `background`",
+                    "unknown setting: `#[denormalize(…)]` has `from = reference.field`, `sync`, `background`, `on_delete = keep` and `clear`",
                 ));
             };
             if pace.replace(said).is_some() {
@@ -105,7 +127,22 @@ fn denormalized(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
     Some(Derived::Denormalized {
         from,
         pace: pace.unwrap_or_default(),
+        clears: on_delete.flatten(),
     })
+}
+
+/// `on_delete = keep`, which is nothing to do, or `on_delete = clear`.
+fn when_deleted(meta: &ParseNestedMeta<'_>) -> syn::Result<Option<Ident>> {
+    let word = meta.value()?.call(Ident::parse_any)?;
+    match word.to_string().as_str() {
+        "keep" => Ok(None),
+        "clear" => Ok(Some(word)),
+        _ => Err(syn::Error::new_spanned(
+            word,
+            "a copy has `on_delete = keep`, which is so without it, or `on_delete = clear`: it becomes null when its source is deleted, and the \
+             reference stays; what becomes of the reference is said there, `#[reference(on_delete = …)]`",
+        )),
+    }
 }
 
 fn snapshot(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {

@@ -25,6 +25,7 @@ mod verify;
 use bson::DateTime;
 
 pub(crate) use check::{StaleCopy, copy_again, stale};
+pub(super) use fan::clear;
 pub(crate) use fan::{Owed, settle};
 pub(super) use fill::put;
 pub(crate) use fill::resolve;
@@ -88,6 +89,11 @@ pub(super) fn is_dependent(model: &Model) -> bool {
 /// Whether others may copy from the documents of a model.
 pub(super) fn is_source(access: &Access, model: &'static Model) -> bool {
     dependents(access.models(), model).next().is_some()
+}
+
+/// Whether others have copies of the documents of a model that become null when these are deleted.
+pub(super) fn is_cleared(access: &Access, model: &'static Model) -> bool {
+    dependents(access.models(), model).any(|(_, group)| group.is_clearing())
 }
 
 /// Whether a write may have to do with copies.

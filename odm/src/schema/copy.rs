@@ -42,6 +42,8 @@ pub struct CopiedField {
     pub first: &'static str,
     /// When it follows a change there.
     pub follows: Follows,
+    /// Whether it becomes null when what it was taken from is deleted.
+    pub clears: bool,
 }
 
 /// An embedded field with copies inside.
@@ -227,6 +229,13 @@ where
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Source<R, V>(PhantomData<fn() -> (R, V)>);
+
+impl<R: LeadsToOne, V> Source<R, V> {
+    /// The same for a copy that becomes null when the source is deleted: as if there might be no reference.
+    pub fn cleared(self) -> Source<Option<Ref<R::Target>>, V> {
+        Source(PhantomData)
+    }
+}
 
 impl<R, V> Source<R, V> {
     /// Checks that a `C` can hold it.

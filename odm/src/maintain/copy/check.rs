@@ -15,7 +15,7 @@ use crate::{
     access::Access,
     maintain::{
         Said,
-        link::linked::{Id, by_id},
+        link::linked::{Fate, Id, by_id},
         stored::{change, names, raw},
     },
     schema::{Model, upgrade},
@@ -59,7 +59,7 @@ pub(crate) async fn stale(
                     let holds = inside.get(taken.stored).cloned().unwrap_or(Bson::Null);
                     let path = format!("{path}{}", taken.stored);
                     let id = id.cloned().unwrap_or(Bson::Null);
-                    held.push((document, group, id, path, &taken.from, holds));
+                    held.push((document, group, id, path, taken, holds));
                 }
                 wanted.extend(id.map(|id| ((group.model)(), id.clone())));
             }
@@ -68,14 +68,16 @@ pub(crate) async fn stale(
     let mut sources = Sources::default();
     sources.read(access, &groups, &wanted).await?;
     let mut found = Vec::new();
-    for (document, group, id, path, from, holds) in held {
+    for (document, group, id, path, taken, holds) in held {
         let source = (group.model)();
         let is = match (&id, sources.get(source, &id)?) {
             (Bson::Null, _) => Bson::Null,
+            (_, None) => continue,
+            (_, Some(None)) if taken.clears => Bson::Null,
             // What is gone leaves its last value.
-            (_, None | Some(None)) => continue,
-            (_, Some(Some(source))) if source.is_fanning => continue,
-            (_, Some(Some(source))) => source.value(from),
+            (_, Some(None)) => continue,
+            (_, Some(Some(source))) if source.is_fanning || source.fate != Fate::Stays => continue,
+            (_, Some(Some(source))) => source.value(&taken.from),
         };
         if !is_same(&holds, &is)? {
             found.push(StaleCopy {

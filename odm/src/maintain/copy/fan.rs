@@ -21,7 +21,7 @@ use crate::{
     decode, error,
     maintain::{
         Finished, Said, computed,
-        link::linked::{array, one_of},
+        link::linked::{Fate, array, one_of},
         stored::{change, overlap, touches},
         with,
     },
@@ -242,7 +242,8 @@ fn fan_out<'a>(
         let mut lease = Lease::of(model, fanning);
         let id = Bson::try_from(fanning.id.clone()).map_err(error::encode)?;
         for (owner, group) in super::dependents(access.models(), model) {
-            let all = close(&group.of_structs(source_condition(&group, &id)))?;
+            let refers = source_condition(&group, &id);
+            let all = close(&group.of_structs(refers.clone()))?;
             let most = room.0.unwrap_or(WHOLE);
             let count = Count {
                 collection: owner.collection.into(),
@@ -256,13 +257,13 @@ fn fan_out<'a>(
             if count <= most {
                 room.take(count);
                 let all = RawDocumentBuf::new();
-                bring(access, owner, &group, &id, &fanning.source, all, room).await?;
+                bring(access, owner, &group, &refers, &fanning.source, all, room).await?;
                 continue;
             }
             if room.0.is_some() {
                 return Ok(false);
             }
-            let stale = group.of_structs(is_stale(&group, &id, fanning.source.revision));
+            let stale = group.of_structs(is_stale(&group, &refers, fanning.source.revision));
             let find = Find {
                 projection: Some(document("_id", 1)?),
                 ..found_by(&owner.collection.into(), &close(&stale)?)
@@ -278,7 +279,7 @@ fn fan_out<'a>(
                 let ids: Vec<_> = ids.into_iter().map(RawBson::from).collect();
                 for some in ids.chunks(BATCH) {
                     let those = document("_id", one_of(some)?)?;
-                    bring(access, owner, &group, &id, &fanning.source, those, room).await?;
+                    bring(access, owner, &group, &refers, &fanning.source, those, room).await?;
                     if !lease.renew(access, some.len()).await? {
                         return Ok(true);
                     }
@@ -294,30 +295,31 @@ pub(super) fn source_condition(group: &Group, id: &Bson) -> Document {
     doc! { group.reference: { "$eq": id.clone() } }
 }
 
-/// The condition that the copies of a document in a struct are of an older revision than this.
-fn is_stale(group: &Group, id: &Bson, revision: i64) -> Document {
-    let mut condition = source_condition(group, id);
+/// The condition that a struct refers as asked for, and that its copies are of an older revision than this.
+fn is_stale(group: &Group, refers: &Document, revision: i64) -> Document {
+    let mut condition = refers.clone();
     condition.insert(group.from(), doc! { "$not": { "$gte": revision } });
     condition
 }
 
-/// Writes what is copied from a document into some of its dependents, where that is newer than what they have.
+/// Writes what is copied from a document into some of those that refer to it, where that is newer than what they have.
 pub(super) async fn bring(
     access: &Access,
     owner: &'static Model,
     group: &Group,
-    id: &Bson,
+    refers: &Document,
     source: &Source,
     those: RawDocumentBuf,
     room: &mut Room,
 ) -> Result<()> {
-    let is_stale = is_stale(group, id, source.revision);
+    let is_stale = is_stale(group, refers, source.revision);
     let mut filter = open(&those)?;
     filter.extend(group.of_structs(is_stale.clone()));
     let place = group.elements(&is_stale);
     let before = &place.before;
     let mut set = Document::new();
-    for taken in group.following() {
+    let is_gone = source.fate == Fate::Goes;
+    for taken in group.following().filter(|taken| taken.clears || !is_gone) {
         set.insert(
             format!("{before}{}", taken.stored),
             source.value(&taken.from),
@@ -358,6 +360,32 @@ pub(super) async fn bring(
         verify: None,
     };
     owed.carry_out_behind(access, owner);
+    Ok(())
+}
+
+/// Makes null what is copied of documents that are deleted, where that is to be so. What comes to refer to them behind this is looked
+/// at again.
+pub(in crate::maintain) async fn clear(
+    access: &Access,
+    model: &'static Model,
+    deleted: impl Iterator<Item = &RawBson>,
+) -> Result<()> {
+    let clearing =
+        super::dependents(access.models(), model).filter(|(_, group)| group.is_clearing());
+    let clearing: Vec<_> = clearing.collect();
+    if clearing.is_empty() {
+        return Ok(());
+    }
+    let deleted = deleted.map(|id| Bson::try_from(id.clone()).map_err(error::encode));
+    let deleted = deleted.collect::<Result<Vec<_>>>()?;
+    let (gone, room) = (Source::gone(), &mut Room::any());
+    for (owner, group) in clearing {
+        for some in deleted.chunks(BATCH) {
+            let refers = doc! { group.reference: { "$in": some } };
+            let all = RawDocumentBuf::new();
+            bring(access, owner, &group, &refers, &gone, all, room).await?;
+        }
+    }
     Ok(())
 }
 

@@ -33,6 +33,8 @@ pub(super) struct Taken {
     /// What of the source it is, dotted.
     pub(super) from: String,
     pub(super) follows: Follows,
+    /// Whether it becomes null when the source is deleted.
+    pub(super) clears: bool,
 }
 
 impl Taken {
@@ -84,6 +86,7 @@ fn collect(copies: &Copies, steps: &mut Vec<Step>, found: &mut Vec<Group>) {
             stored: field.stored,
             from: (field.from)().to_string(),
             follows: field.follows,
+            clears: field.clears,
         };
         let is_of =
             |group: &&mut Group| group.steps == *steps && group.reference == field.reference;
@@ -121,6 +124,11 @@ impl Group {
     /// The fields that follow.
     pub(super) fn following(&self) -> impl Iterator<Item = &Taken> {
         self.fields.iter().filter(|taken| taken.is_following())
+    }
+
+    /// Whether some of it becomes null when the source is deleted.
+    pub(super) fn is_clearing(&self) -> bool {
+        self.fields.iter().any(|taken| taken.clears)
     }
 
     /// The path of a field beside the reference, through arrays as a filter goes through them.
@@ -355,6 +363,7 @@ mod tests {
                 from: || crate::field::Path::ROOT.then("ipaddr"),
                 first: "ipaddr",
                 follows: Follows::Bounded,
+                clears: false,
             }],
             frozen: &[],
             inside: &[InEmbedded {
@@ -372,6 +381,7 @@ mod tests {
                         from: || crate::field::Path::ROOT.then("name"),
                         first: "name",
                         follows: Follows::Bounded,
+                        clears: false,
                     }],
                     ..Copies::NONE
                 },

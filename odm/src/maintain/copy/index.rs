@@ -17,6 +17,7 @@ use crate::{
     access::Access,
     backend::operation::{Count, Direction, Index},
     error,
+    maintain::Promise,
     schema::Model,
 };
 
@@ -34,6 +35,13 @@ pub(crate) fn with_indexes(
         }
         if dependents(models, model).next().is_some() {
             indexes.push(Index::sparse_on(FAN.due()));
+        }
+        // Where there are no transactions it is marked before it is deleted.
+        let due = Index::sparse_on(Promise::LINK.due());
+        if dependents(models, model).any(|(_, group)| group.is_clearing())
+            && !indexes.contains(&due)
+        {
+            indexes.push(due);
         }
     }
     declared

@@ -4,14 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf};
 
-use super::{REVISION, group::Group};
+use super::{REVISION, first_revision, group::Group};
 use crate::{
     Result,
     access::{Access, found_by},
     backend::operation::Find,
     decode, error,
     maintain::{
-        link::linked::{Id, one_of, read_upgraded},
+        link::{
+            FATE,
+            linked::{Fate, Id, one_of, read_upgraded},
+        },
         stored::raw,
     },
     query::{append, document},
@@ -31,6 +34,7 @@ pub(crate) struct Source {
     pub(super) revision: i64,
     /// Whether its copies are to follow yet.
     pub(super) is_fanning: bool,
+    pub(super) fate: Fate,
     values: Document,
 }
 
@@ -42,8 +46,19 @@ impl Source {
         Ok(Self {
             revision: revision.unwrap_or_default(),
             is_fanning: own.is_some_and(|own| own.contains_key("fan")),
+            fate: Fate::of(raw),
             values,
         })
+    }
+
+    /// What is left of a document that is deleted. It is newer than the document was.
+    pub(super) fn gone() -> Self {
+        Self {
+            revision: first_revision(),
+            is_fanning: false,
+            fate: Fate::Goes,
+            values: Document::new(),
+        }
     }
 
     /// A field, or null.
@@ -127,6 +142,7 @@ pub(super) fn projection(model: &Model, groups: &[Group]) -> Result<Option<RawDo
     let taken = groups.flat_map(|group| &group.fields);
     let mut paths: Vec<_> = taken.map(|taken| taken.from.as_str()).collect();
     paths.extend(["_id", REVISION, super::FAN.0]);
+    paths.extend(FATE);
     paths.sort_unstable();
     paths.dedup();
     let mut projection = RawDocumentBuf::new();

@@ -6,9 +6,10 @@ use bson::{Bson, RawBson, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
     VERIFY,
-    fan::{BATCH, Room, bring},
+    fan::{BATCH, Room, bring, source_condition},
+    group::Group,
     open,
-    source::Sources,
+    source::{Source, Sources},
 };
 use crate::{
     Result,
@@ -17,7 +18,7 @@ use crate::{
     decode, error,
     maintain::{
         Said,
-        link::linked::{Id, one_of},
+        link::linked::{Fate, Id, one_of},
         stored::{change, raw},
     },
     query::{append, document},
@@ -98,15 +99,20 @@ pub(super) async fn verify_some(
     }
     let mut sources = Sources::default();
     sources.read(access, &groups, &wanted).await?;
+    let gone = Source::gone();
     let mut older = BTreeMap::<(usize, Id), Vec<RawBson>>::new();
     for (position, reference, from, id) in held {
         let Some(group) = groups.get(position) else {
             continue;
         };
-        // What is gone leaves its last value.
-        if let Some(Some(source)) = sources.get((group.model)(), &reference)?
-            && from.is_none_or(|from| from < source.revision)
-        {
+        let Some(source) = seen(group, &sources, &gone, &reference)? else {
+            continue;
+        };
+        if source.fate == Fate::Undecided && group.is_clearing() {
+            tokens
+                .values_mut()
+                .for_each(|ids| ids.retain(|other| *other != id));
+        } else if from.is_none_or(|from| from < source.revision) {
             let reference = Id::of(&raw(&reference)?);
             older.entry((position, reference)).or_default().push(id);
         }
@@ -114,11 +120,14 @@ pub(super) async fn verify_some(
     for ((position, reference), ids) in older {
         let reference = Bson::try_from(reference.value()?).map_err(error::encode)?;
         if let Some(group) = groups.get(position)
-            && let Some(Some(source)) = sources.get((group.model)(), &reference)?
+            && let Some(source) = seen(group, &sources, &gone, &reference)?
         {
-            let those = document("_id", one_of(&ids)?)?;
+            let (refers, those) = (
+                source_condition(group, &reference),
+                document("_id", one_of(&ids)?)?,
+            );
             let room = &mut Room::any();
-            bring(access, model, group, &reference, source, those, room).await?;
+            bring(access, model, group, &refers, source, those, room).await?;
         }
     }
     let mut documents = 0;
@@ -138,5 +147,20 @@ pub(super) async fn verify_some(
         documents,
         // Where nothing could be taken back, nothing will be.
         are_left: are_left && documents > 0,
+    })
+}
+
+/// What copies are to be like that were taken through a reference; nothing in particular if what is gone leaves its last value.
+fn seen<'s>(
+    group: &Group,
+    sources: &'s Sources,
+    gone: &'s Source,
+    reference: &Bson,
+) -> Result<Option<&'s Source>> {
+    let source = sources.get((group.model)(), reference)?.flatten();
+    let is_there = source.is_some_and(|source| source.fate != Fate::Goes);
+    Ok(match group.is_clearing() && !is_there {
+        true => Some(gone),
+        false => source,
     })
 }

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     access::Access,
     backend::operation::Change,
-    maintain::tally,
+    maintain::{copy, tally},
     schema::{LinkSide, LinkStep, Model, OwnLink},
 };
 
@@ -35,6 +35,7 @@ pub(crate) fn is_linking(access: &Access, model: &'static Model, effect: &Effect
                 || rules.any(|rule| rule.acts() || rule.is_restricting())
                 // Those that count it are told of its mark.
                 || !access.has_transactions() && tally::is_member(access, model)
+                || copy::is_cleared(access, model)
         }
         Effect::Changes(Change::Operators { update, .. }) => {
             changes(update).any(|(operator, path, operand)| {

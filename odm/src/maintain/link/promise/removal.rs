@@ -28,7 +28,7 @@ use crate::{
         outcome,
     },
     error,
-    maintain::{Removal, Write, computed, narrow, tally},
+    maintain::{Removal, Write, computed, copy, narrow, tally},
     query::{append, document},
     retry,
     schema::{InverseLink, Model, OnDelete},
@@ -133,6 +133,7 @@ pub(super) async fn go(
         }
         match parted {
             Parted::Before => {
+                copy::clear(all, model, std::iter::once(id)).await?;
                 tally::leave(all, model, id).await?;
                 return leave(all, model, &found).await;
             }
@@ -159,6 +160,7 @@ async fn sweep(all: &Access, rule: &Rule, gone: &RawBson) -> Result<()> {
         if links.any(|link| link.inverse().is_some())
             || rules(all, rule.model).next().is_some()
             || tally::is_member(all, rule.model)
+            || copy::is_cleared(all, rule.model)
         {
             return Ok(());
         }
