@@ -17,7 +17,7 @@ use crate::{
     error,
     maintain::{
         link::linked::{Id, by_id},
-        stored::{change, close, open, raw},
+        stored::{change, change_all, close, open, raw},
     },
     retry,
     schema::Model,
@@ -110,7 +110,7 @@ async fn announce(
     groups: &[Group],
     members: &[Member],
 ) -> Result<usize> {
-    let mut count = 0;
+    let mut changes = Vec::new();
     for member in members {
         let mut set = Document::new();
         for (position, group) in groups.iter().enumerate() {
@@ -133,14 +133,15 @@ async fn announce(
         if set.is_empty() {
             continue;
         }
-        count += 1;
         let token = match member.token {
             Some(token) => doc! { "$eq": token },
             None => doc! { "$exists": false },
         };
         let filter = doc! { "_id": { "$eq": member.id.clone() }, super::COUNT.token(): token };
-        change(access, model, close(&filter)?, &doc! { "$set": set }, &[]).await?;
+        changes.push((filter, doc! { "$set": set }));
     }
+    let count = changes.len();
+    change_all(access, model, changes).await?;
     Ok(count)
 }
 
