@@ -317,14 +317,8 @@ pub(super) async fn leaving(
         return Ok(None);
     }
     let ids: Vec<_> = ids.cloned().collect();
-    let members = Member::read(
-        access,
-        model,
-        &groups,
-        document("_id", one_of(&ids)?)?,
-        None,
-    );
-    let mut members = members.await?;
+    let filter = document("_id", one_of(&ids)?)?;
+    let mut members = Member::read(access, model, &groups, &filter).await?;
     members.iter_mut().for_each(Member::leave);
     Ok(Some(Leaving { groups, members }))
 }

@@ -30,7 +30,7 @@ pub(super) async fn count(
     filter: RawDocumentBuf,
 ) -> Result<()> {
     let groups = groups(access.models(), model);
-    let members = Member::read(access, model, &groups, filter, None).await?;
+    let members = Member::read(access, model, &groups, &filter).await?;
     for some in members.chunks(BATCH) {
         count_some(access, model, &groups, some.to_vec()).await?;
     }
@@ -50,7 +50,7 @@ async fn count_some(
         if announce(access, model, groups, &members).await? == 0 {
             break;
         }
-        members = Member::read(access, model, groups, close(&those)?, None).await?;
+        members = Member::read(access, model, groups, &close(&those)?).await?;
     }
     let mut there = BTreeMap::new();
     let (mut noted, mut others) = (Vec::new(), BTreeSet::new());
@@ -235,7 +235,7 @@ async fn at_owner(
             .map(|note| &note.of);
         let all: Vec<_> = all.chain(ids).cloned().collect();
         let filter = doc! { "_id": { "$in": all } };
-        let seen = Member::read(access, model, groups, close(&filter)?, None).await?;
+        let seen = Member::read(access, model, groups, &close(&filter)?).await?;
         let note = ObjectId::new();
         let (mut moved, mut kept) = (Vec::new(), Vec::new());
         kept.extend(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
+use bson::{Bson, Document, RawDocument, doc, oid::ObjectId};
 
 use super::{
     COUNT,
@@ -11,7 +11,6 @@ use super::{
 use crate::{
     Result,
     access::{Access, found_by},
-    backend::operation::Find,
     maintain::{
         link::linked::{Id, read_upgraded},
         stored::{change_all, open, raw},
@@ -71,13 +70,9 @@ impl Member {
         access: &Access,
         model: &Model,
         groups: &[Group],
-        filter: RawDocumentBuf,
-        limit: Option<u64>,
+        filter: &RawDocument,
     ) -> Result<Vec<Self>> {
-        let find = Find {
-            limit,
-            ..found_by(&model.collection.into(), &filter)
-        };
+        let find = found_by(&model.collection.into(), filter);
         let found = read_upgraded(access, model, find).await?;
         found
             .iter()
