@@ -133,11 +133,8 @@ async fn announce(
         if set.is_empty() {
             continue;
         }
-        let token = match member.token {
-            Some(token) => doc! { "$eq": token },
-            None => doc! { "$exists": false },
-        };
-        let filter = doc! { "_id": { "$eq": member.id.clone() }, super::COUNT.token(): token };
+        let mut filter = doc! { "_id": { "$eq": member.id.clone() } };
+        filter.extend(member.as_read());
         changes.push((filter, doc! { "$set": set }));
     }
     let count = changes.len();
@@ -187,12 +184,14 @@ pub(super) fn noted(
     group: &Group,
     member: &Model,
 ) -> Result<BTreeMap<Id, Document>> {
-    let mark = group.mark(member);
-    let notes = Note::all(owner)
-        .into_iter()
-        .filter(|note| note.mark == mark);
+    noted_as(&Note::all(owner), &group.mark(member))
+}
+
+/// The same by those of its notes that have this mark.
+fn noted_as(notes: &[Note], mark: &str) -> Result<BTreeMap<Id, Document>> {
+    let notes = notes.iter().filter(|note| note.mark == mark);
     notes
-        .map(|note| Ok((Id::of(&raw(&note.of)?), note.counts)))
+        .map(|note| Ok((Id::of(&raw(&note.of)?), note.counts.clone())))
         .collect()
 }
 
@@ -228,7 +227,7 @@ async fn at_owner(
             return Ok(None);
         };
         let notes = Note::all(&held);
-        let before = noted(&held, group, model)?;
+        let before = noted_as(&notes, &mark)?;
         let all = notes
             .iter()
             .filter(|note| note.mark == mark)

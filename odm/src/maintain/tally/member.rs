@@ -80,6 +80,15 @@ impl Member {
             .collect()
     }
 
+    /// The condition that its fields are as they were read: what changes as what it is counted changes what it says.
+    pub(super) fn as_read(&self) -> Document {
+        let token = match self.token {
+            Some(token) => doc! { "$eq": token },
+            None => doc! { "$exists": false },
+        };
+        doc! { COUNT.token(): token }
+    }
+
     /// It is counted nowhere from now on.
     pub(super) fn leave(&mut self) {
         self.shares.iter_mut().for_each(Vec::clear);
@@ -171,7 +180,7 @@ pub(super) async fn remember(
     keeps_promise: bool,
 ) -> Result<bool> {
     // Those that remember the same are written at once.
-    let mut alike: Vec<(Option<ObjectId>, Document, Vec<Bson>)> = Vec::new();
+    let mut alike: Vec<(Document, Document, Vec<Bson>)> = Vec::new();
     for member in members {
         let (mut set, mut unset) = (Document::new(), Document::new());
         let mut all_there = true;
@@ -214,22 +223,21 @@ pub(super) async fn remember(
         if update.is_empty() {
             continue;
         }
+        let as_read = member.as_read();
         let same = alike
             .iter_mut()
-            .find(|(token, other, _)| *token == member.token && *other == update);
+            .find(|(condition, other, _)| *condition == as_read && *other == update);
         match same {
             Some((_, _, ids)) => ids.push(member.id.clone()),
-            None => alike.push((member.token, update, vec![member.id.clone()])),
+            None => alike.push((as_read, update, vec![member.id.clone()])),
         }
     }
     let mut count = 0;
-    let changes = alike.into_iter().map(|(token, update, ids)| {
+    let changes = alike.into_iter().map(|(condition, update, ids)| {
         count += ids.len() as u64;
-        let token = match token {
-            Some(token) => doc! { "$eq": token },
-            None => doc! { "$exists": false },
-        };
-        (doc! { "_id": { "$in": ids }, COUNT.token(): token }, update)
+        let mut filter = doc! { "_id": { "$in": ids } };
+        filter.extend(condition);
+        (filter, update)
     });
     let changes = changes.collect();
     Ok(change_all(access, model, changes).await? == count)
