@@ -8,7 +8,7 @@ use odm::{
         Recorder,
         operation::{Change, Insert, Operation, Update},
     },
-    bson::{Bson, RawDocumentBuf, rawdoc},
+    bson::{Bson, RawDocumentBuf, oid::ObjectId, rawdoc},
     check::{Fault, RepairOutcome},
     prelude::*,
 };
@@ -652,6 +652,64 @@ pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
     db.update::<Comment>(4).inc(|c| c.likes(), 1).await.unwrap();
     assert_eq!(of_post(&db, 3).await, (2, 0, 1_005, vec![5, 2]));
     assert_eq!(of_post(&db, 2).await, (2, 0, 6, vec![4, 1]));
+}
+
+/// What says that it is to be counted, and not by which write, can never be taken back: it keeps nobody from ending.
+pub async fn what_says_nothing_right_is_told(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many([post(1), post(2)]).await.unwrap();
+    db.insert_many([comment(1, 1), comment(2, 1), comment(3, 2)])
+        .await
+        .unwrap();
+    settled(&db).await;
+    let long_ago = DateTime::from_millis(0);
+    for (collection, id, place) in [("comments", 1, "_odm.count"), ("posts", 2, "_odm.recount")] {
+        let said = rawdoc! { "$set": { place: { "due": long_ago } } };
+        around(&fixture, collection, id, said).await;
+    }
+    // One that says it right, of a process that died.
+    let said = rawdoc! { "$set": { "_odm.count": { "token": ObjectId::new(), "due": long_ago }, "likes": 9_i64 } };
+    around(&fixture, "comments", 2, said).await;
+
+    let done = tokio::time::timeout(Duration::from_secs(20), db.settle());
+    let told = done.await.expect("it ends").unwrap_err();
+    assert_eq!(told.kind(), ErrorKind::Unsettled);
+    assert_eq!(
+        (told.collection(), told.id(), told.path()),
+        (Some("posts"), Some(&Bson::Int64(2)), Some("_odm.recount"))
+    );
+    assert!(told.to_string().contains("remove `_odm.recount`"), "{told}");
+    // The rest was not kept from being counted.
+    assert_eq!(of_post(&db, 1).await, (2, 0, 10, vec![2, 1]));
+    let owed = db.owed().await.unwrap();
+    let owed: Vec<_> = owed
+        .models
+        .iter()
+        .map(|of| (of.model, of.owners, of.members))
+        .collect();
+    assert_eq!(owed, [("Post", 1, 0), ("Comment", 0, 1)]);
+
+    around(
+        &fixture,
+        "posts",
+        2,
+        rawdoc! { "$unset": { "_odm.recount": 1 } },
+    )
+    .await;
+    let told = db.settle().await.unwrap_err();
+    assert_eq!(
+        (told.id(), told.path()),
+        (Some(&Bson::Int64(1)), Some("_odm.count"))
+    );
+    around(
+        &fixture,
+        "comments",
+        1,
+        rawdoc! { "$unset": { "_odm.count": 1 } },
+    )
+    .await;
+    db.settle().await.unwrap();
+    is_clean(&db).await;
 }
 
 pub async fn what_is_made_of_others_is_not_written(fixture: Fixture) {
