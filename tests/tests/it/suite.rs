@@ -197,6 +197,7 @@ macro_rules! for_every_test {
                     a_transaction_is_whole,
                     documents_are_counted,
                     many_at_once_are_counted,
+                    numbers_of_any_width_meet_conditions,
                     of_which_documents,
                     owners_come_and_go,
                     several_references_count,
