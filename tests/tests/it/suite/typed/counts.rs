@@ -771,11 +771,11 @@ pub async fn what_is_made_of_others_is_not_written(fixture: Fixture) {
 /// What writes cost, by what a recorder saw of them.
 pub async fn what_is_counted_costs(fixture: Fixture) {
     let has_transactions = fixture.backend().capabilities().transactions;
-    fresh(&fixture).await;
+    let plain = fresh(&fixture).await;
     let recorder = Arc::new(Recorder::new(fixture.backend()));
     let db = Db::with_backend(recorder.clone());
     db.insert(post(1)).await.unwrap();
-    settled(&db).await;
+    settled(&plain).await;
     let told = || {
         let operations = recorder.operations();
         let told = operations.iter().map(|operation| match operation {
@@ -810,6 +810,58 @@ pub async fn what_is_counted_costs(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!(told(), "update posts");
+
+    // Whoever finds the owner empty is answered; what follows is that it has no members, and says so no more.
+    db.insert(post(2)).await.unwrap();
+    settled(&plain).await;
+    let expected = "insert posts, find posts, find comments, find posts, update posts";
+    assert_eq!(told(), expected);
+
+    // The post is read because of its latest.
+    let liked = db.update::<Comment>(1).inc(|c| c.likes(), 1);
+    liked.await.unwrap();
+    let expected = match has_transactions {
+        true => {
+            "begin, update comments, find comments, find posts, update posts, update comments, commit"
+        }
+        false => {
+            "update comments, find comments, find posts, find comments, update posts, update comments, update posts"
+        }
+    };
+    assert_eq!(told(), expected);
+
+    // From one post to another, which has nothing of it and need not be read.
+    let moved = db.update::<Comment>(1).set(|c| c.post(), Ref::new(2));
+    moved.await.unwrap();
+    let expected = match has_transactions {
+        true => {
+            "begin, update comments, find comments, find posts, update posts, update posts, update comments, commit"
+        }
+        // It says first that it is about to be counted at the other one, and is read again.
+        false => {
+            "update comments, find comments, update comments, find comments, \
+             find posts, find comments, update posts, find posts, find comments, update posts, \
+             update comments, update posts, update posts"
+        }
+    };
+    assert_eq!(told(), expected);
+
+    // One that is not among the latest; and one that is, for which another is looked for.
+    for (id, latest) in [(2, ""), (500, "find comments, ")] {
+        db.delete::<Comment>(id).await.unwrap();
+        let expected = match has_transactions {
+            true => format!(
+                "begin, find comments, find comments, delete comments, find posts, {latest}update posts, commit"
+            ),
+            // It is found, looked at, marked and looked at again; then it is counted nowhere any more, and goes.
+            false => format!(
+                "find comments, find comments, update comments, find comments, \
+                 find comments, find posts, find comments, {latest}update posts, update comments, update posts, \
+                 delete comments"
+            ),
+        };
+        assert_eq!(told(), expected);
+    }
 }
 
 const WRITES: &[Write<Blog>] = &[
