@@ -13,7 +13,7 @@ use crate::{
     },
     error,
     field::Path,
-    maintain::{Counting, Searched, Settling},
+    maintain::Shared,
     query::{Node, append, document},
     schema::{Model, Schema},
     scope::Scope,
@@ -38,9 +38,7 @@ pub struct Access {
     /// What is told of; shared by the parts of one operation.
     operation: Arc<Operation>,
     repetition: Arc<Repetition>,
-    searched: Arc<Searched>,
-    settling: Arc<Settling>,
-    counting: Arc<Counting>,
+    shared: Arc<Shared>,
     /// How many hooks have led here.
     depth: u8,
 }
@@ -60,9 +58,7 @@ impl Access {
             sight: Sight::Present,
             operation: Arc::new(Operation::new("session", None)),
             repetition: Arc::default(),
-            searched: Arc::default(),
-            settling: Arc::default(),
-            counting: Arc::default(),
+            shared: Arc::default(),
         }
     }
 
@@ -130,19 +126,9 @@ impl Access {
         }
     }
 
-    /// What is known of the indexes of the database.
-    pub(crate) fn searched(&self) -> &Searched {
-        &self.searched
-    }
-
-    /// What tasks of this process are finishing for others.
-    pub(crate) fn settling(&self) -> &Settling {
-        &self.settling
-    }
-
-    /// What waits in this process to be counted.
-    pub(crate) fn counting(&self) -> &Counting {
-        &self.counting
+    /// What the writes of this process know of each other.
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// The transaction that this is in.

@@ -21,21 +21,19 @@ use tracing::Instrument;
 pub(crate) use bulk::{Narrowed, Planned, SentWith, run_bulk};
 pub(crate) use computed::{Miscomputed, compute_again, fill as compute, fill_open, miscomputed};
 pub(crate) use copy::{
-    Searched, Sources, StaleCopy, brings_copies, copy_again, of_a_save, resolve, stale,
+    Sources, StaleCopy, brings_copies, copy_again, of_a_save, resolve, stale,
     with_indexes as with_copies,
 };
 pub use link::Consequences;
 pub(crate) use link::{
-    Effect, Finished, Mending, PROMISE, Rule, Settling, bring_up, consequences, ids_at, list_once,
-    mend, refuse_another, rules,
+    Effect, Finished, Mending, PROMISE, Rule, bring_up, consequences, ids_at, list_once, mend,
+    refuse_another, rules,
 };
 pub(crate) use number::Numbers;
 use promise::Said;
 pub(crate) use promise::{LEASE, Promise};
 pub(crate) use removal::{Means, Removal, of_one};
-pub(crate) use tally::{
-    Counting, Miscounted, count_again, miscounted, with_indexes as with_tallies,
-};
+pub(crate) use tally::{Miscounted, count_again, miscounted, with_indexes as with_tallies};
 
 use crate::{
     Error, ErrorKind, Result,
@@ -50,6 +48,17 @@ use crate::{
     schema::{Model, upgrade},
     unit,
 };
+
+/// What the writes of this process that go to one database know of each other.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    /// What is known of the indexes of the database.
+    searched: copy::Searched,
+    /// What tasks are finishing for others.
+    settling: link::Settling,
+    /// What waits to be counted.
+    counting: tally::Counting,
+}
 
 /// Finishes what writes to documents of a model have begun. One that cannot be finished keeps none of the others from it.
 pub(crate) async fn settle(

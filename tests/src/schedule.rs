@@ -1,10 +1,12 @@
 //! Interleavings: several processes, whose operations happen one at a time in an order that a seed picks; any of them may die at
-//! any moment.
+//! any moment, or stop to wait for what it has begun.
 //!
 //! The clock stands still while something can run, so that the next operation is only picked when all that could go on has.
 
+mod clears;
 mod copies;
 mod counts;
+mod rest;
 
 use std::{
     collections::BTreeSet,
@@ -25,6 +27,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tokio::{sync::oneshot, task::JoinHandle};
 
+pub use clears::Clears;
 pub use copies::Copies;
 pub use counts::Counts;
 
@@ -154,12 +157,22 @@ impl Schedule {
                 is_over && state.waiting.is_empty()
             });
             if is_over {
-                for (process, task) in processes.into_iter().enumerate() {
-                    if !turns.with(|state| state.dead.contains(&process)) {
-                        task.await.expect("a process that does not panic");
+                for task in processes {
+                    if task.is_finished()
+                        && let Err(error) = task.await
+                    {
+                        assert!(error.is_cancelled(), "{self:?}: {error}");
                     }
                 }
                 return;
+            }
+            if deaths > 0 && random.random_range(0..2 * deaths) == 0 {
+                let process = random.random_range(0..processes.len());
+                let told = format!("{process} stops to wait");
+                turns.with(|state| state.told.push(told));
+                if let Some(process) = processes.get(process) {
+                    process.abort();
+                }
             }
             turns.with(|state| {
                 if state.waiting.is_empty() {

@@ -1,6 +1,6 @@
 //! Plans under a scheduler that picks the order of every operation.
 
-use odm_tests::schedule::{Case, Copies, Counts, Sabotage, Schedule};
+use odm_tests::schedule::{Case, Clears, Copies, Counts, Sabotage, Schedule};
 
 /// How many schedules there are of each kind: `ODM_SCHEDULES=50000` for more.
 fn schedules() -> u64 {
@@ -29,6 +29,14 @@ fn first_wrong(
 fn copies_converge() {
     for transactions in [false, true] {
         let wrong = first_wrong(&Copies, schedules(), transactions, None);
+        assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
+    }
+}
+
+#[test]
+fn copies_of_what_is_deleted_become_null() {
+    for transactions in [false, true] {
+        let wrong = first_wrong(&Clears, schedules(), transactions, None);
         assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
     }
 }

@@ -152,8 +152,11 @@ impl<'a> Model<'a> {
             let last = source.path.last()?.span();
             let source =
                 quote_spanned!(last=> #private::copied::<#of, _>(|source| source #(#steps)*));
-            let cleared = derived.is_clearing().then(|| quote!(.cleared()));
-            Some(quote_spanned!(ty.span()=> #source #cleared.fits::<#ty>();))
+            let fits = match derived.is_clearing() {
+                true => quote_spanned!(ty.span()=> fits_cleared),
+                false => quote_spanned!(ty.span()=> fits),
+            };
+            Some(quote_spanned!(ty.span()=> #source.#fits::<#ty>();))
         });
         let fits: Vec<_> = fits.collect();
         let quiet = quiet();

@@ -15,7 +15,11 @@ use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf};
 
 pub(crate) use check::{Miscomputed, compute_again, miscomputed};
 
-use super::{Write, copy, link::linked::one_of, stored::names};
+use super::{
+    Write, copy,
+    link::linked::one_of,
+    stored::{close, open, overlap, raw},
+};
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, also, found_by},
@@ -36,23 +40,22 @@ const SAID: &str = "odm: ";
 const TYPE: &str = "; type ";
 
 /// Computes the fields of a document that is inserted.
-pub(crate) fn fill(model: &Model, raw: &mut RawDocumentBuf) -> Result<()> {
+pub(crate) fn fill(model: &Model, whole: &mut RawDocumentBuf) -> Result<()> {
     for field in model.computed {
-        let value = evaluate::value(field, raw).map_err(error::of(model))?;
-        let value = RawBson::try_from(value).map_err(error::encode)?;
-        *raw = with(raw, field.stored, value)?;
+        let value = evaluate::value(field, whole).map_err(error::of(model))?;
+        *whole = with(whole, field.stored, raw(&value)?)?;
     }
     Ok(())
 }
 
 /// The same for one that is changed before it is encoded.
-pub(crate) fn fill_open(model: &Model, open: &mut Document) -> Result<()> {
+pub(crate) fn fill_open(model: &Model, document: &mut Document) -> Result<()> {
     if model.computed.is_empty() {
         return Ok(());
     }
-    let mut raw = RawDocumentBuf::try_from(&*open).map_err(error::encode)?;
-    fill(model, &mut raw)?;
-    *open = Document::try_from(&*raw).map_err(error::encode)?;
+    let mut whole = close(document)?;
+    fill(model, &mut whole)?;
+    *document = open(&whole)?;
     Ok(())
 }
 
@@ -110,9 +113,7 @@ fn touches(path: &str, input: &Input) -> bool {
         // As many elements are there as before.
         return false;
     }
-    let names = names(path);
-    let mut both = names.split('.').zip(input.path().split('.'));
-    both.all(|(a, b)| a == b)
+    overlap(path, input.path())
 }
 
 /// The stages that compute these fields, each in one behind those that it is computed from.
@@ -143,8 +144,7 @@ fn stages(model: &Model, fields: &[&str]) -> Result<Vec<RawDocumentBuf>> {
 }
 
 fn set(fields: &Document) -> Result<RawDocumentBuf> {
-    let fields = RawDocumentBuf::try_from(fields).map_err(error::encode)?;
-    document("$set", fields)
+    document("$set", close(fields)?)
 }
 
 /// How an update is carried out.
@@ -178,12 +178,9 @@ fn how(access: &Access, model: &'static Model, change: &Change) -> Result<How> {
         return Ok(How::AsItIs);
     }
     let computing = stages(model, &changed)?;
-    let update = Document::try_from(&**update).map_err(error::encode)?;
-    let filters = array_filters
-        .iter()
-        .map(|filter| Document::try_from(&**filter));
-    let filters = filters.collect::<std::result::Result<Vec<_>, _>>();
-    let filters = filters.map_err(error::encode)?;
+    let update = open(update)?;
+    let filters = array_filters.iter().map(|filter| open(filter));
+    let filters = filters.collect::<Result<Vec<_>>>()?;
     let stage = |update: &Document| translate::stage(update, &filters);
     Ok(match (stage(&update), changed.first()) {
         (Some(mut changes), _) => {
@@ -298,6 +295,5 @@ pub(super) fn said(error: Error) -> Error {
 
 /// A value as it is written in a condition.
 fn as_found(value: &Bson) -> Result<RawDocumentBuf> {
-    let value = RawBson::try_from(value.clone()).map_err(error::encode)?;
-    document("$eq", value)
+    document("$eq", raw(value)?)
 }

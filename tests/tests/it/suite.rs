@@ -197,6 +197,7 @@ macro_rules! for_every_test {
                     a_transaction_is_whole,
                     documents_are_counted,
                     many_at_once_are_counted,
+                    numbers_of_any_width_meet_conditions,
                     of_which_documents,
                     owners_come_and_go,
                     several_references_count,
@@ -205,6 +206,7 @@ macro_rules! for_every_test {
                     what_goes_with_another_is_not_counted,
                     what_is_counted_costs,
                     what_is_made_of_others_is_not_written,
+                    what_says_nothing_right_is_told,
                     wherever_a_write_dies_counts_are_exact,
                 ]
                 count_storm: [
@@ -244,6 +246,7 @@ macro_rules! for_every_test {
                     the_indexes_are_declared,
                     what_cannot_be_copied_is_refused,
                     what_is_gone,
+                    what_is_to_be_cleared,
                     wherever_a_write_dies_copies_converge,
                     whoever_comes_second_sees_the_first,
                 ]

@@ -64,7 +64,11 @@ pub(super) async fn refuse_without(
 ) -> Result<()> {
     for (owner, group) in dependents {
         let place = (owner.collection, group.reference_path());
-        if access.searched().with(|known| known.contains(&place)) {
+        if access
+            .shared()
+            .searched
+            .with(|known| known.contains(&place))
+        {
             continue;
         }
         let found = access.backend().list_indexes(owner.collection).await;
@@ -87,7 +91,7 @@ pub(super) async fn refuse_without(
             let error = Error::new(ErrorKind::Unsupported, message).with_path(place.1);
             return Err(error::of(owner)(error));
         }
-        access.searched().with(|known| known.insert(place));
+        access.shared().searched.with(|known| known.insert(place));
     }
     Ok(())
 }

@@ -44,7 +44,7 @@ impl Line {
 
 /// Counts the documents that said so, with all others that wait. What cannot be counted now is left to be settled.
 pub(super) async fn count(access: &Access, model: &'static Model, said: Said) {
-    let line = access.counting().line(model);
+    let line = access.shared().counting.line(model);
     line.waiting(|waiting| waiting.push(said));
     let _turn = line.turn.lock().await;
     let all = line.waiting(std::mem::take);

@@ -49,11 +49,7 @@ pub(super) async fn insert<W: Write>(
     let members = opened
         .iter()
         .map(|document| Member::of_open(model, groups, document));
-    let mut members = members.collect::<Result<Vec<_>>>()?;
-    for member in &mut members {
-        // What the application gives is not believed.
-        member.remembered.iter_mut().for_each(Vec::clear);
-    }
+    let members = members.collect::<Result<Vec<_>>>()?;
     let there = change_owners(&all, model, groups, &members).await;
     let there = there.map_err(|error| access.fail(error))?;
     let said = Said::now();
@@ -100,7 +96,7 @@ pub(super) async fn count(
 ) -> Result<()> {
     let all = access.to_everything();
     let groups = super::groups(all.models(), model);
-    let members = Member::read(&all, model, &groups, filter, None).await?;
+    let members = Member::read(&all, model, &groups, &filter).await?;
     let there = change_owners(&all, model, &groups, &members).await?;
     let are_all_there = there.values().all(|there| *there);
     let members: Vec<_> = members.iter().collect();
@@ -155,10 +151,10 @@ async fn change_owner(
         false => None,
     };
     let update = owner::update(access, model, group, at, held.as_ref(), moved).await?;
-    // The fence alone.
-    let is_nothing =
+    let is_fence_alone =
         update.len() == 1 && update.get_document("$inc").is_ok_and(|add| add.len() == 1);
-    if is_nothing {
+    // Whoever looks for the latest meanwhile would take the members for what they were.
+    if is_fence_alone && !group.has_latest() {
         return Ok(None);
     }
     let changed = change(access, group.owner, by_id(&raw(at)?)?, &update, &[]).await?;

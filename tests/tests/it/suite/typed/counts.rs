@@ -8,7 +8,7 @@ use odm::{
         Recorder,
         operation::{Change, Insert, Operation, Update},
     },
-    bson::{Bson, RawDocumentBuf, rawdoc},
+    bson::{Bson, RawDocumentBuf, oid::ObjectId, rawdoc},
     check::{Fault, RepairOutcome},
     prelude::*,
 };
@@ -88,6 +88,10 @@ struct Person {
     assigned: i64,
     #[count(of = Ticket::assignee, when(is_open = true))]
     open: i64,
+    #[count(of = Ticket::assignee, when(urgency = 1))]
+    low: i64,
+    #[latest(2, of = Ticket::assignee, by = title, when(urgency = 1))]
+    lowest: Vec<Urgent>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
@@ -286,6 +290,42 @@ pub async fn of_which_documents(fixture: Fixture) {
     assert_eq!(of(1).await, (2, 1));
     db.delete::<Ticket>(2).permanently().await.unwrap();
     assert_eq!(of(1).await, (1, 0));
+    settled(&db).await;
+    is_clean(&db).await;
+}
+
+/// Another program writes whole numbers in the width that it likes.
+pub async fn numbers_of_any_width_meet_conditions(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert(NewPerson { id: 1 }).await.unwrap();
+    let wide = rawdoc! {
+        "_id": 1_i64, "title": "wide", "urgency": 1_i64, "is_open": true, "assignee": 1_i32, "labels": [], "deleted_at": null,
+    };
+    let tickets = Insert {
+        collection: "tickets".into(),
+        documents: vec![wide],
+        ordered: true,
+    };
+    fixture.backend().insert(tickets).await.unwrap();
+    let narrow = NewTicket {
+        assignee: Some(Ref::new(1)),
+        urgency: 1,
+        ..ticket(2, &[])
+    };
+    db.insert(narrow).await.unwrap();
+    let is_open = db.update::<Ticket>(1).set(|t| t.is_open(), false);
+    is_open.await.unwrap();
+    let of = async || {
+        let person = db.get::<Person>(1).await.unwrap();
+        let lowest = person.lowest.into_iter().map(|ticket| ticket.title);
+        (person.low, lowest.collect::<Vec<_>>())
+    };
+    assert_eq!(of().await, (2, vec!["wide".into(), "ticket 2".into()]));
+    settled(&db).await;
+    is_clean(&db).await;
+    // One of the latest goes: they are read again by a query, which finds the other one by its condition.
+    db.delete::<Ticket>(2).await.unwrap();
+    assert_eq!(of().await, (1, vec!["wide".into()]));
     settled(&db).await;
     is_clean(&db).await;
 }
@@ -654,6 +694,74 @@ pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
     assert_eq!(of_post(&db, 2).await, (2, 0, 6, vec![4, 1]));
 }
 
+/// What says that it is to be counted, and not by which write, can never be taken back: it keeps nobody from ending.
+pub async fn what_says_nothing_right_is_told(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many([post(1), post(2)]).await.unwrap();
+    db.insert_many([comment(1, 1), comment(2, 1), comment(3, 2)])
+        .await
+        .unwrap();
+    settled(&db).await;
+    let long_ago = DateTime::from_millis(0);
+    for (collection, id, said) in [
+        (
+            "comments",
+            1,
+            rawdoc! { "$set": { "_odm.count": { "due": long_ago } } },
+        ),
+        (
+            "posts",
+            2,
+            rawdoc! { "$set": { "_odm.recount": { "due": long_ago } } },
+        ),
+    ] {
+        around(&fixture, collection, id, said).await;
+    }
+    // One that says it right, of a process that died.
+    let said = rawdoc! { "$set": { "_odm.count": { "token": ObjectId::new(), "due": long_ago }, "likes": 9_i64 } };
+    around(&fixture, "comments", 2, said).await;
+
+    let done = tokio::time::timeout(Duration::from_secs(20), db.settle());
+    let told = done.await.expect("it ends").unwrap_err();
+    assert_eq!(told.kind(), ErrorKind::Unsettled);
+    assert_eq!(
+        (told.collection(), told.id(), told.path()),
+        (Some("posts"), Some(&Bson::Int64(2)), Some("_odm.recount"))
+    );
+    assert!(told.to_string().contains("remove `_odm.recount`"), "{told}");
+    // The rest was not kept from being counted.
+    assert_eq!(of_post(&db, 1).await, (2, 0, 10, vec![2, 1]));
+    let owed = db.owed().await.unwrap();
+    let owed: Vec<_> = owed
+        .models
+        .iter()
+        .map(|of| (of.model, of.owners, of.members))
+        .collect();
+    assert_eq!(owed, [("Post", 1, 0), ("Comment", 0, 1)]);
+
+    around(
+        &fixture,
+        "posts",
+        2,
+        rawdoc! { "$unset": { "_odm.recount": 1 } },
+    )
+    .await;
+    let told = db.settle().await.unwrap_err();
+    assert_eq!(
+        (told.id(), told.path()),
+        (Some(&Bson::Int64(1)), Some("_odm.count"))
+    );
+    around(
+        &fixture,
+        "comments",
+        1,
+        rawdoc! { "$unset": { "_odm.count": 1 } },
+    )
+    .await;
+    db.settle().await.unwrap();
+    is_clean(&db).await;
+}
+
 pub async fn what_is_made_of_others_is_not_written(fixture: Fixture) {
     let db = fresh(&fixture).await;
     db.insert(post(1)).await.unwrap();
@@ -673,11 +781,11 @@ pub async fn what_is_made_of_others_is_not_written(fixture: Fixture) {
 /// What writes cost, by what a recorder saw of them.
 pub async fn what_is_counted_costs(fixture: Fixture) {
     let has_transactions = fixture.backend().capabilities().transactions;
-    fresh(&fixture).await;
+    let plain = fresh(&fixture).await;
     let recorder = Arc::new(Recorder::new(fixture.backend()));
     let db = Db::with_backend(recorder.clone());
     db.insert(post(1)).await.unwrap();
-    settled(&db).await;
+    settled(&plain).await;
     let told = || {
         let operations = recorder.operations();
         let told = operations.iter().map(|operation| match operation {
@@ -712,6 +820,58 @@ pub async fn what_is_counted_costs(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!(told(), "update posts");
+
+    // Whoever finds the owner empty is answered; what follows is that it has no members, and says so no more.
+    db.insert(post(2)).await.unwrap();
+    settled(&plain).await;
+    let expected = "insert posts, find posts, find comments, find posts, update posts";
+    assert_eq!(told(), expected);
+
+    // The post is read because of its latest.
+    let liked = db.update::<Comment>(1).inc(|c| c.likes(), 1);
+    liked.await.unwrap();
+    let expected = match has_transactions {
+        true => {
+            "begin, update comments, find comments, find posts, update posts, update comments, commit"
+        }
+        false => {
+            "update comments, find comments, find posts, find comments, update posts, update comments, update posts"
+        }
+    };
+    assert_eq!(told(), expected);
+
+    // From one post to another, which has nothing of it and need not be read.
+    let moved = db.update::<Comment>(1).set(|c| c.post(), Ref::new(2));
+    moved.await.unwrap();
+    let expected = match has_transactions {
+        true => {
+            "begin, update comments, find comments, find posts, update posts, update posts, update comments, commit"
+        }
+        // It says first that it is about to be counted at the other one, and is read again.
+        false => {
+            "update comments, find comments, update comments, find comments, \
+             find posts, find comments, update posts, find posts, find comments, update posts, \
+             update comments, update posts, update posts"
+        }
+    };
+    assert_eq!(told(), expected);
+
+    // One that is not among the latest; and one that is, for which another is looked for.
+    for (id, latest) in [(2, ""), (500, "find comments, ")] {
+        db.delete::<Comment>(id).await.unwrap();
+        let expected = match has_transactions {
+            true => format!(
+                "begin, find comments, find comments, delete comments, find posts, {latest}update posts, commit"
+            ),
+            // It is found, looked at, marked and looked at again; then it is counted nowhere any more, and goes.
+            false => format!(
+                "find comments, find comments, update comments, find comments, \
+                 find comments, find posts, find comments, {latest}update posts, update comments, update posts, \
+                 delete comments"
+            ),
+        };
+        assert_eq!(told(), expected);
+    }
 }
 
 const WRITES: &[Write<Blog>] = &[
