@@ -8,7 +8,7 @@ use odm::{
         Recorder,
         operation::{Change, Insert, Operation, Update},
     },
-    bson::{Bson, RawDocumentBuf, oid::ObjectId, rawdoc},
+    bson::{Bson, RawDocumentBuf, oid::ObjectId, raw::cstr, rawdoc},
     check::{Fault, RepairOutcome},
     prelude::*,
 };
@@ -703,7 +703,10 @@ pub async fn what_says_nothing_right_is_told(fixture: Fixture) {
         .unwrap();
     settled(&db).await;
     let long_ago = DateTime::from_millis(0);
-    for (collection, id, place) in [("comments", 1, "_odm.count"), ("posts", 2, "_odm.recount")] {
+    for (collection, id, place) in [
+        ("comments", 1, cstr!("_odm.count")),
+        ("posts", 2, cstr!("_odm.recount")),
+    ] {
         let said = rawdoc! { "$set": { place: { "due": long_ago } } };
         around(&fixture, collection, id, said).await;
     }
