@@ -17,6 +17,7 @@ pub mod mongod;
 pub mod office;
 #[cfg(feature = "engine")]
 pub mod schedule;
+pub mod storm;
 
 pub use fixture::Fixture;
 

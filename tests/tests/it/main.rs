@@ -9,6 +9,7 @@ mod failures;
 mod kill;
 mod mongodb;
 mod out_of_sight;
+mod outage;
 mod project;
 pub mod suite;
 mod url;

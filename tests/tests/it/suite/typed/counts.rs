@@ -8,7 +8,7 @@ use odm::{
         Recorder,
         operation::{Change, Insert, Operation, Update},
     },
-    bson::{Bson, RawDocumentBuf, oid::ObjectId, rawdoc},
+    bson::{Bson, RawDocumentBuf, oid::ObjectId, raw::cstr, rawdoc},
     check::{Fault, RepairOutcome},
     prelude::*,
 };
@@ -703,18 +703,11 @@ pub async fn what_says_nothing_right_is_told(fixture: Fixture) {
         .unwrap();
     settled(&db).await;
     let long_ago = DateTime::from_millis(0);
-    for (collection, id, said) in [
-        (
-            "comments",
-            1,
-            rawdoc! { "$set": { "_odm.count": { "due": long_ago } } },
-        ),
-        (
-            "posts",
-            2,
-            rawdoc! { "$set": { "_odm.recount": { "due": long_ago } } },
-        ),
+    for (collection, id, place) in [
+        ("comments", 1, cstr!("_odm.count")),
+        ("posts", 2, cstr!("_odm.recount")),
     ] {
+        let said = rawdoc! { "$set": { place: { "due": long_ago } } };
         around(&fixture, collection, id, said).await;
     }
     // One that says it right, of a process that died.
