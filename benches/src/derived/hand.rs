@@ -17,10 +17,14 @@ pub(crate) trait Hand: Clone + Send + Sync + 'static {
     async fn index(&self, collection: &'static str, field: &'static str) -> Result<()>;
 
     /// Inserts documents in one call.
-    async fn load(&self, collection: &'static str, documents: Vec<RawDocumentBuf>) -> Result<()>;
+    fn load(
+        &self,
+        collection: &'static str,
+        documents: Vec<RawDocumentBuf>,
+    ) -> impl Future<Output = Result<()>> + Send;
 
     /// Inserts one, durably.
-    async fn insert(&self, entry: Entry) -> Result<()>;
+    fn insert(&self, entry: Entry) -> impl Future<Output = Result<()>> + Send;
 
     /// Sets fields of the documents in which a field has a value, durably, and tells how many there are.
     async fn set(
