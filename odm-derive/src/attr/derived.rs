@@ -9,8 +9,8 @@ use crate::ctxt::Ctxt;
 pub(crate) enum Derived {
     /// It follows what it was taken from.
     Denormalized { from: Source, pace: Pace },
-    /// It was taken when the document was inserted.
-    Taken { from: Source },
+    /// It was taken when the document was inserted, which may remember of what and when.
+    Taken { from: Source, origin: bool },
     /// The application says it when the document is inserted.
     Frozen,
 }
@@ -54,7 +54,7 @@ impl Derived {
     /// Where the value comes from, if from another document.
     pub(crate) fn source(&self) -> Option<&Source> {
         match self {
-            Self::Denormalized { from, .. } | Self::Taken { from } => Some(from),
+            Self::Denormalized { from, .. } | Self::Taken { from, .. } => Some(from),
             Self::Frozen => None,
         }
     }
@@ -109,16 +109,19 @@ fn denormalized(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
 }
 
 fn snapshot(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
-    let mut from = None;
+    let (mut from, mut origin) = (None, false);
     if attr.meta.require_path_only().is_err() {
         let before = ctxt.is_clean();
         settings(ctxt, attr, |meta| {
-            if !meta.path.is_ident("from") {
-                return Err(
-                    meta.error("unknown setting: `#[snapshot(…)]` has `from = reference.field`")
-                );
+            if meta.path.is_ident("from") {
+                from = Some(source(meta)?);
+            } else if meta.path.is_ident("origin") {
+                origin = true;
+            } else {
+                return Err(meta.error(
+                    "unknown setting: `#[snapshot(…)]` has `from = reference.field`, `origin`",
+                ));
             }
-            from = Some(source(meta)?);
             Ok(())
         });
         if from.is_none() {
@@ -129,7 +132,7 @@ fn snapshot(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
         }
     }
     Some(match from {
-        Some(from) => Derived::Taken { from },
+        Some(from) => Derived::Taken { from, origin },
         None => Derived::Frozen,
     })
 }

@@ -86,6 +86,7 @@ impl<'a> Model<'a> {
                 Derived::Denormalized { pace: Pace::Background, .. } => quote!(Background),
                 Derived::Taken { .. } | Derived::Frozen => quote!(Never),
             };
+            let has_origin = matches!(derived, Derived::Taken { origin: true, .. });
             Some(quote! {
                 #private::CopiedField {
                     field: #name,
@@ -97,6 +98,7 @@ impl<'a> Model<'a> {
                     from: || #private::path_of(<#target as #private::Document>::fields() #(#steps)*),
                     first: #first,
                     follows: #private::Follows::#follows,
+                    has_origin: #has_origin,
                 }
             })
         });

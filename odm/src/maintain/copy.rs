@@ -12,6 +12,7 @@
 //! So a dependent that the fan-out has not seen is one whose verification sees the change.
 
 mod check;
+mod drift;
 mod fan;
 mod fill;
 mod group;
@@ -22,6 +23,7 @@ mod source;
 use bson::DateTime;
 
 pub(crate) use check::{StaleCopy, copy_again, stale};
+pub(crate) use drift::{drifted, projection as snapshots};
 pub(crate) use fan::{Owed, settle};
 pub(super) use fill::put;
 pub(crate) use fill::resolve;
@@ -41,6 +43,9 @@ const REVISION: &str = "_odm.rev";
 
 /// The revision that the copies through a reference are of; in the struct that has the reference.
 const FROM: &str = "_odm.from";
+
+/// Of which document a snapshot was taken, and when; in the struct that has the snapshot.
+const TAKEN: &str = "_odm.taken";
 
 /// What a document says while its copies are to follow: a token, and when others may see to it.
 const FAN: Promise = Promise::FAN;

@@ -42,6 +42,8 @@ pub struct CopiedField {
     pub first: &'static str,
     /// When it follows a change there.
     pub follows: Follows,
+    /// Whether it is remembered of which document it was taken, and when.
+    pub has_origin: bool,
 }
 
 /// An embedded field with copies inside.

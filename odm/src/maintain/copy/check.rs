@@ -97,7 +97,8 @@ fn says(raw: &RawDocument, promise: &str) -> bool {
     own.is_some_and(|own| own.get(field).is_ok_and(|said| said.is_some()))
 }
 
-fn is_same(a: &Bson, b: &Bson) -> Result<bool> {
+/// Whether two values are the same, whatever the width of a number.
+pub(super) fn is_same(a: &Bson, b: &Bson) -> Result<bool> {
     let (a, b) = (raw(a)?, raw(b)?);
     Ok(crate::query::same(a.as_raw_bson_ref(), b.as_raw_bson_ref()))
 }

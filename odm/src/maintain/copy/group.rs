@@ -33,11 +33,18 @@ pub(super) struct Taken {
     /// What of the source it is, dotted.
     pub(super) from: String,
     pub(super) follows: Follows,
+    /// Whether it is remembered of which document it was taken, and when.
+    pub(super) has_origin: bool,
 }
 
 impl Taken {
     pub(super) fn is_following(&self) -> bool {
         self.follows != Follows::Never
+    }
+
+    /// Where the struct remembers of what it was taken.
+    pub(super) fn origin(&self) -> String {
+        format!("{}.{}", super::TAKEN, self.stored)
     }
 }
 
@@ -84,6 +91,7 @@ fn collect(copies: &Copies, steps: &mut Vec<Step>, found: &mut Vec<Group>) {
             stored: field.stored,
             from: (field.from)().to_string(),
             follows: field.follows,
+            has_origin: field.has_origin,
         };
         let is_of =
             |group: &&mut Group| group.steps == *steps && group.reference == field.reference;
@@ -121,6 +129,11 @@ impl Group {
     /// The fields that follow.
     pub(super) fn following(&self) -> impl Iterator<Item = &Taken> {
         self.fields.iter().filter(|taken| taken.is_following())
+    }
+
+    /// The fields that were taken once.
+    pub(super) fn snapshots(&self) -> impl Iterator<Item = &Taken> {
+        self.fields.iter().filter(|taken| !taken.is_following())
     }
 
     /// The path of a field beside the reference, through arrays as a filter goes through them.
@@ -355,6 +368,7 @@ mod tests {
                 from: || crate::field::Path::ROOT.then("ipaddr"),
                 first: "ipaddr",
                 follows: Follows::Bounded,
+                has_origin: false,
             }],
             frozen: &[],
             inside: &[InEmbedded {
@@ -372,6 +386,7 @@ mod tests {
                         from: || crate::field::Path::ROOT.then("name"),
                         first: "name",
                         follows: Follows::Bounded,
+                        has_origin: false,
                     }],
                     ..Copies::NONE
                 },
