@@ -17,7 +17,8 @@ mod upsert;
 pub use bulk::{Bulk, BulkEntry, BulkReport, BulkResult, IntoBulk};
 pub use delete::{Consequences, Delete, Deleted};
 pub use find::{
-    Calculation, Find, FindPage, GroupBy, Grouped, IntoPageToken, Page, PageToken, Pipeline, Rows,
+    Calculation, Drift, Find, FindDrift, FindPage, GroupBy, Grouped, IntoPageToken, Page,
+    PageToken, Pipeline, Rows,
 };
 pub use get::{FindById, Get, GetMany};
 pub use insert::{InsertMany, InsertOne};

@@ -21,7 +21,7 @@ use tracing::Instrument;
 pub(crate) use bulk::{Narrowed, Planned, SentWith, run_bulk};
 pub(crate) use computed::{Miscomputed, compute_again, fill as compute, fill_open, miscomputed};
 pub(crate) use copy::{
-    Sources, StaleCopy, brings_copies, copy_again, of_a_save, resolve, stale,
+    Sources, StaleCopy, brings_copies, copy_again, drifted, of_a_save, resolve, snapshots, stale,
     with_indexes as with_copies,
 };
 pub use link::Consequences;

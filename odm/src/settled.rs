@@ -64,7 +64,7 @@ impl<S: Schema> Settled<S> {
     async fn run(self) -> Result<()> {
         let deadline = self.limit.map(|limit| Instant::now() + limit);
         let one = self.one.transpose()?;
-        let mut pause = Duration::from_millis(1);
+        let begun = Instant::now();
         loop {
             let owed = owed(&self.access, S::MODELS, one.as_ref()).await?;
             if owed.is_empty() {
@@ -76,16 +76,23 @@ impl<S: Schema> Settled<S> {
                 return Err(Error::new(ErrorKind::Unsettled, message));
             }
             for model in S::MODELS {
-                // What cannot be finished is owed still.
-                maintain::settle(&self.access, model, &mut maintain::Finished::default()).await?;
+                // Before that it is left to whoever said it.
+                let mut owing = owed.models.iter();
+                if owing.any(|of| of.model == model.name && of.is_overdue) {
+                    // What cannot be finished is owed still.
+                    let mut finished = maintain::Finished::default();
+                    maintain::settle(&self.access, model, &mut finished).await?;
+                }
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST);
+            // In proportion to what it waited already, so that it is never late by much.
+            let pause = begun.elapsed() / 16;
+            tokio::time::sleep(pause.clamp(SHORTEST, LONGEST)).await;
         }
     }
 }
 
-/// How long it waits at most before it looks again.
+/// How long it waits before it looks again: at least, and at most.
+const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(100);
 
 impl<S: Schema> IntoFuture for Settled<S> {
@@ -123,6 +130,8 @@ pub struct OwedOf {
     pub links: u64,
     /// How long the oldest of it has been owed, by the clock of this process.
     pub age: Duration,
+    /// Whether some of it is for anybody to carry out.
+    is_overdue: bool,
 }
 
 impl Owed {
@@ -171,7 +180,7 @@ pub(crate) async fn owed(
         if one.is_some_and(|(of, _)| of.collection != model.collection) {
             continue;
         }
-        let (mut oldest, mut followed) = (None, 0);
+        let (mut oldest, mut followed, mut is_overdue) = (None, 0, false);
         let [
             mut sources,
             mut dependents,
@@ -211,6 +220,7 @@ pub(crate) async fn owed(
             let due = found.first().map(|raw| promise.due_of(raw)).transpose();
             let due = due.map_err(error::of(model))?.flatten();
             oldest = oldest.into_iter().chain(due.map(said)).min();
+            is_overdue |= due.is_none_or(|due| due <= DateTime::now());
             if promise == Promise::FAN {
                 let (since, so_far) = under_way(access, model, one).await?;
                 oldest = oldest.into_iter().chain(since).min();
@@ -227,6 +237,7 @@ pub(crate) async fn owed(
                 owners,
                 links,
                 age: age(oldest),
+                is_overdue,
             });
         }
     }

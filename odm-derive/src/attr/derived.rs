@@ -14,8 +14,8 @@ pub(crate) enum Derived {
         /// Where it says that it becomes null when the source is deleted.
         clears: Option<Ident>,
     },
-    /// It was taken when the document was inserted.
-    Taken { from: Source },
+    /// It was taken when the document was inserted, which may remember of what and when.
+    Taken { from: Source, origin: bool },
     /// The application says it when the document is inserted.
     Frozen,
 }
@@ -59,7 +59,7 @@ impl Derived {
     /// Where the value comes from, if from another document.
     pub(crate) fn source(&self) -> Option<&Source> {
         match self {
-            Self::Denormalized { from, .. } | Self::Taken { from } => Some(from),
+            Self::Denormalized { from, .. } | Self::Taken { from, .. } => Some(from),
             Self::Frozen => None,
         }
     }
@@ -146,16 +146,19 @@ fn when_deleted(meta: &ParseNestedMeta<'_>) -> syn::Result<Option<Ident>> {
 }
 
 fn snapshot(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
-    let mut from = None;
+    let (mut from, mut origin) = (None, false);
     if attr.meta.require_path_only().is_err() {
         let before = ctxt.is_clean();
         settings(ctxt, attr, |meta| {
-            if !meta.path.is_ident("from") {
-                return Err(
-                    meta.error("unknown setting: `#[snapshot(…)]` has `from = reference.field`")
-                );
+            if meta.path.is_ident("from") {
+                from = Some(source(meta)?);
+            } else if meta.path.is_ident("origin") {
+                origin = true;
+            } else {
+                return Err(meta.error(
+                    "unknown setting: `#[snapshot(…)]` has `from = reference.field`, `origin`",
+                ));
             }
-            from = Some(source(meta)?);
             Ok(())
         });
         if from.is_none() {
@@ -166,7 +169,7 @@ fn snapshot(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
         }
     }
     Some(match from {
-        Some(from) => Derived::Taken { from },
+        Some(from) => Derived::Taken { from, origin },
         None => Derived::Frozen,
     })
 }

@@ -108,6 +108,7 @@ impl<'a> Model<'a> {
                 Derived::Taken { .. } | Derived::Frozen => quote!(Never),
             };
             let clears = derived.is_clearing();
+            let has_origin = matches!(derived, Derived::Taken { origin: true, .. });
             Some(quote! {
                 #private::CopiedField {
                     field: #name,
@@ -120,6 +121,7 @@ impl<'a> Model<'a> {
                     first: #first,
                     follows: #private::Follows::#follows,
                     clears: #clears,
+                    has_origin: #has_origin,
                 }
             })
         });

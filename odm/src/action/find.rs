@@ -1,6 +1,7 @@
 //! Queries.
 
 mod calculate;
+mod drift;
 mod group;
 mod page;
 mod pipeline;
@@ -18,6 +19,7 @@ use futures_core::Stream;
 use futures_util::{StreamExt, stream};
 
 pub use calculate::Calculation;
+pub use drift::{Drift, FindDrift};
 pub use group::{GroupBy, Grouped};
 pub use page::{FindPage, IntoPageToken, Page, PageToken};
 pub use pipeline::Pipeline;

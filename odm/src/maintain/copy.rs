@@ -12,6 +12,7 @@
 //! So a dependent that the fan-out has not seen is one whose verification sees the change.
 
 mod check;
+mod drift;
 mod fan;
 mod fill;
 mod group;
@@ -25,6 +26,7 @@ mod verify;
 use bson::DateTime;
 
 pub(crate) use check::{StaleCopy, copy_again, stale};
+pub(crate) use drift::{drifted, projection as snapshots};
 pub(super) use fan::clear;
 pub(crate) use fan::{Owed, settle};
 pub(super) use fill::put;
@@ -46,6 +48,9 @@ const REVISION: &str = "_odm.rev";
 
 /// The revision that the copies through a reference are of; in the struct that has the reference.
 const FROM: &str = "_odm.from";
+
+/// Of which document a snapshot was taken, and when; in the struct that has the snapshot.
+const TAKEN: &str = "_odm.taken";
 
 /// What a document says while its copies are to follow: a token, and when others may see to it.
 const FAN: Promise = Promise::FAN;

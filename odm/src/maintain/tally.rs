@@ -210,7 +210,9 @@ async fn insert<W: Write>(
     groups: &[Group],
     write: W,
 ) -> Result<W::Done> {
-    if access.has_transactions() {
+    // Beside those who are counted together, a transaction would end in a conflict, theirs or its own.
+    let is_alone = access.unit().is_some() || !line::is_moving(access, model);
+    if access.has_transactions() && is_alone {
         let work = |access: Access| {
             let write = write.clone();
             async move { together::insert(&access, model, groups, write).await }

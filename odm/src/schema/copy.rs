@@ -44,6 +44,8 @@ pub struct CopiedField {
     pub follows: Follows,
     /// Whether it becomes null when what it was taken from is deleted.
     pub clears: bool,
+    /// Whether it is remembered of which document it was taken, and when.
+    pub has_origin: bool,
 }
 
 /// An embedded field with copies inside.

@@ -547,6 +547,13 @@ macro_rules! for_every_test {
                     the_key_never_changes,
                     what_the_framework_does_around_a_write_says_it_too,
                 ]
+                snapshots: [
+                    drift_costs_one_query_for_each_source,
+                    drift_is_found,
+                    it_remembers_where_it_is_from,
+                    what_remembered_nothing_is_compared_by_its_reference,
+                    where_it_is_from_stays,
+                ]
                 soft_delete: [
                     a_delete_sets_a_mark,
                     a_deleted_document_keeps_its_id_alone,

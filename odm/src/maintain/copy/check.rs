@@ -101,7 +101,7 @@ fn says(raw: &RawDocument, promise: &str) -> bool {
 }
 
 /// Whether a database says that they are equal: then a write of the one over the other is none that copies follow.
-fn is_same(a: &Bson, b: &Bson) -> Result<bool> {
+pub(super) fn is_same(a: &Bson, b: &Bson) -> Result<bool> {
     Ok(Id::of(&raw(a)?) == Id::of(&raw(b)?))
 }
 

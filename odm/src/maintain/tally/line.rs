@@ -36,6 +36,11 @@ impl Counting {
     }
 }
 
+/// Whether documents of a model are being counted together: who comes now goes along with those that wait.
+pub(super) fn is_moving(access: &Access, model: &Model) -> bool {
+    access.shared().counting.line(model).turn.try_lock().is_err()
+}
+
 impl Line {
     fn waiting<R>(&self, change: impl FnOnce(&mut Vec<Said>) -> R) -> R {
         change(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))

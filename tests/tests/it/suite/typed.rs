@@ -40,6 +40,7 @@ pub mod round_trips;
 pub mod schema;
 pub mod scope;
 pub mod shard_key;
+pub mod snapshots;
 pub mod soft_delete;
 pub mod storm;
 pub mod trace;
