@@ -35,6 +35,8 @@ pub struct Access {
     unit: Option<Arc<Unit>>,
     scope: Scope,
     sight: Sight,
+    /// Whether copies are read as their sources are now.
+    is_current: bool,
     /// What is told of; shared by the parts of one operation.
     operation: Arc<Operation>,
     repetition: Arc<Repetition>,
@@ -56,6 +58,7 @@ impl Access {
             depth: 0,
             scope: Scope::NONE,
             sight: Sight::Present,
+            is_current: false,
             operation: Arc::new(Operation::new("session", None)),
             repetition: Arc::default(),
             shared: Arc::default(),
@@ -238,6 +241,19 @@ impl Access {
     /// The same with these of the documents that may be deleted by a mark.
     pub(crate) fn seeing(self, sight: Sight) -> Self {
         Self { sight, ..self }
+    }
+
+    /// The same with copies as their sources are now.
+    pub(crate) fn reading_current(self) -> Self {
+        Self {
+            is_current: true,
+            ..self
+        }
+    }
+
+    /// Whether copies are read as their sources are now.
+    pub(crate) fn is_current(&self) -> bool {
+        self.is_current
     }
 
     /// Which of the documents that may be deleted by a mark are seen.

@@ -6,7 +6,7 @@ use crate::{
     Result,
     access::Access,
     backend::{self, Backend},
-    check::Repair,
+    check::{Backfill, Repair, declared},
     document::Document,
     maintain,
     schema::{Contains, Schema, SyncIndexes},
@@ -57,7 +57,12 @@ impl<S: Schema> Database<S> {
     /// [`InvalidUrl`](crate::ErrorKind::InvalidUrl), [`Connection`](crate::ErrorKind::Connection) if the server does not
     /// answer, [`InUse`](crate::ErrorKind::InUse) and [`Damaged`](crate::ErrorKind::Damaged) for files.
     pub async fn open(url: impl AsRef<str>) -> Result<Self> {
-        backend::open(url.as_ref()).await.map(Self::with_backend)
+        let database = Self::with_backend(backend::open(url.as_ref()).await?);
+        // Who may not read it may still read something else.
+        for backfill in database.backfills().await.unwrap_or_default() {
+            tracing::warn!(target: "odm", model = backfill.model, "{backfill}");
+        }
+        Ok(database)
     }
 
     /// A database on this backend: one opened before, or a wrapper such as a [`Recorder`](backend::Recorder).
@@ -112,6 +117,18 @@ impl<S: Schema> Database<S> {
     /// ```
     pub fn repair(&self) -> Repair<S> {
         Repair::new(self.session.access())
+    }
+
+    /// The derived fields, copies, counts and what is computed, that stored documents were not made for: they are new, or declared
+    /// otherwise than when the documents were written. A [repair](Self::repair) that comes to its end makes them so, and keeps that in the
+    /// database. [`open`](Self::open) asks this and tells of it by a warning.
+    ///
+    /// # Errors
+    ///
+    /// Those of a query, and of a write: where there are no documents yet it keeps what is declared.
+    pub async fn backfills(&self) -> Result<Vec<Backfill>> {
+        let access = self.session.access().operation("backfills", None);
+        declared::backfills(&access, S::MODELS).await
     }
 
     /// Waits until nothing is owed any more of what writes leave to be carried out behind them: until every copy is as its source.

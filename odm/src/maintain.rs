@@ -21,8 +21,8 @@ use tracing::Instrument;
 pub(crate) use bulk::{Narrowed, Planned, SentWith, run_bulk};
 pub(crate) use computed::{Miscomputed, compute_again, fill as compute, fill_open, miscomputed};
 pub(crate) use copy::{
-    Sources, StaleCopy, brings_copies, copy_again, drifted, of_a_save, resolve, snapshots, stale,
-    with_indexes as with_copies,
+    Sources, StaleCopy, bring_current, brings_copies, copied, copy_again, drifted, of_a_save,
+    resolve, snapshots, stale, with_indexes as with_copies,
 };
 pub use link::Consequences;
 pub(crate) use link::{

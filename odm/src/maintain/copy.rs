@@ -12,6 +12,7 @@
 //! So a dependent that the fan-out has not seen is one whose verification sees the change.
 
 mod check;
+mod current;
 mod drift;
 mod fan;
 mod fill;
@@ -23,9 +24,12 @@ mod source;
 mod unchanged;
 mod verify;
 
+use std::collections::BTreeMap;
+
 use bson::DateTime;
 
 pub(crate) use check::{StaleCopy, copy_again, stale};
+pub(crate) use current::bring_current;
 pub(crate) use drift::{drifted, projection as snapshots};
 pub(super) use fan::clear;
 pub(crate) use fan::{Owed, settle};
@@ -89,6 +93,19 @@ pub(crate) fn brings_copies(model: &Model, change: &Change) -> bool {
 /// Whether the documents of a model may have copies that are to be looked at again.
 pub(super) fn is_dependent(model: &Model) -> bool {
     model.copies.is_filled() && groups(model).iter().any(group::Group::is_following)
+}
+
+/// The copies of a model that follow, each with what it is of.
+pub(crate) fn copied(model: &Model) -> BTreeMap<String, String> {
+    let mut copied = BTreeMap::new();
+    for group in groups(model) {
+        for taken in group.following() {
+            let source = (group.model)().collection;
+            let of = format!("copy of {source}.{} by {}", taken.from, group.reference);
+            copied.insert(group.path(taken.stored), of);
+        }
+    }
+    copied
 }
 
 /// Whether others may copy from the documents of a model.

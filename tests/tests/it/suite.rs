@@ -413,11 +413,14 @@ macro_rules! for_every_test {
                 ]
                 following: [
                     a_process_that_dies_at_it_leaves_it_to_others,
+                    a_read_may_ask_for_what_is_so_now,
                     a_worker_carries_out_what_others_left,
                     an_equal_value_follows_nowhere,
+                    another_declaration_is_noticed,
                     how_far_a_fan_out_is,
                     one_process_at_a_time_sees_to_it,
                     very_many_follow_in_batches,
+                    what_copies_cost,
                 ]
                 hooks: [
                     a_dropped_write_is_done_with_its_hooks_or_not,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf};
 
-use super::{REVISION, first_revision, group::Group};
+use super::{REVISION, current::bring_current, first_revision, group::Group};
 use crate::{
     Result,
     access::{Access, found_by},
@@ -26,6 +26,8 @@ use crate::{
 pub(crate) struct Sources {
     /// What was asked for, by collection, and what was found of it.
     found: BTreeMap<(&'static str, Id), Option<Source>>,
+    /// Whether their own copies are to be as their sources are now.
+    are_of_now: bool,
 }
 
 /// What is copied from a document, with its revision.
@@ -71,6 +73,14 @@ impl Source {
 }
 
 impl Sources {
+    /// Sources whose own copies are as their sources are now.
+    pub(super) fn of_now() -> Self {
+        Self {
+            are_of_now: true,
+            ..Self::default()
+        }
+    }
+
     /// What was found of a source; none if it is not there, nothing at all if it was not asked for.
     pub(super) fn get(&self, model: &Model, id: &Bson) -> Result<Option<Option<&Source>>> {
         let id = Id::of(&raw(id)?);
@@ -96,7 +106,7 @@ impl Sources {
             }
         }
         for (collection, (model, ids)) in missing {
-            let mut found = read(access, model, groups, &ids).await?;
+            let mut found = read(access, model, groups, &ids, self.are_of_now).await?;
             for id in ids {
                 let source = found.remove(&id);
                 self.found.insert((collection, id), source);
@@ -114,15 +124,24 @@ async fn read(
     model: &'static Model,
     groups: &[Group],
     ids: &BTreeSet<Id>,
+    are_of_now: bool,
 ) -> Result<BTreeMap<Id, Source>> {
+    let brings = are_of_now && model.copies.is_filled();
     let ids = ids.iter().map(Id::value).collect::<Result<Vec<_>>>()?;
     let mut found = BTreeMap::new();
     for some in ids.chunks(MANY) {
         let find = Find {
-            projection: projection(model, groups)?,
+            projection: match brings {
+                true => None,
+                false => projection(model, groups)?,
+            },
             ..found_by(&model.collection.into(), &document("_id", one_of(some)?)?)
         };
-        for raw in read_upgraded(access, model, find).await? {
+        let mut all = read_upgraded(access, model, find).await?;
+        if brings {
+            bring_current(access, model, &mut all).await?;
+        }
+        for raw in all {
             if let Some(id) = decode::id(&raw).map(RawBson::from) {
                 found.insert(Id::of(&id), Source::of(&raw)?);
             }

@@ -38,7 +38,13 @@ impl Counting {
 
 /// Whether documents of a model are being counted together: who comes now goes along with those that wait.
 pub(super) fn is_moving(access: &Access, model: &Model) -> bool {
-    access.shared().counting.line(model).turn.try_lock().is_err()
+    access
+        .shared()
+        .counting
+        .line(model)
+        .turn
+        .try_lock()
+        .is_err()
 }
 
 impl Line {

@@ -12,7 +12,7 @@ use odm::{
     prelude::*,
 };
 
-use crate::Fixture;
+use crate::{Fixture, crash::Done};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
 struct Place {
@@ -47,12 +47,62 @@ struct LogMessage {
     city: String,
     #[denormalize(from = host.doubled)]
     doubled: i64,
+    text: Option<String>,
+}
+
+/// A copy of a copy, in an array.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+struct Line {
+    #[reference]
+    message: Ref<LogMessage>,
+    #[denormalize(from = message.ipaddr)]
+    ipaddr: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "reports", companion)]
+struct Report {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[embed(max = 10)]
+    lines: Vec<Line>,
+}
+
+#[derive(Deserialize, Projection)]
+#[projection(of = LogMessage)]
+struct Address {
+    #[expect(dead_code, reason = "it is never read")]
+    ipaddr: String,
 }
 
 #[derive(Schema)]
-#[schema(models(Host, LogMessage))]
+#[schema(models(Host, LogMessage, Report))]
 struct Net;
 type Db = odm::Database<Net>;
+
+/// As [`LogMessage`] was declared before.
+mod before {
+    use odm::prelude::*;
+
+    use super::Host;
+
+    #[derive(Debug, Serialize, Deserialize, Document)]
+    #[document(collection = "logmsgs")]
+    pub(super) struct LogMessage {
+        #[serde(rename = "_id")]
+        pub(super) id: i64,
+        #[reference]
+        pub(super) host: Ref<Host>,
+        #[denormalize(from = host.place.city)]
+        pub(super) city: String,
+        pub(super) ipaddr: String,
+        pub(super) doubled: i64,
+    }
+
+    #[derive(Schema)]
+    #[schema(models(Host, LogMessage))]
+    pub(super) struct Net;
+}
 
 fn host(id: i64) -> NewHost {
     NewHost {
@@ -71,6 +121,7 @@ fn line(id: i64, host: i64) -> NewLogMessage {
     NewLogMessage {
         id,
         host: Ref::new(host),
+        text: None,
     }
 }
 
@@ -286,4 +337,197 @@ pub async fn very_many_follow_in_batches(fixture: Fixture) {
     assert_eq!(behind.count().await.unwrap(), 0);
     assert!(writes_to_messages(&recorder) > 20);
     assert_eq!(db.get::<LogMessage>(2).await.unwrap().ipaddr, "10.0.0.2");
+}
+
+pub async fn a_read_may_ask_for_what_is_so_now(fixture: Fixture) {
+    let recorder = Arc::new(Recorder::new(fixture.backend()));
+    let db = Db::with_backend(recorder.clone());
+    net(&db).await;
+    let lines = [1, 2].map(|message| NewLine {
+        message: Ref::new(message),
+    });
+    let report = NewReport {
+        id: 1,
+        lines: lines.into(),
+    };
+    db.insert(report).await.unwrap();
+    db.settled().await.unwrap();
+    left_behind(&fixture, 1, "::1", &[]).await;
+    recorder.clear();
+    let stored = db.find::<LogMessage>().sort(|m| m.id().asc());
+    let ips = |all: Vec<LogMessage>| {
+        all.into_iter()
+            .map(|message| message.ipaddr)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        ips(stored.clone().all().await.unwrap()),
+        ["10.0.0.1", "10.0.0.2"]
+    );
+    recorder.clear();
+    assert_eq!(
+        ips(stored.clone().current().all().await.unwrap()),
+        ["::1", "10.0.0.2"]
+    );
+    assert_eq!(
+        recorder.operations().len(),
+        2,
+        "{:?}",
+        recorder.operations()
+    );
+    let page = stored.clone().current().page(1).await.unwrap();
+    assert_eq!(page.items[0].ipaddr, "::1");
+    let mut rows = stored.clone().current().stream();
+    assert_eq!(rows.next().await.unwrap().unwrap().ipaddr, "::1");
+    // Copies of copies, in one query more.
+    recorder.clear();
+    let report = db.find::<Report>().current().one().await.unwrap();
+    let ips: Vec<_> = report.lines.iter().map(|line| &*line.ipaddr).collect();
+    assert_eq!(ips, ["::1", "10.0.0.2"]);
+    assert_eq!(recorder.operations().len(), 3);
+    // Nothing was written.
+    assert_eq!(db.get::<LogMessage>(1).await.unwrap().ipaddr, "10.0.0.1");
+
+    for refused in [
+        stored
+            .clone()
+            .current()
+            .select::<Address>()
+            .all()
+            .await
+            .map(drop),
+        stored.clone().current().max(|m| m.ipaddr()).await.map(drop),
+    ] {
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+    // A source that is gone leaves its last value.
+    db.delete::<Host>(2).await.unwrap();
+    let kept = db
+        .find::<LogMessage>()
+        .filter(|m| m.id().eq(2))
+        .current()
+        .one();
+    assert_eq!(kept.await.unwrap().ipaddr, "10.0.0.2");
+}
+
+/// An operation of the table of copies.
+type Row = (&'static str, fn(&Db) -> Done<'_, odm::Result<()>>);
+
+/// One after the other, each on what those before it have left.
+const ROWS: &[Row] = &[
+    ("insert of 1,000 that copy from one document", |db| {
+        let lines = (1_000..2_000).map(|id| line(id, 2));
+        Box::pin(async move { db.insert_many(lines).await.map(drop) })
+    }),
+    ("update of a copied field, which 11 follow", |db| {
+        let update = db.update::<Host>(1).set(|h| h.ipaddr(), "::1");
+        Box::pin(async move { update.await.map(drop) })
+    }),
+    ("the same with the value that is there", |db| {
+        let update = db.update::<Host>(1).set(|h| h.ipaddr(), "::1");
+        Box::pin(async move { update.await.map(drop) })
+    }),
+    ("update of a field that nobody copies", |db| {
+        let update = db.update::<Host>(1).set(|h| h.load(), 0.5);
+        Box::pin(async move { update.await.map(drop) })
+    }),
+    ("update of a reference with copies", |db| {
+        let update = db.update::<LogMessage>(1).set(|m| m.host(), Ref::new(2));
+        Box::pin(async move { update.await.map(drop) })
+    }),
+    ("update of what has copies, but for these", |db| {
+        let update = db.update::<LogMessage>(1).set(|m| m.text(), "other");
+        Box::pin(async move { update.await.map(drop) })
+    }),
+    ("read of 1,011 with copies as their sources are now", |db| {
+        Box::pin(async move { db.find::<LogMessage>().current().all().await.map(drop) })
+    }),
+    ("delete of a source whose copies stay", |db| {
+        Box::pin(async move { db.delete::<Host>(1).await.map(drop) })
+    }),
+];
+
+pub async fn what_copies_cost(fixture: Fixture) {
+    let column = match fixture.backend().capabilities().transactions {
+        true => 2,
+        false => 3,
+    };
+    let recorder = Recorder::new(fixture.backend());
+    let (db, aside) = (
+        Db::with_backend(Arc::new(recorder.clone())),
+        Db::with_backend(fixture.backend()),
+    );
+    net(&db).await;
+    db.insert_many((10..20).map(|id| line(id, 1)))
+        .await
+        .unwrap();
+    // That there are indexes is asked once.
+    db.update::<Host>(1)
+        .set(|h| h.ipaddr(), "::0")
+        .await
+        .unwrap();
+    let mut counted = Vec::new();
+    for (name, run) in ROWS {
+        aside.settled().await.unwrap();
+        recorder.clear();
+        run(&db)
+            .await
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        aside.settled().await.unwrap();
+        let operations = recorder.operations();
+        let sent = operations
+            .iter()
+            .filter(|operation| !matches!(operation, Operation::Begin));
+        counted.push(((*name).to_owned(), sent.count()));
+    }
+    let guide = include_str!("../../../../../docs/guide/copies.md");
+    let (_, table) = guide.split_once("## Round trips").expect("a table");
+    let rows = table.lines().filter(|line| line.starts_with("| ")).skip(1);
+    let said = rows.map(|row| {
+        let cells: Vec<_> = row.split('|').map(str::trim).collect();
+        (
+            cells[1].to_owned(),
+            cells[column].parse::<usize>().expect("a number"),
+        )
+    });
+    assert_eq!(counted, said.collect::<Vec<_>>());
+}
+
+pub async fn another_declaration_is_noticed(fixture: Fixture) {
+    let (old, db) = (
+        odm::Database::<before::Net>::with_backend(fixture.backend()),
+        Db::with_backend(fixture.backend()),
+    );
+    // Of an empty collection it is kept as what it is.
+    assert_eq!(old.backfills().await.unwrap(), []);
+    old.sync_indexes().await.unwrap();
+    old.insert(host(1)).await.unwrap();
+    let first = before::NewLogMessage {
+        id: 1,
+        host: Ref::new(1),
+        ipaddr: "?".into(),
+        doubled: 0,
+    };
+    old.insert(first).await.unwrap();
+    old.settled().await.unwrap();
+    assert_eq!(old.backfills().await.unwrap(), []);
+
+    let [backfill] = db.backfills().await.unwrap().try_into().unwrap();
+    assert_eq!(backfill.model, "LogMessage");
+    assert_eq!(backfill.fields, ["doubled", "ipaddr"]);
+    assert!(
+        backfill
+            .to_string()
+            .contains("`db.repair().only::<LogMessage>().apply()`"),
+        "{backfill}"
+    );
+    db.sync_indexes().await.unwrap();
+    // Neither looking nor a part of it is the end of it.
+    db.repair().await.unwrap();
+    db.repair().only::<Host>().apply().await.unwrap();
+    assert_eq!(db.backfills().await.unwrap(), [backfill]);
+    db.repair().only::<LogMessage>().apply().await.unwrap();
+    assert_eq!(db.backfills().await.unwrap(), []);
+    let message = db.get::<LogMessage>(1).await.unwrap();
+    assert_eq!((&*message.ipaddr, message.doubled), ("10.0.0.1", 2));
 }
