@@ -8,11 +8,12 @@ use odm::{
         Backend, BoxFuture,
         operation::{Change, Insert, Update},
     },
-    bson::{Bson, Document, rawdoc},
+    bson::{Bson, Document},
     prelude::*,
 };
 
 use super::{Case, Process, Sabotage, change};
+use crate::aftermath::{look, overdue};
 
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "hosts")]
@@ -128,7 +129,7 @@ impl Case for Copies {
             |backend| {
                 Box::pin(async move {
                     for _ in 0..2 {
-                        overdue(&backend).await;
+                        let _ = overdue::<Net>(&backend).await;
                         let _ = Db::with_backend(backend.clone()).settle().await;
                     }
                 })
@@ -137,47 +138,7 @@ impl Case for Copies {
     }
 
     fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
-        Box::pin(async move {
-            let db = Db::with_backend(backend.clone());
-            let said = |error: odm::Error| error.to_string();
-            // Bringing copies up to date may owe further ones.
-            for _ in 0..4 {
-                overdue(&backend).await;
-                db.settle().await.map_err(said)?;
-            }
-            let owed = db.owed().await.map_err(said)?;
-            if !owed.is_empty() {
-                return Err(format!("there is owed {owed}"));
-            }
-            let report = db.check().await.map_err(said)?;
-            match report.is_clean() {
-                true => Ok(()),
-                false => Err(report.to_string()),
-            }
-        })
-    }
-}
-
-/// Nobody waits for what another may still be doing.
-async fn overdue(backend: &Arc<dyn Backend>) {
-    let long_ago = DateTime::from_millis(0);
-    for collection in ["hosts", "services", "users"] {
-        let fan = rawdoc! { "_odm.fan.due": { "$exists": true } };
-        let verify = rawdoc! { "_odm.verify.due": { "$exists": true } };
-        let all = [
-            (fan, rawdoc! { "_odm.fan.due": long_ago }),
-            (verify, rawdoc! { "_odm.verify.due": long_ago }),
-        ];
-        for (filter, set) in all {
-            let update = Update {
-                collection: collection.into(),
-                filter,
-                change: Change::operators(rawdoc! { "$set": set }),
-                multi: true,
-                upsert: false,
-            };
-            let _ = backend.update(update).await;
-        }
+        Box::pin(look::<Net>(backend, |_| false))
     }
 }
 
