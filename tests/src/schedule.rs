@@ -6,7 +6,6 @@
 mod clears;
 mod copies;
 mod counts;
-mod rest;
 
 use std::{
     collections::BTreeSet,

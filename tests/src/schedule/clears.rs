@@ -8,10 +8,8 @@ use odm::{
     prelude::*,
 };
 
-use super::{
-    Case, Process,
-    rest::{at_rest, overdue},
-};
+use super::{Case, Process};
+use crate::aftermath::{look, overdue};
 
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "hosts")]
@@ -124,7 +122,7 @@ impl Case for Clears {
             |backend| {
                 Box::pin(async move {
                     for _ in 0..2 {
-                        overdue::<Net>(&backend).await;
+                        let _ = overdue::<Net>(&backend).await;
                         let _ = Db::with_backend(backend.clone()).settle().await;
                     }
                 })
@@ -133,7 +131,7 @@ impl Case for Clears {
     }
 
     fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
-        Box::pin(at_rest::<Net>(backend, |fault| {
+        Box::pin(look::<Net>(backend, |fault| {
             matches!(fault, Fault::Dangling { .. })
         }))
     }

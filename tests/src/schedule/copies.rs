@@ -12,10 +12,8 @@ use odm::{
     prelude::*,
 };
 
-use super::{
-    Case, Process, Sabotage, change,
-    rest::{at_rest, overdue},
-};
+use super::{Case, Process, Sabotage, change};
+use crate::aftermath::{look, overdue};
 
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "hosts")]
@@ -131,7 +129,7 @@ impl Case for Copies {
             |backend| {
                 Box::pin(async move {
                     for _ in 0..2 {
-                        overdue::<Net>(&backend).await;
+                        let _ = overdue::<Net>(&backend).await;
                         let _ = Db::with_backend(backend.clone()).settle().await;
                     }
                 })
@@ -140,7 +138,7 @@ impl Case for Copies {
     }
 
     fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
-        Box::pin(at_rest::<Net>(backend, |_| false))
+        Box::pin(look::<Net>(backend, |_| false))
     }
 }
 

@@ -12,10 +12,8 @@ use odm::{
     prelude::*,
 };
 
-use super::{
-    Case, Process, Sabotage, change,
-    rest::{at_rest, overdue},
-};
+use super::{Case, Process, Sabotage, change};
+use crate::aftermath::{look, overdue};
 
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "posts")]
@@ -113,7 +111,7 @@ impl Case for Counts {
             |backend| {
                 Box::pin(async move {
                     for _ in 0..2 {
-                        overdue::<Blog>(&backend).await;
+                        let _ = overdue::<Blog>(&backend).await;
                         let _ = Db::with_backend(backend.clone()).settle().await;
                     }
                 })
@@ -122,8 +120,8 @@ impl Case for Counts {
     }
 
     fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
-        // The post may be gone.
-        Box::pin(at_rest::<Blog>(backend, |fault| {
+        Box::pin(look::<Blog>(backend, |fault| {
+            // The post may be gone.
             matches!(fault, Fault::Dangling { .. })
         }))
     }

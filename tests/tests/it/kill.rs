@@ -13,12 +13,8 @@ use std::{
     time::Duration,
 };
 
-use odm::{
-    backend::operation::{Change, Update},
-    bson::rawdoc,
-    prelude::*,
-};
 use odm_tests::{
+    aftermath::look,
     mongod::{self, Kind, Server},
     office::{Db, Office, act},
     storm::Size,
@@ -85,19 +81,8 @@ impl Drop for Writer {
 
 /// Finishes what was begun, however short a time ago, and looks.
 async fn assert_all_sides_agree(db: &Db, when: &str) {
-    for model in Office::MODELS {
-        let overdue = Update {
-            collection: model.collection.into(),
-            filter: rawdoc! { "_odm.due": { "$exists": true } },
-            change: Change::operators(rawdoc! { "$set": { "_odm.due": DateTime::from_millis(0) } }),
-            multi: true,
-            upsert: false,
-        };
-        db.backend().update(overdue).await.unwrap();
-    }
-    db.settle().await.unwrap();
-    let report = db.check().await.unwrap();
-    assert!(report.is_clean(), "{when}: {report}");
+    let seen = look::<Office>(db.backend().clone(), |_| false).await;
+    seen.unwrap_or_else(|wrong| panic!("{when}: {wrong}"));
 }
 
 async fn the_program_is_killed(url: &str, kills: u64) {

@@ -203,6 +203,7 @@ macro_rules! for_every_test {
                     several_references_count,
                     the_check_finds_what_was_changed_from_outside,
                     the_latest_are_kept,
+                    what_becomes_one_of_the_latest_is_as_it_is,
                     what_goes_with_another_is_not_counted,
                     what_is_counted_costs,
                     what_is_made_of_others_is_not_written,

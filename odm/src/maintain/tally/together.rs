@@ -143,7 +143,8 @@ async fn change_owner(
 ) -> Result<Option<bool>> {
     let AtOwner { at, moved } = owner;
     let is_new = moved.iter().all(|moved| moved.is_new);
-    let held = match group.has_latest() && !is_new {
+    let may_be_latest = group.has_latest() && !is_new;
+    let held = match may_be_latest {
         true => match owner::read(access, group, at).await? {
             None => return Ok(Some(false)),
             held => held,
@@ -151,10 +152,10 @@ async fn change_owner(
         false => None,
     };
     let update = owner::update(access, model, group, at, held.as_ref(), moved).await?;
-    let is_fence_alone =
+    // The fence alone. Whoever is reading the latest again may take a member for one of them as it was: both meet in the owner.
+    let is_nothing =
         update.len() == 1 && update.get_document("$inc").is_ok_and(|add| add.len() == 1);
-    // Whoever looks for the latest meanwhile would take the members for what they were.
-    if is_fence_alone && !group.has_latest() {
+    if is_nothing && !may_be_latest {
         return Ok(None);
     }
     let changed = change(access, group.owner, by_id(&raw(at)?)?, &update, &[]).await?;

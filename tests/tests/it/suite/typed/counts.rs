@@ -1,6 +1,12 @@
 //! Counts, sums and the latest: what documents are made of by others that refer to them.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use odm::{
     ErrorKind,
@@ -422,6 +428,45 @@ pub async fn the_latest_are_kept(fixture: Fixture) {
         .unwrap();
     assert_eq!(newest().await, [of(17), of(16), of(15)]);
     settled(&db).await;
+    is_clean(&db).await;
+}
+
+/// Whoever reads the latest again, and whoever changes one that is about to become one of them, meet in their owner.
+pub async fn what_becomes_one_of_the_latest_is_as_it_is(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    if !fixture.backend().capabilities().transactions {
+        return;
+    }
+    db.insert(NewLabel { id: "bug".into() }).await.unwrap();
+    let tickets = (1..=4).map(|id| ticket(id, &["bug"]));
+    db.insert_many(tickets).await.unwrap();
+    let close = |session: &odm::Session<Blog>, id: i64| {
+        let closed = session.update::<Ticket>(id);
+        closed.set(|t| t.is_open(), false).into_future()
+    };
+    let is_closed = AtomicBool::new(false);
+    db.transaction(|tx| {
+        let (db, is_closed) = (&db, &is_closed);
+        async move {
+            close(&tx, 4).await?;
+            // This transaction has read it as one of the latest. It counts as before.
+            if !is_closed.load(Ordering::Relaxed) {
+                match close(db, 2).await {
+                    Ok(_) => is_closed.store(true, Ordering::Relaxed),
+                    Err(error) => assert!(error.is_conflict(), "{error}"),
+                }
+            }
+            Ok(())
+        }
+    })
+    .await
+    .unwrap();
+    if !is_closed.into_inner() {
+        close(&db, 2).await.unwrap();
+    }
+    let label = db.get::<Label>("bug".to_owned()).await.unwrap();
+    let urgent: Vec<_> = label.urgent.iter().map(|urgent| &*urgent.title).collect();
+    assert_eq!(urgent, ["ticket 3", "ticket 1"]);
     is_clean(&db).await;
 }
 
