@@ -56,7 +56,7 @@ struct Line {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
-#[document(collection = "orders", companion)]
+#[document(collection = "orders", companion, soft_delete)]
 struct Order {
     #[serde(rename = "_id")]
     id: i64,
@@ -68,6 +68,7 @@ struct Order {
     note: String,
     #[embed(max = 20)]
     lines: Vec<Line>,
+    deleted_at: Option<DateTime>,
 }
 
 /// The same documents, before they remembered anything.
@@ -353,6 +354,11 @@ pub async fn drift_is_found(fixture: Fixture) {
     let mut rows = second.drift().stream();
     assert_eq!(rows.next().await.unwrap().unwrap().path, "lines.0.price");
     assert!(rows.next().await.is_none());
+    // What is out of sight has none, unless it is asked for.
+    db.delete::<Order>(2).await.unwrap();
+    let second = db.find::<Order>().filter(|o| o.id().eq(2));
+    assert_eq!(second.clone().drift().await.unwrap(), []);
+    assert_eq!(second.with_deleted().drift().await.unwrap().len(), 1);
     // A model without snapshots has none.
     assert_eq!(db.find::<Person>().drift().await.unwrap(), []);
 }
