@@ -38,6 +38,7 @@ macro_rules! nothing_reaches_the_note_9 {
         assert!(nine().first().await.unwrap().is_none());
         let all = find().sort(|n| n.votes().desc()).limit(9).all().await.unwrap();
         assert_eq!(all.iter().map(|note| note.id).collect::<Vec<_>>(), [1]);
+        assert_eq!(find().current().all().await.unwrap().len(), 1);
         let either = find().filter(|n| n.id().eq(9) | n.votes().gt(0) | !n.votes().eq(7));
         assert_eq!(either.all().await.unwrap().len(), 1);
         assert_eq!(find().stream().collect::<Vec<_>>().await.len(), 1);
