@@ -88,8 +88,9 @@ impl Derived {
 
 fn denormalized(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
     let (mut from, mut pace, mut on_delete) = (None, None, None);
+    let mut is_understood = true;
     if attr.meta.require_list().is_ok() {
-        settings(ctxt, attr, |meta| {
+        is_understood = settings(ctxt, attr, |meta| {
             if meta.path.is_ident("from") {
                 from = Some(source(meta)?);
                 return Ok(());
@@ -116,7 +117,7 @@ fn denormalized(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
         });
     }
     let Some(from) = from else {
-        if ctxt.is_clean() {
+        if is_understood {
             ctxt.error(
                 attr,
                 "a copy of what? Say `#[denormalize(from = reference.field)]`, where `reference` is a field beside this one",
@@ -148,8 +149,7 @@ fn when_deleted(meta: &ParseNestedMeta<'_>) -> syn::Result<Option<Ident>> {
 fn snapshot(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
     let (mut from, mut origin) = (None, false);
     if attr.meta.require_path_only().is_err() {
-        let before = ctxt.is_clean();
-        settings(ctxt, attr, |meta| {
+        let is_understood = settings(ctxt, attr, |meta| {
             if meta.path.is_ident("from") {
                 from = Some(source(meta)?);
             } else if meta.path.is_ident("origin") {
@@ -162,7 +162,7 @@ fn snapshot(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
             Ok(())
         });
         if from.is_none() {
-            if before && ctxt.is_clean() {
+            if is_understood {
                 ctxt.error(attr, "taken from where? Say `#[snapshot(from = reference.field)]`, or leave the parentheses out");
             }
             return None;
