@@ -8,7 +8,7 @@ use odm::{
         Backend, BoxFuture,
         operation::{Change, Insert, Update},
     },
-    bson::{Bson, Document},
+    bson::{Bson, Document, raw::cstr, rawdoc},
     prelude::*,
 };
 
@@ -139,6 +139,76 @@ impl Case for Copies {
 
     fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(look::<Net>(backend, |_| false))
+    }
+}
+
+/// Without copies of copies.
+#[derive(Schema)]
+#[schema(models(Host, Service))]
+struct Few;
+type FewDb = odm::Database<Few>;
+
+/// Few enough for every order: two processes change a source, one inserts a dependent, and one carries out what the others seem to have
+/// left.
+#[derive(Debug)]
+pub struct FewCopies;
+
+impl Case for FewCopies {
+    fn begin(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let db = FewDb::with_backend(backend);
+            db.sync_indexes().await.expect("indexes");
+            let name = "host".to_owned();
+            db.insert(Host { id: 1, name }).await.expect("a host");
+            db.insert(service(1, 1)).await.expect("a service");
+            db.settled().await.expect("nothing owed");
+        })
+    }
+
+    fn processes(&self) -> Vec<Process> {
+        vec![
+            |backend| {
+                Box::pin(async {
+                    let db = FewDb::with_backend(backend);
+                    let _ = db.update::<Host>(1).set(|h| h.name(), "a").await;
+                })
+            },
+            |backend| {
+                Box::pin(async {
+                    let db = FewDb::with_backend(backend);
+                    let _ = db.update::<Host>(1).set(|h| h.name(), "b").await;
+                })
+            },
+            |backend| {
+                Box::pin(async {
+                    let _ = FewDb::with_backend(backend).insert(service(2, 1)).await;
+                })
+            },
+            |backend| {
+                Box::pin(async move {
+                    for (collection, due) in [
+                        ("hosts", cstr!("_odm.fan.due")),
+                        ("services", cstr!("_odm.verify.due")),
+                    ] {
+                        let update = Update {
+                            collection: collection.into(),
+                            filter: rawdoc! { due: { "$exists": true } },
+                            change: Change::operators(
+                                rawdoc! { "$set": { due: DateTime::from_millis(0) } },
+                            ),
+                            multi: true,
+                            upsert: false,
+                        };
+                        let _ = backend.update(update).await;
+                    }
+                    let _ = FewDb::with_backend(backend).settle().await;
+                })
+            },
+        ]
+    }
+
+    fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(look::<Few>(backend, |_| false))
     }
 }
 
