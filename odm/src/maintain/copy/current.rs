@@ -27,7 +27,7 @@ pub(crate) fn bring_current<'a>(
         }
         let mut opened = Vec::with_capacity(documents.len());
         for raw in documents.iter() {
-            opened.push(open(&*upgrade::current(model, raw)?)?);
+            opened.push(open(&upgrade::current(model, raw)?)?);
         }
         let mut wanted = Vec::new();
         for group in &groups {

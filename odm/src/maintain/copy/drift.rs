@@ -40,7 +40,7 @@ pub(crate) async fn drifted(
     let groups: Vec<_> = with_snapshots(model);
     let (mut wanted, mut held) = (Vec::new(), Vec::new());
     for (document, raw) in batch.iter().enumerate() {
-        let open = open(&*upgrade::current(model, raw)?)?;
+        let open = open(&upgrade::current(model, raw)?)?;
         for group in &groups {
             let source = (group.model)();
             for (path, inside) in group.structs(&open) {
