@@ -174,7 +174,7 @@ async fn left_behind(fixture: &Fixture, host: i64, ipaddr: &str, more: &[(&str, 
 fn writes_to_messages(recorder: &Recorder) -> usize {
     let operations = recorder.operations();
     let writes = operations.iter().filter(|operation| match operation {
-        Operation::Update(update) => update.collection.to_string() == "logmsgs",
+        Operation::Update(update) => update.collection == "logmsgs",
         _ => false,
     });
     writes.count()
