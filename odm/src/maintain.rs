@@ -20,6 +20,7 @@ use tracing::Instrument;
 
 pub(crate) use bulk::{Narrowed, Planned, SentWith, run_bulk};
 pub(crate) use computed::{Miscomputed, compute_again, fill as compute, fill_open, miscomputed};
+use copy::Followed;
 pub(crate) use copy::{
     Sources, StaleCopy, bring_current, brings_copies, copied, copy_again, drifted, of_a_save,
     resolve, snapshots, stale, with_indexes as with_copies,
@@ -202,23 +203,30 @@ async fn carry_out<W: Write>(
     if owed.is_nothing() {
         return tally::run(access, model, write).await;
     }
-    let done = match owed.is_together() {
+    let (done, followed) = match owed.is_together() {
         true => {
             let work = |access: Access| {
-                let write = write.clone();
+                let (write, owed) = (write.clone(), &owed);
                 async move {
                     let done = tally::run(access.clone(), model, write).await?;
-                    if access.unit().is_some() && W::documents(&done) > 0 {
-                        let followed = owed.together(&access, model).await;
-                        followed.map_err(|error| access.fail(error))?;
+                    if access.unit().is_none() || W::documents(&done) == 0 {
+                        return Ok((done, Followed::Nobody));
                     }
-                    Ok(done)
+                    let followed = owed.together(&access, model).await;
+                    Ok((done, followed.map_err(|error| access.fail(error))?))
                 }
             };
-            access.together(unit::ATTEMPTS, work).await
+            match access.together(unit::ATTEMPTS, work).await {
+                Ok((done, followed)) => (Ok(done), followed),
+                Err(error) => (Err(error), Followed::Nobody),
+            }
         }
-        false => tally::run(access.clone(), model, write).await,
+        false => (
+            tally::run(access.clone(), model, write).await,
+            Followed::Nobody,
+        ),
     };
+    let owed = owed.behind(followed);
     match (&done, access.unit()) {
         (Ok(done), _) if W::documents(done) == 0 => {}
         (Ok(_), None) => owed.carry_out(access, model).await,
@@ -232,7 +240,7 @@ async fn carry_out<W: Write>(
 }
 
 /// What a write leaves to be done that is part of another one.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Left {
     copies: copy::Owed,
     counts: Option<Said>,

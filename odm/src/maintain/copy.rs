@@ -19,6 +19,7 @@ mod fill;
 mod group;
 mod index;
 mod lease;
+mod owed;
 mod save;
 mod source;
 mod unchanged;
@@ -32,11 +33,11 @@ pub(crate) use check::{StaleCopy, copy_again, stale};
 pub(crate) use current::bring_current;
 pub(crate) use drift::{drifted, projection as snapshots};
 pub(super) use fan::clear;
-pub(crate) use fan::{Owed, settle};
 pub(super) use fill::put;
 pub(crate) use fill::resolve;
 use group::{dependents, groups};
 pub(crate) use index::{Searched, with_indexes};
+pub(crate) use owed::{Followed, Owed, settle};
 pub(crate) use save::of_a_save;
 pub(crate) use source::Sources;
 pub(super) use unchanged::{only_if_changed, written};
@@ -158,7 +159,7 @@ pub(super) async fn prepare<W: Write>(
     if !own.is_empty() {
         owed.verify = fill::update(access, model, &own, update, sources).await?;
     }
-    if let Some(fan) = fan::say(model, &dependents, update)? {
+    if let Some(fan) = owed::say(model, &dependents, update)? {
         index::refuse_without(access, &dependents).await?;
         owed.fan = Some(fan);
     }
@@ -173,6 +174,6 @@ pub(super) fn leave(access: &Access, model: &'static Model, change: &mut Change)
     };
     fill::leave(model, update)?;
     let dependents: Vec<_> = dependents(access.models(), model).collect();
-    owed.fan = fan::say(model, &dependents, update)?;
+    owed.fan = owed::say(model, &dependents, update)?;
     Ok(owed)
 }

@@ -96,7 +96,7 @@ impl Promise {
 }
 
 /// What one write says that is owed: by it the documents that say so are found.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Said {
     pub(super) token: ObjectId,
     pub(super) due: DateTime,

@@ -45,7 +45,7 @@ use super::{
         linked::{Id, array, by_id, one_of},
     },
     linked,
-    stored::{change, close, open},
+    stored::{Amendment, change, close, open},
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -436,7 +436,7 @@ async fn unsay(
     said: Said,
 ) -> Result<u64> {
     let unset = doc! { "$unset": { promise.0: "" } };
-    change(access, model, said.filter(promise)?, &unset, &[]).await
+    change(access, model, Amendment::new(said.filter(promise)?, unset)).await
 }
 
 /// The document in which the framework keeps what it knows of this one.

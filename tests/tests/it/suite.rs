@@ -421,6 +421,7 @@ macro_rules! for_every_test {
                     how_far_a_fan_out_is,
                     one_process_at_a_time_sees_to_it,
                     very_many_follow_in_batches,
+                    copies_of_copies_cost_the_same_however_many,
                     what_copies_cost,
                 ]
                 hooks: [

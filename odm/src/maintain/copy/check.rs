@@ -16,7 +16,7 @@ use crate::{
     maintain::{
         Said,
         link::linked::{Fate, Id, by_id},
-        stored::{change, names, raw},
+        stored::{Amendment, change, names, raw},
     },
     schema::{Model, upgrade},
 };
@@ -141,7 +141,12 @@ pub(crate) async fn copy_again(
     update.insert("$set", set);
     let mut filter = open(&by_id(document)?)?;
     filter.extend(group.of_structs(condition));
-    let changed = change(access, model, close(&filter)?, &update, &place.filters).await?;
+    let amendment = Amendment {
+        filter: close(&filter)?,
+        update,
+        array_filters: place.filters,
+    };
+    let changed = change(access, model, amendment).await?;
     verify_said(access, model, said).await?;
     Ok(changed > 0)
 }

@@ -6,7 +6,7 @@ use bson::{Bson, RawBson, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
     VERIFY,
-    fan::{BATCH, Room, bring, source_condition},
+    fan::{BATCH, Newer, Room, bring, source_condition},
     group::Group,
     open,
     source::{Source, Sources},
@@ -19,7 +19,7 @@ use crate::{
     maintain::{
         Said,
         link::linked::{Fate, Id, one_of},
-        stored::{change, raw},
+        stored::{Amendment, change, raw},
     },
     query::{append, document},
     schema::Model,
@@ -117,31 +117,29 @@ pub(super) async fn verify_some(
             older.entry((position, reference)).or_default().push(id);
         }
     }
-    for ((position, reference), ids) in older {
-        let reference = Bson::try_from(reference.value()?).map_err(error::encode)?;
-        if let Some(group) = groups.get(position)
-            && let Some(source) = seen(group, &sources, &gone, &reference)?
-        {
-            let (refers, those) = (
-                source_condition(group, &reference),
-                document("_id", one_of(&ids)?)?,
-            );
-            let room = &mut Room::any();
-            bring(access, model, group, &refers, source, those, room).await?;
+    for (position, group) in groups.iter().enumerate() {
+        let of_group = older.iter().filter(|((of, _), _)| *of == position);
+        let mut newer = Vec::new();
+        for ((_, reference), ids) in of_group {
+            let reference = Bson::try_from(reference.value()?).map_err(error::encode)?;
+            if let Some(source) = seen(group, &sources, &gone, &reference)? {
+                newer.push(Newer {
+                    refers: source_condition(group, &reference),
+                    source,
+                    those: document("_id", one_of(ids)?)?,
+                });
+            }
+        }
+        if !newer.is_empty() {
+            bring(access, model, group, newer, &mut Room::All).await?;
         }
     }
     let mut documents = 0;
     for (token, ids) in tokens {
         let mut filter = document("_id", one_of(&ids)?)?;
         append(&mut filter, &VERIFY.token(), document("$eq", token)?)?;
-        documents += change(
-            access,
-            model,
-            filter,
-            &doc! { "$unset": { VERIFY.0: "" } },
-            &[],
-        )
-        .await?;
+        let done = doc! { "$unset": { VERIFY.0: "" } };
+        documents += change(access, model, Amendment::new(filter, done)).await?;
     }
     Ok(Verified {
         documents,

@@ -17,7 +17,7 @@ use crate::{
     error,
     maintain::{
         link::linked::{Id, by_id},
-        stored::{change, change_all, close, open, raw},
+        stored::{Amendment, change, change_all, close, open, raw},
     },
     retry,
     schema::Model,
@@ -83,7 +83,7 @@ async fn count_some(
     if remembered && others.is_empty() {
         for (owner, at, note) in noted {
             let pull = doc! { "$pull": { NOTES: { "note": note } } };
-            change(access, owner, by_id(&raw(&at)?)?, &pull, &[]).await?;
+            change(access, owner, Amendment::new(by_id(&raw(&at)?)?, pull)).await?;
         }
     }
     Ok(())
@@ -135,7 +135,7 @@ async fn announce(
         }
         let mut filter = doc! { "_id": { "$eq": member.id.clone() } };
         filter.extend(member.as_read());
-        changes.push((filter, doc! { "$set": set }));
+        changes.push(Amendment::new(close(&filter)?, doc! { "$set": set }));
     }
     let count = changes.len();
     change_all(access, model, changes).await?;
@@ -293,7 +293,8 @@ async fn at_owner(
         }
         let mut filter = open(&by_id(&raw(at)?)?)?;
         filter.extend(fence(&held));
-        if change(access, group.owner, close(&filter)?, &update, &[]).await? > 0 {
+        let amendment = Amendment::new(close(&filter)?, update);
+        if change(access, group.owner, amendment).await? > 0 {
             return Ok(Some((note, seen)));
         }
         retry::pause(attempt).await;

@@ -13,7 +13,7 @@ use crate::{
     access::{Access, found_by},
     maintain::{
         link::linked::{Id, read_upgraded},
-        stored::{change_all, open, raw},
+        stored::{Amendment, change_all, close, open, raw},
     },
     schema::Model,
 };
@@ -237,8 +237,8 @@ pub(super) async fn remember(
         count += ids.len() as u64;
         let mut filter = doc! { "_id": { "$in": ids } };
         filter.extend(condition);
-        (filter, update)
+        Ok(Amendment::new(close(&filter)?, update))
     });
-    let changes = changes.collect();
+    let changes = changes.collect::<Result<_>>()?;
     Ok(change_all(access, model, changes).await? == count)
 }

@@ -15,7 +15,7 @@ use crate::{
     error,
     maintain::{
         link::linked::{Id, by_id},
-        stored::{change, close, open, raw},
+        stored::{Amendment, change, close, open, raw},
     },
     query::document,
     retry,
@@ -108,7 +108,7 @@ pub(crate) async fn count_again(access: &Access, model: &'static Model, id: &Bso
             let said = Said::now();
             let filter = doc! { "_id": { "$in": some } };
             let say = doc! { "$set": { COUNT.0: said.to_document() } };
-            change(&all, member, close(&filter)?, &say, &[]).await?;
+            change(&all, member, Amendment::new(close(&filter)?, say)).await?;
             line::count_those(&all, member, said.filter(COUNT)?).await?;
             is_changed = true;
         }
@@ -182,7 +182,8 @@ async fn sum_up(access: &Access, member: &'static Model, group: &Group, id: &Bso
         if is_changed {
             update.insert("$set", set);
         }
-        if change(access, group.owner, close(&filter)?, &update, &[]).await? > 0 {
+        let amendment = Amendment::new(close(&filter)?, update);
+        if change(access, group.owner, amendment).await? > 0 {
             return Ok(is_changed);
         }
         retry::pause(attempt).await;

@@ -24,7 +24,7 @@ use crate::{
         Write,
         link::linked::{Id, by_id, one_of},
         linked,
-        stored::{change, close, open, raw, set},
+        stored::{Amendment, change, close, open, raw, set},
     },
     query::document,
     schema::Model,
@@ -158,7 +158,12 @@ async fn change_owner(
     if is_nothing && !may_be_latest {
         return Ok(None);
     }
-    let changed = change(access, group.owner, by_id(&raw(at)?)?, &update, &[]).await?;
+    let changed = change(
+        access,
+        group.owner,
+        Amendment::new(by_id(&raw(at)?)?, update),
+    )
+    .await?;
     Ok(Some(changed > 0))
 }
 

@@ -453,6 +453,52 @@ const ROWS: &[Row] = &[
     }),
 ];
 
+/// Changes what messages copy, which reports copy in turn, until nothing is owed; gives how many operations that took.
+async fn cost_of_a_chain(
+    (db, recorder): (&Db, &Recorder),
+    aside: &Db,
+    host: i64,
+    messages: std::ops::Range<i64>,
+) -> usize {
+    db.insert(self::host(host)).await.unwrap();
+    db.insert_many(messages.clone().map(|id| line(id, host)))
+        .await
+        .unwrap();
+    let reports = messages.map(|id| NewReport {
+        id,
+        lines: vec![NewLine {
+            message: Ref::new(id),
+        }],
+    });
+    db.insert_many(reports).await.unwrap();
+    aside.settled().await.unwrap();
+    recorder.clear();
+    let update = db.update::<Host>(host).set(|h| h.ipaddr(), "::7");
+    update.await.unwrap();
+    aside.settled().await.unwrap();
+    let operations = recorder.operations();
+    let sent = operations
+        .iter()
+        .filter(|operation| !matches!(operation, Operation::Begin));
+    sent.count()
+}
+
+pub async fn copies_of_copies_cost_the_same_however_many(fixture: Fixture) {
+    let recorder = Recorder::new(fixture.backend());
+    let db = Db::with_backend(Arc::new(recorder.clone()));
+    net(&db).await;
+    let aside = Db::with_backend(fixture.backend());
+    // That there are indexes is asked once.
+    cost_of_a_chain((&db, &recorder), &aside, 5, 50..51).await;
+    let few = cost_of_a_chain((&db, &recorder), &aside, 3, 100..102).await;
+    let more = cost_of_a_chain((&db, &recorder), &aside, 4, 200..400).await;
+    assert_eq!(few, more);
+    let behind = db
+        .find::<Report>()
+        .filter(|report| report.id().gte(50) & report.lines().any(|line| line.ipaddr().ne("::7")));
+    assert_eq!(behind.count().await.unwrap(), 0);
+}
+
 pub async fn what_copies_cost(fixture: Fixture) {
     let column = match fixture.backend().capabilities().transactions {
         true => 2,
@@ -486,6 +532,13 @@ pub async fn what_copies_cost(fixture: Fixture) {
             .filter(|operation| !matches!(operation, Operation::Begin));
         counted.push(((*name).to_owned(), sent.count()));
     }
+    // That there are indexes of what is copied further is asked once.
+    let chain = Db::with_backend(Arc::new(recorder.clone()));
+    cost_of_a_chain((&chain, &recorder), &aside, 3, 100..101).await;
+    counted.push((
+        "update of a copied field, which 20 follow that 20 copy in turn".to_owned(),
+        cost_of_a_chain((&chain, &recorder), &aside, 4, 200..220).await,
+    ));
     let guide = include_str!("../../../../../docs/guide/copies.md");
     let (_, table) = guide.split_once("## Round trips").expect("a table");
     let rows = table.lines().filter(|line| line.starts_with("| ")).skip(1);
