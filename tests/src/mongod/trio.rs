@@ -63,6 +63,27 @@ impl Trio {
         self.until_whole().await
     }
 
+    /// Lets only the primary have what is written from now on, or the others again what they have missed.
+    ///
+    /// # Errors
+    ///
+    /// If one of the others does not do so.
+    pub async fn hold_back(&self, held: bool) -> Result<(), String> {
+        let command = match held {
+            true => doc! { "fsync": 1, "lock": true },
+            false => doc! { "fsyncUnlock": 1 },
+        };
+        let primary = self.primary().await?;
+        for (position, member) in self.0.iter().enumerate() {
+            if position != primary {
+                let member = direct(member.port()).await?.database("admin");
+                let done = member.run_command(command.clone()).await;
+                done.map_err(|error| error.to_string())?;
+            }
+        }
+        Ok(())
+    }
+
     /// Which of the members is the primary, once one is.
     async fn primary(&self) -> Result<usize, String> {
         let deadline = Instant::now() + ELECTION;

@@ -5,7 +5,11 @@
 
 use std::time::Duration;
 
-use odm::{Database, ErrorKind};
+use odm::{
+    Database, ErrorKind,
+    bson::{self, doc},
+    prelude::*,
+};
 use odm_tests::{
     mongod::Trio,
     storm::{self, Copies, Counts, Size, Storm, Told},
@@ -57,6 +61,48 @@ async fn copies_outlive_the_primary() {
 #[tokio::test(flavor = "multi_thread")]
 async fn counts_outlive_the_primary() {
     the_primary_is_killed::<Counts>().await;
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "hosts")]
+struct Host {
+    #[serde(rename = "_id")]
+    id: i64,
+    name: String,
+}
+
+#[derive(Schema)]
+#[schema(models(Host))]
+struct Net;
+
+/// What only the primary has is lost with it: nothing may be derived from it before others have it too.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_majority_has_is_not_read() {
+    let trio = Trio::start().await.expect("a replica set");
+    let url = trio.url("outage");
+    let db = Database::<Net>::open(&url).await.expect("its database");
+    let hand = mongodb::Client::with_uri_str(format!("{url}&w=1")).await;
+    let hand = hand.expect("a client").database("outage");
+    let hosts = hand.collection::<bson::Document>("hosts");
+    let name = |name: &str| Host {
+        id: 1,
+        name: name.to_owned(),
+    };
+    db.insert(name("kept")).await.expect("an answer");
+    trio.hold_back(true).await.expect("two locked members");
+    let renamed = hosts.update_one(doc! { "_id": 1_i64 }, doc! { "$set": { "name": "lost" } });
+    assert_eq!(renamed.await.expect("an answer").modified_count, 1);
+    let of_primary = hosts.find_one(doc! {}).await.expect("an answer");
+    let of_primary = of_primary.expect("the document");
+    assert_eq!(of_primary.get_str("name").ok(), Some("lost"));
+    assert_eq!(db.get::<Host>(1).await.expect("an answer"), name("kept"));
+    let asked = format!("{url}&readConcernLevel=local");
+    let asked = Database::<Net>::open(&asked).await.expect("its database");
+    assert_eq!(asked.get::<Host>(1).await.expect("an answer"), name("lost"));
+    trio.hold_back(false).await.expect("two members");
+    while db.get::<Host>(1).await.expect("an answer") == name("kept") {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 #[cfg(feature = "engine")]
