@@ -4,6 +4,7 @@
 //! same write, and the other sides of links, which are others; copies and counters will follow. It is added here and nowhere
 //! else. A delete is a mark here, if its model says so.
 
+mod behind;
 mod bulk;
 mod computed;
 mod copy;
@@ -59,6 +60,14 @@ pub(crate) struct Shared {
     settling: link::Settling,
     /// What waits to be counted.
     counting: tally::Counting,
+    behind: behind::Behind,
+}
+
+impl Shared {
+    /// What is carried out behind its answer.
+    pub(crate) fn behind(&self) -> &behind::Behind {
+        &self.behind
+    }
 }
 
 /// Finishes what writes to documents of a model have begun. One that cannot be finished keeps none of the others from it.

@@ -5,7 +5,7 @@ mod worker;
 use std::{
     fmt,
     marker::PhantomData,
-    pin::Pin,
+    pin::{Pin, pin},
     time::{Duration, SystemTime},
 };
 
@@ -66,6 +66,10 @@ impl<S: Schema> Settled<S> {
         let one = self.one.transpose()?;
         let begun = Instant::now();
         loop {
+            // From now on: what is carried out while it looks is not missed.
+            let behind = self.access.shared().behind();
+            let mut next_end = pin!(behind.next_end());
+            next_end.as_mut().enable();
             let owed = owed(&self.access, S::MODELS, one.as_ref()).await?;
             if owed.is_empty() {
                 return Ok(());
@@ -84,16 +88,21 @@ impl<S: Schema> Settled<S> {
                     maintain::settle(&self.access, model, &mut finished).await?;
                 }
             }
-            // In proportion to what it waited already, so that it is never late by much.
-            let pause = begun.elapsed() / 16;
-            tokio::time::sleep(pause.clamp(SHORTEST, LONGEST)).await;
+            // What this process is at tells when it ends. Of others nobody hears: the pause is in proportion to what it waited already,
+            // so that it is never late by much.
+            let pause = match behind.is_under_way() {
+                true => LONGEST,
+                false => (begun.elapsed() / 8).clamp(SHORTEST, LONGEST),
+            };
+            // Whichever comes first.
+            let _ = tokio::time::timeout(pause, next_end).await;
         }
     }
 }
 
 /// How long it waits before it looks again: at least, and at most.
 const SHORTEST: Duration = Duration::from_millis(1);
-const LONGEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_millis(200);
 
 impl<S: Schema> IntoFuture for Settled<S> {
     type Output = Result<()>;

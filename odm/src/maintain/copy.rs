@@ -141,6 +141,9 @@ pub(super) async fn prepare<W: Write>(
     if let Some(documents) = write.documents_to_insert() {
         if !own.is_empty() {
             owed.verify = fill::insert(access, model, &own, documents, sources).await?;
+            if owed.verify.is_some() {
+                owed.taken = Some(sources.revisions(&own)?);
+            }
         }
         if !dependents.is_empty() {
             for raw in documents {

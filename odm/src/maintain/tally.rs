@@ -70,7 +70,7 @@ const FENCE: &str = "_odm.tally";
 const NOTES: &str = "_odm.notes";
 
 /// How many members are counted at once.
-const BATCH: usize = 500;
+const BATCH: usize = 1_000;
 
 /// How often something is tried that others are writing to.
 const ATTEMPTS: u32 = 100;

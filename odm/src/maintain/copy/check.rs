@@ -147,6 +147,6 @@ pub(crate) async fn copy_again(
         array_filters: place.filters,
     };
     let changed = change(access, model, amendment).await?;
-    verify_said(access, model, said).await?;
+    verify_said(access, model, said, None).await?;
     Ok(changed > 0)
 }

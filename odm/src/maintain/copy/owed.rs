@@ -8,6 +8,7 @@ use super::{
     fan::{BATCH, Room, fan_out, follow},
     group::Group,
     lease::{Fanning, Lease, fanning},
+    source::Revisions,
     verify::{verify_said, verify_some},
 };
 use crate::{
@@ -29,6 +30,8 @@ use crate::{
 pub(crate) struct Owed {
     pub(super) fan: Option<(Said, Follows)>,
     pub(super) verify: Option<Said>,
+    /// What all copies are of in the documents that are to be looked at again, if they are all new.
+    pub(super) taken: Option<Revisions>,
     followed: Followed,
 }
 
@@ -90,9 +93,11 @@ impl Owed {
             // When too much is under way, the next write waits.
             && let Ok(turn) = VERIFIERS.acquire().await
         {
-            let all = all.clone();
+            let (all, taken) = (all.clone(), self.taken);
             tokio::spawn(async move {
-                tell(model, &verify_said(&all, model, said).await);
+                let _under_way = all.shared().behind.begin();
+                let done = verify_said(&all, model, said, taken.as_ref()).await;
+                tell(model, &done);
                 drop(turn);
             });
         }
@@ -229,6 +234,7 @@ async fn fan_later(access: &Access, model: &'static Model, said: Said) {
 
 fn rest(access: Access, model: &'static Model, said: Said) -> BoxFuture<'static, ()> {
     Box::pin(async move {
+        let _under_way = access.shared().behind.begin();
         if let Ok(_turn) = WORKERS.acquire().await {
             let done = fan_said(&access, model, said, &mut Room::All).await;
             tell(model, &done);

@@ -87,6 +87,22 @@ impl Sources {
         Ok(self.found.get(&(model.collection, id)).map(Option::as_ref))
     }
 
+    /// Which revisions were found of what copies follow.
+    pub(super) fn revisions(&self, groups: &[Group]) -> Result<Revisions> {
+        let mut revisions = Vec::new();
+        for ((collection, id), source) in &self.found {
+            let mut groups = groups.iter().filter(|group| group.is_following());
+            let group = groups.find(|group| (group.model)().collection == *collection);
+            let Some(group) = group else {
+                continue;
+            };
+            let id = Bson::try_from(id.value()?).map_err(error::encode)?;
+            let revision = source.as_ref().map(|source| source.revision);
+            revisions.push(((group.model)(), id, revision));
+        }
+        Ok(Revisions(revisions))
+    }
+
     /// Reads what is missing of the sources that these references lead to, for all that the groups take of them: one query for each
     /// model.
     pub(super) async fn read(
@@ -113,6 +129,27 @@ impl Sources {
             }
         }
         Ok(())
+    }
+}
+
+/// Which revisions of which sources copies are of.
+#[derive(Debug, Clone)]
+pub(super) struct Revisions(Vec<(&'static Model, Bson, Option<i64>)>);
+
+impl Revisions {
+    /// Whether nothing has become of any of the sources since.
+    pub(super) async fn are_of_now(&self, access: &Access, groups: &[Group]) -> Result<bool> {
+        let wanted = self.0.iter().map(|(model, id, _)| (*model, id.clone()));
+        let wanted: Vec<_> = wanted.collect();
+        let mut now = Sources::default();
+        now.read(access, groups, &wanted).await?;
+        for (model, id, revision) in &self.0 {
+            let same = now.get(model, id)?.flatten();
+            if !same.is_some_and(|now| now.fate == Fate::Stays && Some(now.revision) == *revision) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 

@@ -117,6 +117,7 @@ where
     F: Future<Output = Result<()>> + Send + 'static,
 {
     let work = |access: Access| async move {
+        let _under_way = access.shared().behind.begin();
         if let Err(error) = work(access.to_everything()).await {
             tracing::debug!(target: "odm", %error, "counts are left to be settled");
         }

@@ -1,6 +1,5 @@
 //! The contract of [`odm::backend`], line by line.
 
-
 use bson::{Document, RawDocumentBuf, rawdoc};
 use odm::backend::{
     Executor, drain,

@@ -825,7 +825,6 @@ pub async fn a_source_is_only_read(fixture: Fixture) {
     let expected = [
         ("find", "hosts"),
         ("insert", "logmsgs"),
-        ("find", "logmsgs"),
         ("find", "hosts"),
         ("update", "logmsgs"),
     ];

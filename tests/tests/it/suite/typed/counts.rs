@@ -816,6 +816,93 @@ pub async fn what_is_made_of_others_is_not_written(fixture: Fixture) {
     assert_eq!(of_post(&db, 1).await, (2, 0, 3, vec![2, 1]));
 }
 
+/// Lines that copy from a host, which has the latest of them.
+mod logs {
+    use odm::prelude::*;
+
+    #[derive(Debug, Serialize, Deserialize, Document)]
+    #[document(collection = "hosts")]
+    pub(super) struct Host {
+        #[serde(rename = "_id")]
+        pub(super) id: i64,
+        pub(super) ipaddr: String,
+        #[latest(1000, of = LogMessage::host, by = time)]
+        pub(super) newest: Vec<Line>,
+    }
+
+    #[derive(Debug, Serialize, Deserialize, Embedded)]
+    #[embedded(of = LogMessage)]
+    pub(super) struct Line {
+        pub(super) time: i64,
+        pub(super) message: String,
+    }
+
+    #[derive(Debug, Serialize, Deserialize, Document)]
+    #[document(collection = "logmsgs")]
+    pub(super) struct LogMessage {
+        #[serde(rename = "_id")]
+        pub(super) id: i64,
+        pub(super) time: i64,
+        pub(super) message: String,
+        #[reference]
+        pub(super) host: Ref<Host>,
+        #[denormalize(from = host.ipaddr)]
+        pub(super) ipaddr: String,
+    }
+
+    #[derive(Schema)]
+    #[schema(models(Host, LogMessage))]
+    pub(super) struct Net;
+}
+
+/// A thousand lines are not a thousand operations.
+pub async fn what_log_lines_cost(fixture: Fixture) {
+    let recorder = Recorder::new(fixture.backend());
+    let db = odm::Database::<logs::Net>::with_backend(Arc::new(recorder.clone()));
+    let aside = odm::Database::<logs::Net>::with_backend(fixture.backend());
+    aside.sync_indexes().await.unwrap();
+    let host = logs::NewHost {
+        id: 1,
+        ipaddr: "::1".into(),
+    };
+    aside.insert(host).await.unwrap();
+    aside.settled().await.unwrap();
+    let lines = (1..=1_000).map(|id| logs::NewLogMessage {
+        id,
+        time: id,
+        message: format!("cpu {id}"),
+        host: Ref::new(1),
+    });
+    db.insert_many(lines).await.unwrap();
+    aside.settled().await.unwrap();
+    let operations = recorder.operations();
+    let told = operations.iter().map(|operation| match operation {
+        Operation::Find(find) => format!("find {}", find.collection),
+        Operation::Insert(insert) => format!("insert {}", insert.collection),
+        Operation::Update(update) => format!("update {}", update.collection),
+        Operation::BulkWrite(_) => "write".to_owned(),
+        Operation::Begin => "begin".to_owned(),
+        Operation::Commit => "commit".to_owned(),
+        other => panic!("{other:?}"),
+    });
+    let told: Vec<_> = told.collect();
+    let expected = match fixture.backend().capabilities().transactions {
+        // One source is read and one insert made; the host's latest are one update, and the copies are looked at by two.
+        true => {
+            "find hosts, begin, update hosts, insert logmsgs, commit, find hosts, update logmsgs"
+        }
+        // By a fence, which is read before the lines are, and behind it these remember that they are counted.
+        false => {
+            "find hosts, insert logmsgs, find logmsgs, find hosts, find logmsgs, update hosts, update logmsgs, update hosts, \
+             find hosts, update logmsgs"
+        }
+    };
+    assert_eq!(told.join(", "), expected);
+    let host = aside.get::<logs::Host>(1).await.unwrap();
+    let newest = host.newest.first().map(|line| line.time);
+    assert_eq!((host.newest.len(), newest), (1_000, Some(1_000)));
+}
+
 /// What writes cost, by what a recorder saw of them.
 pub async fn what_is_counted_costs(fixture: Fixture) {
     let has_transactions = fixture.backend().capabilities().transactions;
