@@ -91,7 +91,7 @@ impl<S: Schema> Settled<S> {
             // What this process is at tells when it ends. Of others nobody hears: the pause is in proportion to what it waited already,
             // so that it is never late by much.
             let pause = match behind.is_under_way() {
-                true => LONGEST,
+                true => AT_WORK,
                 false => (begun.elapsed() / 8).clamp(SHORTEST, LONGEST),
             };
             // Whichever comes first.
@@ -103,6 +103,9 @@ impl<S: Schema> Settled<S> {
 /// How long it waits before it looks again: at least, and at most.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(200);
+
+/// The same while this process is at something, of whose end it hears.
+const AT_WORK: Duration = Duration::from_secs(1);
 
 impl<S: Schema> IntoFuture for Settled<S> {
     type Output = Result<()>;
