@@ -34,43 +34,64 @@ pub(crate) async fn pair(
     sizes: Sizes,
     only: &str,
 ) -> Result<()> {
+    let tasks = TASKS.into_iter().enumerate();
+    let tasks: Vec<_> = tasks.filter(|(_, (name, _))| name.contains(only)).collect();
+    if tasks.is_empty() {
+        return Ok(());
+    }
     load(a, sizes).await?;
     load(b, sizes).await?;
     agree(a, b, sizes).await?;
     head(a.name(), b.name());
-    let tasks = TASKS.into_iter().enumerate();
-    for (task, (name, operations)) in tasks.filter(|(_, (name, _))| name.contains(only)) {
-        let (mut times_a, mut times_b, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-        // The first round warms up and is left out.
-        for round in 0..=sizes.rounds {
-            // Who goes first changes with every round.
-            let (time_a, time_b) = if round % 2 == 0 {
-                let time_a = run(a, task, operations, round, sizes).await?;
-                (time_a, run(b, task, operations, round, sizes).await?)
-            } else {
-                let time_b = run(b, task, operations, round, sizes).await?;
-                (run(a, task, operations, round, sizes).await?, time_b)
-            };
-            if round > 0 {
-                ratios.push(time_a.as_secs_f64() / time_b.as_secs_f64());
-                times_a.push(time_a.as_secs_f64());
-                times_b.push(time_b.as_secs_f64());
-            }
-        }
-        line(name, &mut times_a, &mut times_b, &mut ratios);
+    for (task, (name, operations)) in tasks {
+        turns(
+            name,
+            sizes.rounds,
+            async |round| run(a, task, operations, round, sizes).await,
+            async |round| run(b, task, operations, round, sizes).await,
+        )
+        .await?;
     }
+    Ok(())
+}
+
+/// Measures two in turns, each of which does its part of a round and tells how long it took, and prints a line.
+pub(crate) async fn turns(
+    name: &str,
+    rounds: usize,
+    mut a: impl AsyncFnMut(usize) -> Result<Duration>,
+    mut b: impl AsyncFnMut(usize) -> Result<Duration>,
+) -> Result<()> {
+    let (mut times_a, mut times_b, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    // The first round warms up and is left out.
+    for round in 0..=rounds {
+        // Who goes first changes with every round.
+        let (time_a, time_b) = if round % 2 == 0 {
+            let time_a = a(round).await?;
+            (time_a, b(round).await?)
+        } else {
+            let time_b = b(round).await?;
+            (a(round).await?, time_b)
+        };
+        if round > 0 {
+            ratios.push(time_a.as_secs_f64() / time_b.as_secs_f64());
+            times_a.push(time_a.as_secs_f64());
+            times_b.push(time_b.as_secs_f64());
+        }
+    }
+    line(name, &mut times_a, &mut times_b, &mut ratios);
     Ok(())
 }
 
 /// Begins a table.
 pub(crate) fn head(a: &str, b: &str) {
-    println!("\n{:<26} {a:>22} {b:>22} {:>8}", "", "ratio");
+    println!("\n{:<30} {a:>24} {b:>24} {:>8}", "", "ratio");
 }
 
 /// A line of it: medians, and that of the ratios.
 pub(crate) fn line(name: &str, a: &mut [f64], b: &mut [f64], ratios: &mut [f64]) {
     let (a, b) = (show(median(a)), show(median(b)));
-    println!("{name:<26} {a:>22} {b:>22} {:>8.2}", median(ratios));
+    println!("{name:<30} {a:>24} {b:>24} {:>8.3}", median(ratios));
 }
 
 async fn load(contender: &mut impl Contender, sizes: Sizes) -> Result<()> {
@@ -126,12 +147,12 @@ async fn run(
     Ok(start.elapsed() / u32::try_from(operations)?)
 }
 
-fn median(values: &mut [f64]) -> f64 {
+pub(crate) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-fn show(seconds: f64) -> String {
+pub(crate) fn show(seconds: f64) -> String {
     if seconds < 0.001 {
         format!("{:.1} µs", seconds * 1e6)
     } else {

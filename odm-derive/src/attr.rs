@@ -200,20 +200,22 @@ fn refuse_collection(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Reads each setting of an attribute; an error in one does not hide those behind it.
+/// Reads each setting of an attribute; an error in one does not hide those behind it. Tells whether there was none.
 pub(crate) fn settings(
     ctxt: &mut Ctxt,
     attr: &Attribute,
     mut read: impl FnMut(&ParseNestedMeta<'_>) -> syn::Result<()>,
-) {
+) -> bool {
+    let mut are_understood = true;
     let parsed = attr.parse_nested_meta(|meta| {
         if let Err(error) = read(&meta) {
             ctxt.push(error);
+            are_understood = false;
             skip_value(&meta)?;
         }
         Ok(())
     });
-    ctxt.ok(parsed);
+    ctxt.ok(parsed).is_some() && are_understood
 }
 
 /// Goes on to the next setting.

@@ -56,7 +56,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `#[reference(inverse_of = field)]` | the other side: an `Option<Ref>` or, with `max = N`, a `Vec<Ref>` |
 /// | `#[denormalize(from = host.ipaddr)]` | a copy that follows its source, [see below](#copies-and-snapshots); with `sync` or `background` |
 /// | `#[count(of = Comment::post)]`, `#[sum(…)]`, `#[latest(…)]` | what others make of it that refer to it, [see below](#counts-sums-and-the-latest) |
-/// | `#[snapshot(from = product.price)]`, `#[snapshot]` | a value that is taken, or said, once |
+/// | `#[snapshot(from = product.price)]`, `#[snapshot]` | a value that is taken, or said, once; with `origin` it is remembered of what and when |
 /// | `#[index]`, `#[index(…)]` | an index over this field, with options |
 ///
 /// A field of one value (a number, a text, a date, an enum, a newtype) has neither `#[embed]` nor `#[reference]`.
@@ -170,7 +170,8 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// `#[snapshot(from = product.price)]` is taken in the same way, once: when the document is inserted, or the struct is pushed into its
 /// array. A field with `#[snapshot]` alone is said when the document is inserted. No update changes them, and a `save` that does is an error
-/// of kind `Invalid`.
+/// of kind `Invalid`. With `origin` it is remembered, in `_odm` beside it, of which document a snapshot was taken, and when; what has become of
+/// its source since is found by `find().drift()`.
 ///
 /// A struct that embeds some with such fields says `companion`: then `NewOrder` has a `Vec<NewOrderLine>`.
 ///

@@ -13,7 +13,7 @@ use crate::{
     },
     error,
     field::Path,
-    maintain::{Counting, Searched, Settling},
+    maintain::Shared,
     query::{Node, append, document},
     schema::{Model, Schema},
     scope::Scope,
@@ -35,12 +35,12 @@ pub struct Access {
     unit: Option<Arc<Unit>>,
     scope: Scope,
     sight: Sight,
+    /// Whether copies are read as their sources are now.
+    is_current: bool,
     /// What is told of; shared by the parts of one operation.
     operation: Arc<Operation>,
     repetition: Arc<Repetition>,
-    searched: Arc<Searched>,
-    settling: Arc<Settling>,
-    counting: Arc<Counting>,
+    shared: Arc<Shared>,
     /// How many hooks have led here.
     depth: u8,
 }
@@ -58,11 +58,10 @@ impl Access {
             depth: 0,
             scope: Scope::NONE,
             sight: Sight::Present,
+            is_current: false,
             operation: Arc::new(Operation::new("session", None)),
             repetition: Arc::default(),
-            searched: Arc::default(),
-            settling: Arc::default(),
-            counting: Arc::default(),
+            shared: Arc::default(),
         }
     }
 
@@ -130,19 +129,9 @@ impl Access {
         }
     }
 
-    /// What is known of the indexes of the database.
-    pub(crate) fn searched(&self) -> &Searched {
-        &self.searched
-    }
-
-    /// What tasks of this process are finishing for others.
-    pub(crate) fn settling(&self) -> &Settling {
-        &self.settling
-    }
-
-    /// What waits in this process to be counted.
-    pub(crate) fn counting(&self) -> &Counting {
-        &self.counting
+    /// What the writes of this process know of each other.
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// The transaction that this is in.
@@ -252,6 +241,19 @@ impl Access {
     /// The same with these of the documents that may be deleted by a mark.
     pub(crate) fn seeing(self, sight: Sight) -> Self {
         Self { sight, ..self }
+    }
+
+    /// The same with copies as their sources are now.
+    pub(crate) fn reading_current(self) -> Self {
+        Self {
+            is_current: true,
+            ..self
+        }
+    }
+
+    /// Whether copies are read as their sources are now.
+    pub(crate) fn is_current(&self) -> bool {
+        self.is_current
     }
 
     /// Which of the documents that may be deleted by a mark are seen.

@@ -21,7 +21,8 @@ pub use bulk::{Bulk, BulkEntry, BulkReport, BulkResult, IntoBulk};
 pub use delete::{Consequences, Delete, Deleted};
 pub use elements::Elements;
 pub use find::{
-    Calculation, Find, FindPage, GroupBy, Grouped, IntoPageToken, Page, PageToken, Pipeline, Rows,
+    Calculation, Drift, Find, FindDrift, FindPage, GroupBy, Grouped, IntoPageToken, Page,
+    PageToken, Pipeline, Rows,
 };
 pub use get::{FindById, Get, GetMany};
 pub use insert::{InsertMany, InsertOne};

@@ -1,6 +1,7 @@
 //! Whether what is stored is as the schema says: [`Session::check`](crate::Session::check).
 
 mod computed;
+pub(crate) mod declared;
 mod derived;
 mod finding;
 mod link;
@@ -16,6 +17,7 @@ use std::{
 
 use bson::{Bson, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
+pub use declared::Backfill;
 pub use finding::{CheckReport, Fault, Finding};
 pub use repair::{Remedy, Repair, RepairOutcome, RepairReport, RepairStep, Repairs};
 pub use token::{CheckToken, IntoCheckToken};

@@ -1,17 +1,17 @@
 //! A database with the models of a schema.
 
-use std::{fmt, ops::Deref, sync::Arc};
+use std::{fmt, ops::Deref, sync::Arc, time::Duration};
 
 use crate::{
     Result,
     access::Access,
     backend::{self, Backend},
-    check::Repair,
+    check::{Backfill, Repair, declared},
     document::Document,
     maintain,
     schema::{Contains, Schema, SyncIndexes},
     session::Session,
-    settled::{Owed, Settled, owed},
+    settled::{Owed, Settled, Worker, owed},
     transaction::{self, Transaction},
     watch::Watch,
 };
@@ -57,7 +57,12 @@ impl<S: Schema> Database<S> {
     /// [`InvalidUrl`](crate::ErrorKind::InvalidUrl), [`Connection`](crate::ErrorKind::Connection) if the server does not
     /// answer, [`InUse`](crate::ErrorKind::InUse) and [`Damaged`](crate::ErrorKind::Damaged) for files.
     pub async fn open(url: impl AsRef<str>) -> Result<Self> {
-        backend::open(url.as_ref()).await.map(Self::with_backend)
+        let database = Self::with_backend(backend::open(url.as_ref()).await?);
+        // Who may not read it may still read something else.
+        for backfill in database.backfills().await.unwrap_or_default() {
+            tracing::warn!(target: "odm", model = backfill.model, "{backfill}");
+        }
+        Ok(database)
     }
 
     /// A database on this backend: one opened before, or a wrapper such as a [`Recorder`](backend::Recorder).
@@ -114,6 +119,18 @@ impl<S: Schema> Database<S> {
         Repair::new(self.session.access())
     }
 
+    /// The derived fields, copies, counts and what is computed, that stored documents were not made for: they are new, or declared
+    /// otherwise than when the documents were written. A [repair](Self::repair) that comes to its end makes them so, and keeps that in the
+    /// database. [`open`](Self::open) asks this and tells of it by a warning.
+    ///
+    /// # Errors
+    ///
+    /// Those of a query, and of a write: where there are no documents yet it keeps what is declared.
+    pub async fn backfills(&self) -> Result<Vec<Backfill>> {
+        let access = self.session.access().operation("backfills", None);
+        declared::backfills(&access, S::MODELS).await
+    }
+
     /// Waits until nothing is owed any more of what writes leave to be carried out behind them: until every copy is as its source.
     ///
     /// ```
@@ -155,13 +172,41 @@ impl<S: Schema> Database<S> {
     ///
     /// Those of the backend; and, once all else is finished, that of the first document that could not be.
     pub async fn settle(&self) -> Result<u64> {
+        let settled = self.settle_all().await?;
+        settled.failed.map_or(Ok(settled.documents), Err)
+    }
+
+    pub(crate) async fn settle_all(&self) -> Result<maintain::Finished> {
         let access = self.session.access().operation("settle", None);
         let access = access.to_everything();
         let mut settled = maintain::Finished::default();
         for model in S::MODELS {
             maintain::settle(&access, model, &mut settled).await?;
         }
-        settled.failed.map_or(Ok(settled.documents), Err)
+        Ok(settled)
+    }
+
+    /// The same in a task of its own, at once and with this pause behind each time, until what is given back is dropped.
+    ///
+    /// Several processes may do so: what one of them is at, it says in the document, and the others leave it alone.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "hosts")]
+    /// # struct Host { #[serde(rename = "_id")] id: i64 }
+    /// # #[derive(Schema)] #[schema(models(Host))] struct Net;
+    /// # async fn serve(db: &odm::Database<Net>) {}
+    /// # async fn example(db: odm::Database<Net>) -> odm::Result<()> {
+    /// let worker = db.settle_every(Duration::from_secs(5));
+    /// serve(&db).await;
+    /// println!("{} were left by others; left now: {}", worker.progress().documents, db.owed().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn settle_every(&self, pause: Duration) -> Worker {
+        Worker::start(self.clone(), pause)
     }
 
     /// Follows the changes of the documents of a model, whoever makes them.

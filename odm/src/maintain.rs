@@ -4,6 +4,7 @@
 //! same write, and the other sides of links, which are others; copies and counters will follow. It is added here and nowhere
 //! else. A delete is a mark here, if its model says so.
 
+mod behind;
 mod bulk;
 mod computed;
 mod copy;
@@ -21,14 +22,15 @@ use tracing::Instrument;
 
 pub(crate) use bulk::{Narrowed, Planned, SentWith, run_bulk};
 pub(crate) use computed::{Miscomputed, compute_again, fill as compute, fill_open, miscomputed};
+use copy::Followed;
 pub(crate) use copy::{
-    Searched, Sources, StaleCopy, brings_copies, copy_again, of_a_save, resolve, stale,
-    with_indexes as with_copies,
+    Sources, StaleCopy, bring_current, brings_copies, copied, copy_again, drifted, of_a_save,
+    resolve, snapshots, stale, with_indexes as with_copies,
 };
 pub use link::Consequences;
 pub(crate) use link::{
-    Effect, Finished, Mending, PROMISE, Rule, Settling, bring_up, consequences, ids_at, list_once,
-    mend, refuse_another, rules,
+    Effect, Finished, Mending, PROMISE, Rule, bring_up, consequences, ids_at, list_once, mend,
+    refuse_another, rules,
 };
 pub(crate) use number::Numbers;
 pub(crate) use overflow::{
@@ -38,9 +40,7 @@ pub(crate) use overflow::{
 use promise::Said;
 pub(crate) use promise::{LEASE, Promise};
 pub(crate) use removal::{Means, Removal, of_one};
-pub(crate) use tally::{
-    Counting, Miscounted, count_again, miscounted, with_indexes as with_tallies,
-};
+pub(crate) use tally::{Miscounted, count_again, miscounted, with_indexes as with_tallies};
 
 use crate::{
     Error, ErrorKind, Result,
@@ -55,6 +55,25 @@ use crate::{
     schema::{Model, upgrade},
     unit,
 };
+
+/// What the writes of this process that go to one database know of each other.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    /// What is known of the indexes of the database.
+    searched: copy::Searched,
+    /// What tasks are finishing for others.
+    settling: link::Settling,
+    /// What waits to be counted.
+    counting: tally::Counting,
+    behind: behind::Behind,
+}
+
+impl Shared {
+    /// What is carried out behind its answer.
+    pub(crate) fn behind(&self) -> &behind::Behind {
+        &self.behind
+    }
+}
 
 /// Finishes what writes to documents of a model have begun. One that cannot be finished keeps none of the others from it.
 pub(crate) async fn settle(
@@ -212,23 +231,30 @@ async fn inside<W: Write>(
     if owed.is_nothing() {
         return tally::run(access, model, write).await;
     }
-    let done = match owed.is_together() {
+    let (done, followed) = match owed.is_together() {
         true => {
             let work = |access: Access| {
-                let write = write.clone();
+                let (write, owed) = (write.clone(), &owed);
                 async move {
                     let done = tally::run(access.clone(), model, write).await?;
-                    if access.unit().is_some() && W::documents(&done) > 0 {
-                        let followed = owed.together(&access, model).await;
-                        followed.map_err(|error| access.fail(error))?;
+                    if access.unit().is_none() || W::documents(&done) == 0 {
+                        return Ok((done, Followed::Nobody));
                     }
-                    Ok(done)
+                    let followed = owed.together(&access, model).await;
+                    Ok((done, followed.map_err(|error| access.fail(error))?))
                 }
             };
-            access.together(unit::ATTEMPTS, work).await
+            match access.together(unit::ATTEMPTS, work).await {
+                Ok((done, followed)) => (Ok(done), followed),
+                Err(error) => (Err(error), Followed::Nobody),
+            }
         }
-        false => tally::run(access.clone(), model, write).await,
+        false => (
+            tally::run(access.clone(), model, write).await,
+            Followed::Nobody,
+        ),
     };
+    let owed = owed.behind(followed);
     match (&done, access.unit()) {
         (Ok(done), _) if W::documents(done) == 0 => {}
         (Ok(_), None) => owed.carry_out(access, model).await,
@@ -242,7 +268,7 @@ async fn inside<W: Write>(
 }
 
 /// What a write leaves to be done that is part of another one.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Left {
     copies: copy::Owed,
     counts: Option<Said>,

@@ -6,8 +6,8 @@ use crate::{
     Result,
     access::Access,
     action::{
-        AllMatching, Arrays, Bulk, Delete, Edit, Find, FindById, FirstMatching, Get, GetMany, InsertMany,
-        InsertOne, Load, Loads, Modify, Save, Update,
+        AllMatching, Arrays, Bulk, Delete, Edit, Find, FindById, FirstMatching, Get, GetMany,
+        InsertMany, InsertOne, Load, Loads, Modify, Save, Update,
     },
     check::Check,
     document::{Document, Insertable},

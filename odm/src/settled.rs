@@ -1,18 +1,22 @@
 //! How far behind copies are, and waiting until they are not.
 
+mod worker;
+
 use std::{
     fmt,
     marker::PhantomData,
-    pin::Pin,
+    pin::{Pin, pin},
     time::{Duration, SystemTime},
 };
 
-use bson::{DateTime, RawDocumentBuf};
+pub use worker::{Progress, Worker};
+
+use bson::{DateTime, RawBsonRef, RawDocumentBuf};
 use tokio::time::Instant;
 
 use crate::{
     Error, ErrorKind, Result,
-    access::{Access, also},
+    access::{Access, also, found_by},
     backend::operation::{Count, Find},
     document::Document,
     error,
@@ -60,8 +64,12 @@ impl<S: Schema> Settled<S> {
     async fn run(self) -> Result<()> {
         let deadline = self.limit.map(|limit| Instant::now() + limit);
         let one = self.one.transpose()?;
-        let mut pause = Duration::from_millis(1);
+        let begun = Instant::now();
         loop {
+            // From now on: what is carried out while it looks is not missed.
+            let behind = self.access.shared().behind();
+            let mut next_end = pin!(behind.next_end());
+            next_end.as_mut().enable();
             let owed = owed(&self.access, S::MODELS, one.as_ref()).await?;
             if owed.is_empty() {
                 return Ok(());
@@ -72,17 +80,32 @@ impl<S: Schema> Settled<S> {
                 return Err(Error::new(ErrorKind::Unsettled, message));
             }
             for model in S::MODELS {
-                // What cannot be finished is owed still.
-                maintain::settle(&self.access, model, &mut maintain::Finished::default()).await?;
+                // Before that it is left to whoever said it.
+                let mut owing = owed.models.iter();
+                if owing.any(|of| of.model == model.name && of.is_overdue) {
+                    // What cannot be finished is owed still.
+                    let mut finished = maintain::Finished::default();
+                    maintain::settle(&self.access, model, &mut finished).await?;
+                }
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST);
+            // What this process is at tells when it ends. Of others nobody hears: the pause is in proportion to what it waited already,
+            // so that it is never late by much.
+            let pause = match behind.is_under_way() {
+                true => AT_WORK,
+                false => (begun.elapsed() / 8).clamp(SHORTEST, LONGEST),
+            };
+            // Whichever comes first.
+            let _ = tokio::time::timeout(pause, next_end).await;
         }
     }
 }
 
-/// How long it waits at most before it looks again.
-const LONGEST: Duration = Duration::from_millis(100);
+/// How long it waits before it looks again: at least, and at most.
+const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(200);
+
+/// The same while this process is at something, of whose end it hears.
+const AT_WORK: Duration = Duration::from_secs(1);
 
 impl<S: Schema> IntoFuture for Settled<S> {
     type Output = Result<()>;
@@ -107,6 +130,8 @@ pub struct OwedOf {
     pub model: &'static str,
     /// Of how many documents copies are to follow that others have.
     pub sources: u64,
+    /// How many documents have followed these so far, in batches; it is said every second or so.
+    pub followed: u64,
     /// In how many documents copies are to be looked at again, because the references to their sources are new.
     pub dependents: u64,
     /// How many documents are to be counted at those that they refer to.
@@ -119,6 +144,8 @@ pub struct OwedOf {
     pub arrays: u64,
     /// How long the oldest of it has been owed, by the clock of this process.
     pub age: Duration,
+    /// Whether some of it is for anybody to carry out.
+    is_overdue: bool,
 }
 
 impl Owed {
@@ -148,6 +175,9 @@ impl fmt::Display for Owed {
                     parts.push(format!("{count} {what}"));
                 }
             }
+            if of.followed > 0 {
+                parts.push(format!("{} have followed so far", of.followed));
+            }
             format!("{}: {}, for {:?}", of.model, parts.join(", "), of.age)
         });
         f.write_str(&lines.collect::<Vec<_>>().join("; "))
@@ -165,7 +195,8 @@ pub(crate) async fn owed(
         if one.is_some_and(|(of, _)| of.collection != model.collection) {
             continue;
         }
-        let mut oldest = None;
+        let (mut dues, mut since, mut followed) = (Vec::new(), None, 0);
+        let filter = one.map(|(_, filter)| filter);
         let [
             mut sources,
             mut dependents,
@@ -176,15 +207,11 @@ pub(crate) async fn owed(
         ] = [0; 6];
         for field in model.overflows {
             let promise = Promise::of_array(field);
-            let (own, first) = owed_by(access, model, promise, one.map(|(_, filter)| filter)).await?;
-            arrays += own;
-            oldest = oldest.into_iter().chain(first).min();
+            arrays += owed_by(access, model, promise, filter, &mut dues).await?;
         }
         if one.is_none() {
             for (extras, promise) in maintain::owed_outside(model) {
-                let (own, first) = owed_by(access, extras, promise, None).await?;
-                arrays += own;
-                oldest = oldest.into_iter().chain(first).min();
+                arrays += owed_by(access, extras, promise, None, &mut dues).await?;
             }
         }
         for (promise, count) in [
@@ -197,33 +224,40 @@ pub(crate) async fn owed(
             if !promise.is_of(access, model) {
                 continue;
             }
-            let first;
-            (*count, first) = owed_by(access, model, promise, one.map(|(_, filter)| filter)).await?;
-            oldest = oldest.into_iter().chain(first).min();
+            *count = owed_by(access, model, promise, filter, &mut dues).await?;
+            if promise == Promise::FAN && *count > 0 {
+                (since, followed) = under_way(access, model, one).await?;
+            }
         }
+        let now = DateTime::now();
+        let is_overdue = dues.iter().any(|due| due.is_none_or(|due| due <= now));
+        let oldest = dues.into_iter().flatten().map(said).chain(since).min();
         if sources + dependents + members + owners + links + arrays > 0 {
             owed.models.push(OwedOf {
                 model: model.name,
                 sources,
+                followed,
                 dependents,
                 members,
                 owners,
                 links,
                 arrays,
                 age: age(oldest),
+                is_overdue,
             });
         }
     }
     Ok(owed)
 }
 
-/// How many documents say something, and when the first of them was due.
+/// How many documents say something; adds when the first of them is due, if there are any.
 async fn owed_by(
     access: &Access,
     model: &'static Model,
     promise: Promise,
     one: Option<&RawDocumentBuf>,
-) -> Result<(u64, Option<DateTime>)> {
+    dues: &mut Vec<Option<DateTime>>,
+) -> Result<u64> {
     let mut filter = one.cloned().unwrap_or_default();
     also(&mut filter, &promise.due(), document("$exists", true)?)?;
     let found = Count {
@@ -233,7 +267,7 @@ async fn owed_by(
     };
     let count = access.count(model, found).await?;
     if count == 0 {
-        return Ok((0, None));
+        return Ok(0);
     }
     let first = Find {
         collection: model.collection.into(),
@@ -244,12 +278,43 @@ async fn owed_by(
     };
     let found = access.find_all(model, first).await?;
     let due = found.first().map(|raw| promise.due_of(raw)).transpose();
-    Ok((count, due.map_err(error::of(model))?.flatten()))
+    dues.push(due.map_err(error::of(model))?.flatten());
+    Ok(count)
 }
 
-/// How long ago something was said that others may carry out from then on.
-fn age(due: Option<DateTime>) -> Duration {
-    let said = due.map(|due| due.to_system_time() - maintain::LEASE);
+/// Since when fan-outs are owed that go on in batches, and how many documents have followed.
+async fn under_way(
+    access: &Access,
+    model: &'static Model,
+    one: Option<&(&'static Model, RawDocumentBuf)>,
+) -> Result<(Option<SystemTime>, u64)> {
+    let fan = Promise::FAN;
+    let mut filter = one.map(|(_, filter)| filter.clone()).unwrap_or_default();
+    also(&mut filter, &fan.due(), document("$exists", true)?)?;
+    also(&mut filter, &fan.field("since"), document("$exists", true)?)?;
+    let find = Find {
+        projection: Some(document(fan.name(), 1)?),
+        ..found_by(&model.collection.into(), &filter)
+    };
+    let (mut oldest, mut followed) = (None, 0);
+    for raw in access.find_all(model, find).await? {
+        let since = fan.since(&raw).map_err(error::of(model))?;
+        let since = since.map(DateTime::to_system_time);
+        oldest = oldest.into_iter().chain(since).min();
+        let so_far = fan.said_in(&raw, "followed").map_err(error::of(model))?;
+        let so_far = so_far.and_then(RawBsonRef::as_i64).unwrap_or_default();
+        followed += u64::try_from(so_far).unwrap_or_default();
+    }
+    Ok((oldest, followed))
+}
+
+/// When something was said that others may carry out from then on.
+fn said(due: DateTime) -> SystemTime {
+    due.to_system_time() - maintain::LEASE
+}
+
+/// How long ago that was.
+fn age(said: Option<SystemTime>) -> Duration {
     let age = said.and_then(|said| SystemTime::now().duration_since(said).ok());
     age.unwrap_or_default()
 }

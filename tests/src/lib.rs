@@ -4,6 +4,7 @@
 //! this library, so that the programs beside it are compiled without it.
 //! A real MongoDB is a part of the tests: [`mongod`] finds, downloads, starts and stops it.
 
+pub mod aftermath;
 pub mod corpus;
 pub mod differential;
 mod fixture;
@@ -17,6 +18,7 @@ pub mod mongod;
 pub mod office;
 #[cfg(feature = "engine")]
 pub mod schedule;
+pub mod storm;
 
 pub use fixture::Fixture;
 

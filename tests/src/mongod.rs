@@ -6,6 +6,7 @@
 
 mod binary;
 mod process;
+mod trio;
 
 use std::{
     env,
@@ -13,11 +14,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bson::{Document, doc};
+use bson::doc;
 use mongodb::Client;
 use tokio::sync::OnceCell;
 
 use process::Process;
+pub use trio::Trio;
 
 /// The name of the replica set of one that [`Kind::ReplicaSet`] starts.
 const REPLICA_SET: &str = "odm";
@@ -83,7 +85,7 @@ impl Server {
             process: Some(process),
         };
         if kind == Kind::ReplicaSet {
-            let admin = server.direct().await?;
+            let admin = direct(server.port()?).await?;
             let member = format!("127.0.0.1:{}", server.port()?);
             let config = doc! { "_id": REPLICA_SET, "members": [{ "_id": 0, "host": member }] };
             let admin = admin.database("admin");
@@ -167,27 +169,11 @@ impl Server {
         })
     }
 
-    /// A client of this one server, whether it is a primary or not yet.
-    async fn direct(&self) -> Result<Client, String> {
-        let uri = format!(
-            "mongodb://127.0.0.1:{}/?directConnection=true",
-            self.port()?
-        );
-        Client::with_uri_str(uri)
-            .await
-            .map_err(|error| error.to_string())
-    }
-
     async fn until_primary(&self) -> Result<(), String> {
-        let admin = self.direct().await?;
+        let client = direct(self.port()?).await?;
         let deadline = Instant::now() + ELECTION;
         loop {
-            let hello = admin
-                .database("admin")
-                .run_command(doc! { "hello": 1 })
-                .await;
-            let primary = |hello: Document| hello.get_bool("isWritablePrimary").unwrap_or(false);
-            if hello.is_ok_and(primary) {
+            if says(&client, "isWritablePrimary").await {
                 return Ok(());
             }
             if Instant::now() > deadline {
@@ -201,6 +187,20 @@ impl Server {
         let process = self.process.as_ref().ok_or("not started by the tests")?;
         Ok(process.port())
     }
+}
+
+/// A client of this one server, whether it is a primary or not.
+async fn direct(port: u16) -> Result<Client, String> {
+    let uri = format!("mongodb://127.0.0.1:{port}/?directConnection=true");
+    let client = Client::with_uri_str(uri).await;
+    client.map_err(|error| error.to_string())
+}
+
+/// Whether a server says so of itself.
+async fn says(client: &Client, what: &str) -> bool {
+    let admin = client.database("admin");
+    let hello = admin.run_command(doc! { "hello": 1 }).await;
+    hello.is_ok_and(|hello| hello.get_bool(what).unwrap_or(false))
 }
 
 async fn shared(server: &'static OnceCell<Result<Server, String>>, kind: Kind) -> &'static Server {

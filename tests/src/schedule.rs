@@ -1,10 +1,12 @@
-//! Interleavings: several processes, whose operations happen one at a time in an order that a seed picks; any of them may die at
-//! any moment.
+//! Interleavings: several processes, whose operations happen one at a time in an order that a seed picks, where any of them may die at
+//! any moment, or stop to wait for what it has begun; or in every order up to a bound.
 //!
 //! The clock stands still while something can run, so that the next operation is only picked when all that could go on has.
 
+mod clears;
 mod copies;
 mod counts;
+mod order;
 mod overflow;
 
 use std::{
@@ -22,11 +24,11 @@ use odm::{
     },
     bson::{Document, RawDocumentBuf},
 };
-use rand::{Rng, SeedableRng};
-use rand_chacha::ChaCha8Rng;
+use order::{Next, Order, Random, Walk};
 use tokio::{sync::oneshot, task::JoinHandle};
 
-pub use copies::Copies;
+pub use clears::Clears;
+pub use copies::{Copies, FewCopies};
 pub use counts::Counts;
 pub use overflow::Overflows;
 
@@ -106,17 +108,42 @@ impl Schedule {
     ///
     /// If a process does, or nothing comes to an end.
     pub fn run(self, case: &dyn Case) -> Result<(), String> {
+        self.run_as(case, &mut Random::new(self.seed))
+    }
+
+    /// Runs every order in which a process that could go on is interrupted `switches` times at most, and in which nobody dies. The
+    /// seed is none of its business. Gives how many there are.
+    ///
+    /// # Errors
+    ///
+    /// What is not as it must be in the first of them.
+    ///
+    /// # Panics
+    ///
+    /// As [`run`](Self::run).
+    pub fn run_all(self, case: &dyn Case, switches: usize) -> Result<u64, String> {
+        let (mut walk, mut orders) = (Walk::new(switches), 0);
+        loop {
+            self.run_as(case, &mut walk)?;
+            orders += 1;
+            if !walk.advance() {
+                return Ok(orders);
+            }
+        }
+    }
+
+    fn run_as(self, case: &dyn Case, order: &mut dyn Order) -> Result<(), String> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .start_paused(true)
             .build()
             .expect("a runtime");
-        let done = runtime.block_on(self.run_in(case));
+        let done = runtime.block_on(self.run_in(case, order));
         runtime.shutdown_background();
         done
     }
 
-    async fn run_in(self, case: &dyn Case) -> Result<(), String> {
+    async fn run_in(self, case: &dyn Case, order: &mut dyn Order) -> Result<(), String> {
         let backend = odm::backend::Engine::memory();
         let backend: Arc<dyn Backend> = Arc::new(backend);
         let turns = Arc::new(Turns::default());
@@ -143,7 +170,7 @@ impl Schedule {
             tokio::spawn(run(own))
         });
         let processes: Vec<_> = processes.collect();
-        self.drive(&turns, processes).await;
+        self.drive(&turns, processes, order).await;
         case.end(plain).await.map_err(|wrong| {
             let mut text = format!("{self:?}: {wrong}\n");
             for line in turns.with(|state| std::mem::take(&mut state.told)) {
@@ -154,10 +181,7 @@ impl Schedule {
     }
 
     /// Lets one operation after the other happen, until every process has come to its end or died.
-    async fn drive(self, turns: &Turns, processes: Vec<JoinHandle<()>>) {
-        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
-        // In every third schedule nobody dies.
-        let deaths = if self.seed.is_multiple_of(3) { 0 } else { 25 };
+    async fn drive(self, turns: &Turns, processes: Vec<JoinHandle<()>>, order: &mut dyn Order) {
         for _ in 0..20_000 {
             // It ends when nothing else can run.
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -168,35 +192,49 @@ impl Schedule {
                 is_over && state.waiting.is_empty()
             });
             if is_over {
-                for (process, task) in processes.into_iter().enumerate() {
-                    if !turns.with(|state| state.dead.contains(&process)) {
-                        task.await.expect("a process that does not panic");
+                for task in processes {
+                    if task.is_finished()
+                        && let Err(error) = task.await
+                    {
+                        assert!(error.is_cancelled(), "{self:?}: {error}");
                     }
                 }
                 return;
             }
+            if let Some(process) = order.stops(processes.len()) {
+                let told = format!("{process} stops to wait");
+                turns.with(|state| state.told.push(told));
+                if let Some(process) = processes.get(process) {
+                    process.abort();
+                }
+            }
             turns.with(|state| {
-                if state.waiting.is_empty() {
-                    return;
-                }
-                let next = random.random_range(0..state.waiting.len());
-                let next = state.waiting.swap_remove(next);
-                let process = next.process;
-                if deaths > 0 && random.random_range(0..deaths) == 0 {
-                    state
-                        .told
-                        .push(format!("{process} dies before {}", next.name));
-                    state.dead.insert(process);
-                    // A server ends what nobody goes on with.
-                    for (_, left) in state.begun.extract_if(.., |(of, _)| *of == process) {
-                        tokio::spawn(async move { left.abort().await });
-                    }
-                    state.waiting.retain(|other| other.process != process);
-                    return;
-                }
-                state.told.push(format!("{process} {}", next.name));
                 // Whoever has stopped waiting for it has dropped it.
-                let _ = next.go.send(());
+                state.waiting.retain(|waiting| !waiting.go.is_closed());
+                let waiting: Vec<_> = state.waiting.iter().map(|of| of.process).collect();
+                if waiting.is_empty() {
+                    return;
+                }
+                match order.next(&waiting) {
+                    Next::Goes(next) => {
+                        let next = state.waiting.remove(next);
+                        state.told.push(format!("{} {}", next.process, next.name));
+                        let _ = next.go.send(());
+                    }
+                    Next::Dies(next) => {
+                        let next = state.waiting.remove(next);
+                        let process = next.process;
+                        state
+                            .told
+                            .push(format!("{process} dies before {}", next.name));
+                        state.dead.insert(process);
+                        // A server ends what nobody goes on with.
+                        for (_, left) in state.begun.extract_if(.., |(of, _)| *of == process) {
+                            tokio::spawn(async move { left.abort().await });
+                        }
+                        state.waiting.retain(|other| other.process != process);
+                    }
+                }
             });
         }
         panic!("{self:?} does not end");

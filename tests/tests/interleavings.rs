@@ -1,6 +1,6 @@
 //! Plans under a scheduler that picks the order of every operation.
 
-use odm_tests::schedule::{Case, Copies, Counts, Overflows, Sabotage, Schedule};
+use odm_tests::schedule::{Case, Clears, Copies, Counts, FewCopies, Overflows, Sabotage, Schedule};
 
 /// How many schedules there are of each kind: `ODM_SCHEDULES=50000` for more.
 fn schedules() -> u64 {
@@ -29,6 +29,46 @@ fn first_wrong(
 fn copies_converge() {
     for transactions in [false, true] {
         let wrong = first_wrong(&Copies, schedules(), transactions, None);
+        assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
+    }
+}
+
+/// Every order in which a process is interrupted once at most: `ODM_SWITCHES=2` for more.
+#[test]
+fn copies_converge_in_every_order() {
+    let said = std::env::var("ODM_SWITCHES").ok();
+    let switches = said.and_then(|said| said.parse().ok()).unwrap_or(1);
+    for transactions in [false, true] {
+        let schedule = Schedule {
+            seed: 0,
+            transactions,
+            sabotage: None,
+        };
+        let orders = schedule.run_all(&FewCopies, switches);
+        let orders = orders.unwrap_or_else(|wrong| panic!("{wrong}"));
+        println!("{orders} orders, transactions: {transactions}");
+        assert!(orders > 100);
+    }
+}
+
+/// Without a guard something is wrong in one of them.
+#[test]
+fn each_guard_of_copies_is_needed_in_some_order() {
+    for sabotage in [Sabotage::Revision, Sabotage::Token, Sabotage::Verification] {
+        let schedule = Schedule {
+            seed: 0,
+            transactions: false,
+            sabotage: Some(sabotage),
+        };
+        let wrong = schedule.run_all(&FewCopies, 2).err();
+        assert!(wrong.is_some(), "nobody misses {sabotage:?}");
+    }
+}
+
+#[test]
+fn copies_of_what_is_deleted_become_null() {
+    for transactions in [false, true] {
+        let wrong = first_wrong(&Clears, schedules(), transactions, None);
         assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
     }
 }

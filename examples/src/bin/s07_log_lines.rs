@@ -1,7 +1,8 @@
-//! S7 and S24, one to squillions: each log line has the address of its host, and one can wait until that is current.
+//! S7 and S24, one to squillions: each log line has the address of its host, and one can wait until that is current, or ask for it.
 //!
 //! ```text
 //! 2000 lines of 10.0.0.1
+//! asked for what is so now: 10.0.0.9
 //! owed: nothing
 //! 2000 lines of 10.0.0.9
 //! ```
@@ -66,6 +67,11 @@ async fn main() -> odm::Result<()> {
     db.update::<Host>("goofy")
         .set(|h| h.ipaddr(), "10.0.0.9")
         .await?;
+    // Whatever has followed by now.
+    let current = db.find::<LogMessage>().current().first().await?;
+    let current = current.map(|line| line.ipaddr).unwrap_or_default();
+    println!("asked for what is so now: {current}");
+
     db.settled().within(Duration::from_secs(30)).await?;
     println!("owed: {}", db.owed().await?);
     show(&db, "10.0.0.9").await

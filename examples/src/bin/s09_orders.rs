@@ -3,6 +3,8 @@
 //! ```text
 //! to Bern: 2 x hammer at 25, 1 x saw at 40
 //! to Bern: 2 x claw hammer at 25, 1 x saw at 40, 1 x claw hammer at 30
+//! lines.0.price of order 1: 25 was taken of product 1, which has 30 now
+//! lines.1.price of order 1: 40 was taken of product 2, which is gone
 //! the price of an order is not set: Invalid
 //! ```
 //!
@@ -29,8 +31,8 @@ struct Address {
 struct OrderLine {
     #[reference]
     product: Ref<Product>,
-    /// As it was when the line was written.
-    #[snapshot(from = product.price)]
+    /// As it was when the line was written, with when that was.
+    #[snapshot(from = product.price, origin)]
     price: i64,
     /// As it is.
     #[denormalize(from = product.name)]
@@ -95,6 +97,17 @@ async fn main() -> odm::Result<()> {
         .push(|o| o.lines(), line(&products[0], 1))
         .await?;
     show(&db.get::<Order>(1).await?);
+
+    // What has changed since.
+    for drift in db.find::<Order>().filter(|o| o.id().eq(1)).drift().await? {
+        assert!(drift.taken_at.is_some());
+        let now = match drift.now {
+            Some(now) => format!("has {now} now"),
+            None => "is gone".to_owned(),
+        };
+        let (path, id, taken, source) = (drift.path, drift.id, drift.taken, drift.source);
+        println!("{path} of order {id}: {taken} was taken of product {source}, which {now}");
+    }
 
     // No setter exists, and a save that changes it is refused.
     let mut order = db.edit::<Order>(1).await?;

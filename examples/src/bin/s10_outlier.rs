@@ -46,8 +46,11 @@ async fn main() -> odm::Result<()> {
         customers_purchased: (0..customers).map(user).collect(),
     };
     // What is too much for the document goes elsewhere at once.
-    db.insert_many([book(1, "Of Mice and Men", 3), book(2, "Harry Potter", 1_000)])
-        .await?;
+    db.insert_many([
+        book(1, "Of Mice and Men", 3),
+        book(2, "Harry Potter", 1_000),
+    ])
+    .await?;
     for number in 1_000..1_060 {
         db.update::<Book>(2)
             .push(|b| b.customers_purchased(), user(number))
@@ -62,7 +65,9 @@ async fn main() -> odm::Result<()> {
     println!("  user1000 has bought it: {has_bought}");
     let page = everyone().page(50, 3).await?;
     println!("  the first behind the document: {}", page.join(", "));
-    let outliers = db.find::<Book>().filter(|b| b.customers_purchased().has_more());
+    let outliers = db
+        .find::<Book>()
+        .filter(|b| b.customers_purchased().has_more());
     println!("{} of 2 books are outliers", outliers.count().await?);
 
     // Customers leave, wherever they are, and what is left fits into the document again.
@@ -80,5 +85,9 @@ fn show(book: &Book) {
         true => format!("{} of them", customers.resident().len()),
         false => "all".to_owned(),
     };
-    println!("{}: {} customers, {of_them} in the document", book.title, customers.len());
+    println!(
+        "{}: {} customers, {of_them} in the document",
+        book.title,
+        customers.len()
+    );
 }

@@ -8,9 +8,14 @@ use crate::ctxt::Ctxt;
 /// A field whose value comes from another document, or never changes.
 pub(crate) enum Derived {
     /// It follows what it was taken from.
-    Denormalized { from: Source, pace: Pace },
-    /// It was taken when the document was inserted.
-    Taken { from: Source },
+    Denormalized {
+        from: Source,
+        pace: Pace,
+        /// Where it says that it becomes null when the source is deleted.
+        clears: Option<Ident>,
+    },
+    /// It was taken when the document was inserted, which may remember of what and when.
+    Taken { from: Source, origin: bool },
     /// The application says it when the document is inserted.
     Frozen,
 }
@@ -54,9 +59,20 @@ impl Derived {
     /// Where the value comes from, if from another document.
     pub(crate) fn source(&self) -> Option<&Source> {
         match self {
-            Self::Denormalized { from, .. } | Self::Taken { from } => Some(from),
+            Self::Denormalized { from, .. } | Self::Taken { from, .. } => Some(from),
             Self::Frozen => None,
         }
+    }
+
+    /// Whether it becomes null when its source is deleted.
+    pub(crate) fn is_clearing(&self) -> bool {
+        matches!(
+            self,
+            Self::Denormalized {
+                clears: Some(_),
+                ..
+            }
+        )
     }
 
     /// Refuses what the attributes of a field say where nothing keeps it yet.
@@ -71,11 +87,18 @@ impl Derived {
 }
 
 fn denormalized(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
-    let (mut from, mut pace) = (None, None);
+    let (mut from, mut pace, mut on_delete) = (None, None, None);
+    let mut is_understood = true;
     if attr.meta.require_list().is_ok() {
-        settings(ctxt, attr, |meta| {
+        is_understood = settings(ctxt, attr, |meta| {
             if meta.path.is_ident("from") {
                 from = Some(source(meta)?);
+                return Ok(());
+            }
+            if meta.path.is_ident("on_delete") {
+                if on_delete.replace(when_deleted(meta)?).is_some() {
+                    return Err(meta.error("`on_delete` once"));
+                }
                 return Ok(());
             }
             let said = if meta.path.is_ident("sync") {
@@ -84,7 +107,7 @@ fn denormalized(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
                 Pace::Background
             } else {
                 return Err(meta.error(
-                    "unknown setting: `#[denormalize(…)]` has `from = reference.field`, `sync`, `background`",
+                    "unknown setting: `#[denormalize(…)]` has `from = reference.field`, `sync`, `background`, `on_delete = keep` and `clear`",
                 ));
             };
             if pace.replace(said).is_some() {
@@ -94,7 +117,7 @@ fn denormalized(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
         });
     }
     let Some(from) = from else {
-        if ctxt.is_clean() {
+        if is_understood {
             ctxt.error(
                 attr,
                 "a copy of what? Say `#[denormalize(from = reference.field)]`, where `reference` is a field beside this one",
@@ -105,31 +128,48 @@ fn denormalized(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
     Some(Derived::Denormalized {
         from,
         pace: pace.unwrap_or_default(),
+        clears: on_delete.flatten(),
     })
 }
 
+/// `on_delete = keep`, which is nothing to do, or `on_delete = clear`.
+fn when_deleted(meta: &ParseNestedMeta<'_>) -> syn::Result<Option<Ident>> {
+    let word = meta.value()?.call(Ident::parse_any)?;
+    match word.to_string().as_str() {
+        "keep" => Ok(None),
+        "clear" => Ok(Some(word)),
+        _ => Err(syn::Error::new_spanned(
+            word,
+            "a copy has `on_delete = keep`, which is so without it, or `on_delete = clear`: it becomes null when its source is deleted, and the \
+             reference stays; what becomes of the reference is said there, `#[reference(on_delete = …)]`",
+        )),
+    }
+}
+
 fn snapshot(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
-    let mut from = None;
+    let (mut from, mut origin) = (None, false);
     if attr.meta.require_path_only().is_err() {
-        let before = ctxt.is_clean();
-        settings(ctxt, attr, |meta| {
-            if !meta.path.is_ident("from") {
-                return Err(
-                    meta.error("unknown setting: `#[snapshot(…)]` has `from = reference.field`")
-                );
+        let is_understood = settings(ctxt, attr, |meta| {
+            if meta.path.is_ident("from") {
+                from = Some(source(meta)?);
+            } else if meta.path.is_ident("origin") {
+                origin = true;
+            } else {
+                return Err(meta.error(
+                    "unknown setting: `#[snapshot(…)]` has `from = reference.field`, `origin`",
+                ));
             }
-            from = Some(source(meta)?);
             Ok(())
         });
         if from.is_none() {
-            if before && ctxt.is_clean() {
+            if is_understood {
                 ctxt.error(attr, "taken from where? Say `#[snapshot(from = reference.field)]`, or leave the parentheses out");
             }
             return None;
         }
     }
     Some(match from {
-        Some(from) => Derived::Taken { from },
+        Some(from) => Derived::Taken { from, origin },
         None => Derived::Frozen,
     })
 }

@@ -26,7 +26,8 @@ pub(crate) enum Layout {
 
 const SAY_HOW_LONG: &str = "an array says how long it can get: `#[embed(max = N)]`, or `#[embed(unbounded)]` if you mean it";
 
-const SAY_WHERE_TO: &str = "where do its elements overflow? Say `#[embed(overflow(after = 50, into = \"…\"))]`";
+const SAY_WHERE_TO: &str =
+    "where do its elements overflow? Say `#[embed(overflow(after = 50, into = \"…\"))]`";
 
 impl Layout {
     /// What the attributes of a field say.
@@ -76,7 +77,8 @@ impl Layout {
     }
 
     fn embed(ctxt: &mut Ctxt, attr: &Attribute, ty: &Type) -> Self {
-        let Some(arguments) = Arguments::parse(ctxt, attr, &["max", "overflow", "unbounded"]) else {
+        let Some(arguments) = Arguments::parse(ctxt, attr, &["max", "overflow", "unbounded"])
+        else {
             return Self::Wrong;
         };
         if let Some(overflow) = arguments.overflow {

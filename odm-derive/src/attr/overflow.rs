@@ -21,8 +21,7 @@ pub(crate) struct Overflow {
     flag: Option<LitStr>,
 }
 
-const KNOWN: &str =
-    "here are `after`, `into`, `owner`, `seq`, `elements` and `flag`, as in `overflow(after = 50, into = \"extra_sales\", owner = \"book_id\")`";
+const KNOWN: &str = "here are `after`, `into`, `owner`, `seq`, `elements` and `flag`, as in `overflow(after = 50, into = \"extra_sales\", owner = \"book_id\")`";
 
 impl Overflow {
     /// What stands behind the word `overflow`.
@@ -100,7 +99,10 @@ impl Overflow {
             }
         }
         let mut before: Vec<String> = vec!["_id".to_owned()];
-        for name in [&self.owner, &self.seq, &self.elements].into_iter().flatten() {
+        for name in [&self.owner, &self.seq, &self.elements]
+            .into_iter()
+            .flatten()
+        {
             if before.contains(&name.value()) {
                 return Err(syn::Error::new_spanned(
                     name,

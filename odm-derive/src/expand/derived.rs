@@ -9,7 +9,7 @@ use super::{
     quiet,
 };
 use crate::{
-    attr::{Derived, Layout, Pace, Source},
+    attr::{Derived, Layout, Link, OnDelete, Pace, Source},
     ctxt::Ctxt,
     model::{Field, Model},
 };
@@ -30,7 +30,7 @@ impl<'a> Model<'a> {
 
     /// Finds the references through which values are taken.
     pub(crate) fn check_derived(&self, ctxt: &mut Ctxt) {
-        for (field, _, Source { reference, .. }) in self.taken() {
+        for (field, derived, Source { reference, .. }) in self.taken() {
             let found = self.fields.iter().find(|other| other.ident == reference);
             let wrong = match found.map(|other| &other.layout) {
                 None => Some(format!(
@@ -47,6 +47,27 @@ impl<'a> Model<'a> {
             };
             if let Some(message) = wrong {
                 ctxt.error(reference, message);
+            }
+            if let Derived::Denormalized {
+                clears: Some(at), ..
+            } = derived
+            {
+                let message = match found.and_then(|other| other.link.as_ref()) {
+                    Some(Link::Owner {
+                        on_delete: OnDelete::Keep,
+                        ..
+                    }) => None,
+                    Some(Link::Owner { .. }) => Some(format!(
+                        "what becomes of `{reference}` when its document is deleted is said there, and the copy follows that: leave `on_delete` \
+                         out here, or say `#[reference(on_delete = keep)]` there"
+                    )),
+                    _ => Some(format!(
+                        "`{reference}` stays then, and leads nowhere: say so there, `#[reference(on_delete = keep)]`"
+                    )),
+                };
+                if let Some(message) = message {
+                    ctxt.error(at, message);
+                }
             }
             if field.link.is_some() {
                 ctxt.error(
@@ -86,6 +107,8 @@ impl<'a> Model<'a> {
                 Derived::Denormalized { pace: Pace::Background, .. } => quote!(Background),
                 Derived::Taken { .. } | Derived::Frozen => quote!(Never),
             };
+            let clears = derived.is_clearing();
+            let has_origin = matches!(derived, Derived::Taken { origin: true, .. });
             Some(quote! {
                 #private::CopiedField {
                     field: #name,
@@ -97,6 +120,8 @@ impl<'a> Model<'a> {
                     from: || #private::path_of(<#target as #private::Document>::fields() #(#steps)*),
                     first: #first,
                     follows: #private::Follows::#follows,
+                    clears: #clears,
+                    has_origin: #has_origin,
                 }
             })
         });
@@ -122,14 +147,18 @@ impl<'a> Model<'a> {
         attribute: &str,
         private: &TokenStream,
     ) -> TokenStream {
-        let fits = self.taken().filter_map(|(field, _, source)| {
+        let fits = self.taken().filter_map(|(field, derived, source)| {
             let through = self.reference(source)?;
             let (ty, of) = (field.ty, through.ty);
             let steps = steps(source);
             let last = source.path.last()?.span();
             let source =
                 quote_spanned!(last=> #private::copied::<#of, _>(|source| source #(#steps)*));
-            Some(quote_spanned!(ty.span()=> #source.fits::<#ty>();))
+            let fits = match derived.is_clearing() {
+                true => quote_spanned!(ty.span()=> fits_cleared),
+                false => quote_spanned!(ty.span()=> fits),
+            };
+            Some(quote_spanned!(ty.span()=> #source.#fits::<#ty>();))
         });
         let fits: Vec<_> = fits.collect();
         let quiet = quiet();

@@ -78,7 +78,8 @@ impl<T: Document> Arrays<T> {
         let mut spilled = 0;
         for field in T::MODEL.overflows {
             // Too long, or perhaps too large.
-            let too_long = doc! { format!("{}.{}", field.stored, field.after): { "$exists": true } };
+            let too_long =
+                doc! { format!("{}.{}", field.stored, field.after): { "$exists": true } };
             for id in self.matching(&too_long).await? {
                 spilled += u64::from(spill(&self.access, &T::MODEL, field, &id).await?);
             }
@@ -108,7 +109,8 @@ impl<T: Document> Arrays<T> {
             size(&format!("{}.tail", field.header)),
             size(&format!("{}.work.block", field.header)),
         ] };
-        let row = doc! { "$project": { "_id": 0, "count": count, "bytes": { "$bsonSize": "$$ROOT" } } };
+        let row =
+            doc! { "$project": { "_id": 0, "count": count, "bytes": { "$bsonSize": "$$ROOT" } } };
         let aggregate = Aggregate {
             collection: T::COLLECTION.into(),
             pipeline: vec![raw(&row)?],
@@ -143,7 +145,8 @@ impl<T: Document> Arrays<T> {
     }
 
     async fn matching(&self, filter: &BsonDocument) -> Result<Vec<Bson>> {
-        self.ids(found_by(&T::COLLECTION.into(), &raw(filter)?)).await
+        self.ids(found_by(&T::COLLECTION.into(), &raw(filter)?))
+            .await
     }
 
     async fn ids(&self, find: Find) -> Result<Vec<Bson>> {
@@ -215,7 +218,10 @@ fn percentile(sorted: &[u64], percent: f64) -> u64 {
     let reached = |position: usize| (position + 1) as f64 >= sorted.len() as f64 * percent / 100.0;
     let mut positions = 0..sorted.len();
     let at = positions.find(|position| reached(*position));
-    at.and_then(|at| sorted.get(at)).or(sorted.last()).copied().unwrap_or(0)
+    at.and_then(|at| sorted.get(at))
+        .or(sorted.last())
+        .copied()
+        .unwrap_or(0)
 }
 
 impl fmt::Display for Lengths {
@@ -241,10 +247,20 @@ impl fmt::Display for Lengths {
         while from <= longest {
             let count = self.longer_than_or(from) - self.longer_than_or(to);
             let width = (count * 40).div_ceil(self.documents().max(1));
-            writeln!(f, "  {from:>8} to {:>8}: {:<40} {count}", to - 1, "#".repeat(width))?;
+            writeln!(
+                f,
+                "  {from:>8} to {:>8}: {:<40} {count}",
+                to - 1,
+                "#".repeat(width)
+            )?;
             (from, to) = (to, to.saturating_mul(4));
         }
-        write!(f, "  after {} elements, {} overflow", self.proposal(), self.longer_than(self.proposal()))
+        write!(
+            f,
+            "  after {} elements, {} overflow",
+            self.proposal(),
+            self.longer_than(self.proposal())
+        )
     }
 }
 

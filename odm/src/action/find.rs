@@ -1,6 +1,7 @@
 //! Queries.
 
 mod calculate;
+mod drift;
 mod group;
 mod page;
 mod pipeline;
@@ -18,6 +19,7 @@ use futures_core::Stream;
 use futures_util::{StreamExt, stream};
 
 pub use calculate::Calculation;
+pub use drift::{Drift, FindDrift};
 pub use group::{GroupBy, Grouped};
 pub use page::{FindPage, IntoPageToken, Page, PageToken};
 pub use pipeline::Pipeline;
@@ -29,6 +31,7 @@ use crate::{
     decode::decode_all,
     document::Document,
     error,
+    maintain::bring_current,
     projection::{self, Projection, ProjectionOf},
     query::{Filter, IntoFilter, IntoSort, Node, Sort, sort_to_raw},
     relation::{Append, Children, IntoJoin, Join, Joins},
@@ -98,6 +101,42 @@ impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
             joins: (),
             of: PhantomData,
         }
+    }
+
+    /// Reads copies as their sources are now, whatever is owed yet: see [`Database::settled`](crate::Database::settled) for waiting
+    /// until they are so in the database.
+    ///
+    /// The sources are read behind the documents: one query for each model that these are of, by their ids. It is about the documents
+    /// of this query, not those that are joined with them; and a condition on a copy asks for what is stored.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "hosts")]
+    /// # struct Host { #[serde(rename = "_id")] id: i64, ipaddr: String }
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "logmsgs")]
+    /// # struct LogMessage {
+    /// #     #[serde(rename = "_id")] id: i64,
+    /// #     #[reference] host: Ref<Host>,
+    /// #     #[denormalize(from = host.ipaddr, background)] ipaddr: String,
+    /// # }
+    /// # #[derive(Schema)] #[schema(models(Host, LogMessage))] struct Logs;
+    /// # async fn example(db: odm::Database<Logs>) -> odm::Result<()> {
+    /// db.update::<Host>(7).set(|h| h.ipaddr(), "10.0.0.7").await?;
+    /// for message in db.find::<LogMessage>().filter(|m| m.host().eq(Ref::new(7))).current().all().await? {
+    ///     assert_eq!(message.ipaddr, "10.0.0.7");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](ErrorKind::Unsupported) with a [`select`](Self::select) behind it: it reads whole documents.
+    pub fn current(mut self) -> Self {
+        self.access = self.access.reading_current();
+        self
     }
 
     /// Reads only the fields of a [`Projection`].
@@ -337,10 +376,18 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
     }
 
     fn to_operation(&self) -> Result<operation::Find> {
+        let projection = projection::to_raw::<P>(&self.joins.needs()?)?;
+        if self.access.is_current() && projection.is_some() {
+            let message = "copies are read as their sources are now with whole documents: leave out `select`, or `current`";
+            return Err(error::of_model::<T>(Error::new(
+                ErrorKind::Unsupported,
+                message,
+            )));
+        }
         Ok(operation::Find {
             collection: T::COLLECTION.into(),
             filter: self.raw_filter()?,
-            projection: projection::to_raw::<P>(&self.joins.needs()?)?,
+            projection,
             sort: sort_to_raw(&self.sort)?,
             limit: self.limit,
         })
@@ -363,9 +410,13 @@ impl<S, T: Document, P, J: Clone, C> Clone for Find<S, T, P, J, C> {
 /// Documents as the query gives them: decoded, and joined.
 async fn assemble<P: Projection<Of: Document>, J: Joins<P>>(
     access: Access,
-    raws: Vec<RawDocumentBuf>,
+    mut raws: Vec<RawDocumentBuf>,
     joins: J,
 ) -> Result<Vec<Result<J::Item>>> {
+    if access.is_current() {
+        let brought = bring_current(&access, &P::Of::MODEL, &mut raws).await;
+        brought.map_err(error::of_model::<P::Of>)?;
+    }
     let (roots, raws) = decode_all::<P>(raws);
     // Whether what is joined is seen is not said by whether its parents are.
     let access = access.seeing(Sight::Present);

@@ -45,7 +45,9 @@ use cursor::Batches;
 /// A database on a MongoDB server, replica set or sharded cluster.
 ///
 /// Writes are acknowledged when a majority of the replica set (or the one server that there is) has them in its journal,
-/// unless the URL asks for something else; a transaction reads a snapshot. What the driver retries by itself (a read, or
+/// unless the URL asks for something else; a transaction reads a snapshot. Of a replica set only what a majority has is read, unless
+/// the URL has `readConcernLevel`, or asks for writes that may be lost: what is derived from a document must not come from a change that
+/// a new primary does not have. What the driver retries by itself (a read, or
 /// a write of one document, once, after the loss of a connection or of a primary) it retries here too.
 ///
 /// [`Executor::find_each`] needs MongoDB 5.1 or later, everything else 5.0. It runs as one aggregation, a `$lookup` from

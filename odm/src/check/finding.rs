@@ -296,7 +296,10 @@ impl fmt::Display for Finding {
                 write!(f, ": {times} documents of {of} have the number {seq}")
             }
             Fault::Orphaned { of, owner, seq } => {
-                write!(f, ": the number {seq} of {owner} of {of}, which does not read it")
+                write!(
+                    f,
+                    ": the number {seq} of {owner} of {of}, which does not read it"
+                )
             }
             Fault::ListedTwice { to, id } => write!(f, ": lists {id} of {to} more than once"),
             Fault::Unreadable { message } | Fault::OutOfBounds { message } => {

@@ -5,7 +5,7 @@ use std::{fmt, pin::Pin};
 use bson::RawBson;
 use serde::Serialize;
 
-use super::{Check, CheckToken, Fault, Finding, Findings, IntoCheckToken};
+use super::{Check, CheckToken, Fault, Finding, Findings, IntoCheckToken, declared};
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
@@ -66,6 +66,8 @@ impl<S: Schema> Repair<S> {
     pub fn stream(self) -> Repairs {
         Repairs {
             access: self.check.access.clone(),
+            models: self.check.models.iter().map(|check| check.model).collect(),
+            leaves: false,
             findings: self.check.stream(),
             applies: self.applies,
         }
@@ -95,6 +97,10 @@ impl<S: Schema> IntoFuture for Repair<S> {
 #[must_use = "nothing is looked at until `next` is called"]
 pub struct Repairs {
     access: Access,
+    /// What it looks at.
+    models: Vec<&'static Model>,
+    /// Whether something derived could not be mended.
+    leaves: bool,
     findings: Findings,
     applies: bool,
 }
@@ -106,9 +112,10 @@ impl Repairs {
     ///
     /// Those of the backend, behind which it does not go on: begin again with [`Repair::after`] the [token](Self::token).
     pub async fn next(&mut self) -> Option<Result<RepairStep>> {
-        let finding = match self.findings.next().await? {
-            Ok(finding) => finding,
-            Err(error) => return Some(Err(error)),
+        let finding = match self.findings.next().await {
+            Some(Ok(finding)) => finding,
+            Some(Err(error)) => return Some(Err(error)),
+            None => return self.end().await.err().map(Err),
         };
         let cure = Cure::of(&self.access, &finding);
         let (remedy, outcome) = match cure {
@@ -116,11 +123,28 @@ impl Repairs {
             Ok(cure) if !self.applies => (Some(cure.remedy), Ok(RepairOutcome::Planned)),
             Ok(cure) => (Some(cure.remedy), cure.apply(&self.access).await),
         };
+        let is_derived = matches!(
+            finding.fault,
+            Fault::Stale { .. } | Fault::Miscounted { .. } | Fault::Miscomputed { .. }
+        );
+        let is_left = !matches!(outcome, Ok(RepairOutcome::Done | RepairOutcome::NotNeeded));
+        self.leaves |= is_derived && is_left;
         Some(outcome.map(|outcome| RepairStep {
             finding,
             remedy,
             outcome,
         }))
+    }
+
+    /// All documents of these models are as they are declared now.
+    async fn end(&mut self) -> Result<()> {
+        let models = std::mem::take(&mut self.models);
+        if self.applies && !self.leaves {
+            for model in models {
+                declared::done(&self.access, model).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Where this is: see [`Findings::token`].
@@ -304,7 +328,8 @@ impl Cure {
                     let fields = model.overflows.iter();
                     fields.map(move |field| (*model, field))
                 });
-                let mut own = arrays.filter(|(_, field)| field.extras.collection == finding.collection);
+                let mut own =
+                    arrays.filter(|(_, field)| field.extras.collection == finding.collection);
                 let (model, field) = own.next().ok_or_else(no_array)?;
                 return Ok(Self {
                     remedy: Remedy::Delete,

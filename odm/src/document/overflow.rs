@@ -196,7 +196,9 @@ impl<T: Stored> Stored for Overflow<T> {
     }
 
     fn validate(&self, path: &Path) -> Result<()> {
-        self.resident.iter().try_for_each(|value| value.validate(path))
+        self.resident
+            .iter()
+            .try_for_each(|value| value.validate(path))
     }
 
     fn count(&self) -> usize {

@@ -82,7 +82,7 @@ impl Planned {
             || overflow::concerns(model, &effect)
             || matches!(effect, Effect::Removes) && !model.overflows.is_empty();
         if let (operation::Write::Update(update), false) = (&mut self.item.write, is_linking) {
-            is_linking = !computed::at_once(model, &mut update.change)?;
+            is_linking = !computed::at_once(access, model, &mut update.change)?;
         }
         Ok(Narrowed {
             is_linking,

@@ -15,7 +15,11 @@ use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf};
 
 pub(crate) use check::{Miscomputed, compute_again, miscomputed};
 
-use super::{Write, link::linked::one_of, stored::names};
+use super::{
+    Write, copy,
+    link::linked::one_of,
+    stored::{close, open, overlap, raw},
+};
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, also, found_by},
@@ -36,23 +40,22 @@ const SAID: &str = "odm: ";
 const TYPE: &str = "; type ";
 
 /// Computes the fields of a document that is inserted.
-pub(crate) fn fill(model: &Model, raw: &mut RawDocumentBuf) -> Result<()> {
+pub(crate) fn fill(model: &Model, whole: &mut RawDocumentBuf) -> Result<()> {
     for field in model.computed {
-        let value = evaluate::value(field, raw).map_err(error::of(model))?;
-        let value = RawBson::try_from(value).map_err(error::encode)?;
-        *raw = with(raw, field.stored, value)?;
+        let value = evaluate::value(field, whole).map_err(error::of(model))?;
+        *whole = with(whole, field.stored, raw(&value)?)?;
     }
     Ok(())
 }
 
 /// The same for one that is changed before it is encoded.
-pub(crate) fn fill_open(model: &Model, open: &mut Document) -> Result<()> {
+pub(crate) fn fill_open(model: &Model, document: &mut Document) -> Result<()> {
     if model.computed.is_empty() {
         return Ok(());
     }
-    let mut raw = RawDocumentBuf::try_from(&*open).map_err(error::encode)?;
-    fill(model, &mut raw)?;
-    *open = Document::try_from(&*raw).map_err(error::encode)?;
+    let mut whole = close(document)?;
+    fill(model, &mut whole)?;
+    *document = open(&whole)?;
     Ok(())
 }
 
@@ -110,9 +113,7 @@ fn touches(path: &str, input: &Input) -> bool {
         // As many elements are there as before.
         return false;
     }
-    let names = names(path);
-    let mut both = names.split('.').zip(input.path().split('.'));
-    both.all(|(a, b)| a == b)
+    overlap(path, input.path())
 }
 
 /// The stages that compute these fields, each in one behind those that it is computed from.
@@ -143,8 +144,7 @@ fn stages(model: &Model, fields: &[&str]) -> Result<Vec<RawDocumentBuf>> {
 }
 
 fn set(fields: &Document) -> Result<RawDocumentBuf> {
-    let fields = RawDocumentBuf::try_from(fields).map_err(error::encode)?;
-    document("$set", fields)
+    document("$set", close(fields)?)
 }
 
 /// How an update is carried out.
@@ -157,15 +157,15 @@ enum How {
     InTwo(Vec<RawDocumentBuf>, &'static str),
 }
 
-fn how(model: &Model, change: &Change) -> Result<How> {
-    if model.computed.is_empty() {
-        return Ok(How::AsItIs);
-    }
+fn how(access: &Access, model: &'static Model, change: &Change) -> Result<How> {
     let Change::Operators {
         update,
         array_filters,
     } = change
     else {
+        if model.computed.is_empty() {
+            return Ok(How::AsItIs);
+        }
         let message = "fields are computed behind update operators alone";
         return Err(error::of(model)(Error::new(
             ErrorKind::Unsupported,
@@ -173,29 +173,30 @@ fn how(model: &Model, change: &Change) -> Result<How> {
         )));
     };
     let changed = changed(model, update);
-    let Some(first) = changed.first() else {
+    let copied = copy::written(access, model, update, &changed);
+    if changed.is_empty() && copied.is_empty() {
         return Ok(How::AsItIs);
-    };
+    }
     let computing = stages(model, &changed)?;
-    let update = Document::try_from(&**update).map_err(error::encode)?;
-    let filters = array_filters
-        .iter()
-        .map(|filter| Document::try_from(&**filter));
-    let filters = filters.collect::<std::result::Result<Vec<_>, _>>();
-    let filters = filters.map_err(error::encode)?;
-    Ok(match translate::stage(&update, &filters) {
-        Some(changes) => {
+    let update = open(update)?;
+    let filters = array_filters.iter().map(|filter| open(filter));
+    let filters = filters.collect::<Result<Vec<_>>>()?;
+    let stage = |update: &Document| translate::stage(update, &filters);
+    Ok(match (stage(&update), changed.first()) {
+        (Some(mut changes), _) => {
+            copy::only_if_changed(&copied, &changed, &update, &mut changes, stage);
             let mut all = vec![set(&changes)?];
             all.extend(computing);
             How::Stages(all)
         }
-        None => How::InTwo(computing, first),
+        (None, Some(first)) => How::InTwo(computing, first),
+        (None, None) => How::AsItIs,
     })
 }
 
 /// Makes a change one that computes what it has to, if that is one operation; false if it is not.
-pub(super) fn at_once(model: &Model, change: &mut Change) -> Result<bool> {
-    Ok(match how(model, change)? {
+pub(super) fn at_once(access: &Access, model: &'static Model, change: &mut Change) -> Result<bool> {
+    Ok(match how(access, model, change)? {
         How::AsItIs => true,
         How::Stages(stages) => {
             *change = Change::Pipeline(stages);
@@ -213,7 +214,7 @@ pub(super) async fn run<W: Write>(
 ) -> Result<W::Done> {
     let how = match write.change() {
         None => How::AsItIs,
-        Some(change) => how(model, change)?,
+        Some(change) => how(access, model, change)?,
     };
     let done = match how {
         How::AsItIs => return write.run(&**access.executor()).await,
@@ -294,6 +295,5 @@ pub(super) fn said(error: Error) -> Error {
 
 /// A value as it is written in a condition.
 fn as_found(value: &Bson) -> Result<RawDocumentBuf> {
-    let value = RawBson::try_from(value.clone()).map_err(error::encode)?;
-    document("$eq", value)
+    document("$eq", raw(value)?)
 }

@@ -12,23 +12,35 @@
 //! So a dependent that the fan-out has not seen is one whose verification sees the change.
 
 mod check;
+mod current;
+mod drift;
 mod fan;
 mod fill;
 mod group;
 mod index;
+mod lease;
+mod owed;
 mod save;
 mod source;
+mod unchanged;
+mod verify;
+
+use std::collections::BTreeMap;
 
 use bson::DateTime;
 
 pub(crate) use check::{StaleCopy, copy_again, stale};
-pub(crate) use fan::{Owed, settle};
+pub(crate) use current::bring_current;
+pub(crate) use drift::{drifted, projection as snapshots};
+pub(super) use fan::clear;
 pub(super) use fill::put;
 pub(crate) use fill::resolve;
 use group::{dependents, groups};
 pub(crate) use index::{Searched, with_indexes};
+pub(crate) use owed::{Followed, Owed, settle};
 pub(crate) use save::of_a_save;
 pub(crate) use source::Sources;
+pub(super) use unchanged::{only_if_changed, written};
 
 use super::{
     Effect, Promise, Write,
@@ -41,6 +53,9 @@ const REVISION: &str = "_odm.rev";
 
 /// The revision that the copies through a reference are of; in the struct that has the reference.
 const FROM: &str = "_odm.from";
+
+/// Of which document a snapshot was taken, and when; in the struct that has the snapshot.
+const TAKEN: &str = "_odm.taken";
 
 /// What a document says while its copies are to follow: a token, and when others may see to it.
 const FAN: Promise = Promise::FAN;
@@ -81,9 +96,27 @@ pub(super) fn is_dependent(model: &Model) -> bool {
     model.copies.is_filled() && groups(model).iter().any(group::Group::is_following)
 }
 
+/// The copies of a model that follow, each with what it is of.
+pub(crate) fn copied(model: &Model) -> BTreeMap<String, String> {
+    let mut copied = BTreeMap::new();
+    for group in groups(model) {
+        for taken in group.following() {
+            let source = (group.model)().collection;
+            let of = format!("copy of {source}.{} by {}", taken.from, group.reference);
+            copied.insert(group.path(taken.stored), of);
+        }
+    }
+    copied
+}
+
 /// Whether others may copy from the documents of a model.
 pub(super) fn is_source(access: &Access, model: &'static Model) -> bool {
     dependents(access.models(), model).next().is_some()
+}
+
+/// Whether others have copies of the documents of a model that become null when these are deleted.
+pub(super) fn is_cleared(access: &Access, model: &'static Model) -> bool {
+    dependents(access.models(), model).any(|(_, group)| group.is_clearing())
 }
 
 /// Whether a write may have to do with copies.
@@ -108,6 +141,9 @@ pub(super) async fn prepare<W: Write>(
     if let Some(documents) = write.documents_to_insert() {
         if !own.is_empty() {
             owed.verify = fill::insert(access, model, &own, documents, sources).await?;
+            if owed.verify.is_some() {
+                owed.taken = Some(sources.revisions(&own)?);
+            }
         }
         if !dependents.is_empty() {
             for raw in documents {
@@ -126,7 +162,7 @@ pub(super) async fn prepare<W: Write>(
     if !own.is_empty() {
         owed.verify = fill::update(access, model, &own, update, sources).await?;
     }
-    if let Some(fan) = fan::say(model, &dependents, update)? {
+    if let Some(fan) = owed::say(model, &dependents, update)? {
         index::refuse_without(access, &dependents).await?;
         owed.fan = Some(fan);
     }
@@ -141,6 +177,6 @@ pub(super) fn leave(access: &Access, model: &'static Model, change: &mut Change)
     };
     fill::leave(model, update)?;
     let dependents: Vec<_> = dependents(access.models(), model).collect();
-    owed.fan = fan::say(model, &dependents, update)?;
+    owed.fan = owed::say(model, &dependents, update)?;
     Ok(owed)
 }

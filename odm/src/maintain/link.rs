@@ -40,7 +40,7 @@ pub(crate) use promise::Settling;
 pub(crate) use refusal::refuse_another;
 pub(crate) use upgrade::bring_up;
 
-use super::{Means, Removal, Write, computed, narrow, overflow, tally};
+use super::{Means, Removal, Write, computed, copy, narrow, overflow, tally};
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, also, found_by},
@@ -407,6 +407,9 @@ const GOING: &str = "_odm.going";
 /// Whether it is going is not known yet: something may refer to it, or to what goes with it, that must not lose it.
 const CLOSING: &str = "_odm.closing";
 
+/// By what a document says what a deletion has made of it.
+pub(super) const FATE: [&str; 2] = [GOING, CLOSING];
+
 /// Leaves out what is as good as gone.
 fn not_gone(filter: &mut RawDocumentBuf) -> Result<()> {
     let mut gone = document(GOING, document("$exists", true)?)?;
@@ -431,6 +434,7 @@ pub(super) fn is_promising(access: &Access, model: &'static Model) -> bool {
         || rules(access, model).next().is_some()
         || tally::is_member(access, model)
         || !model.overflows.is_empty()
+        || copy::is_cleared(access, model)
 }
 
 /// What has become of writes that were begun.

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use bson::{DateTime, Document, RawBson, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
+use bson::{
+    DateTime, Document, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, doc, oid::ObjectId,
+};
 
 use super::{copy, link, tally};
 use crate::{
@@ -37,13 +39,23 @@ impl Promise {
         Self(field.work)
     }
 
+    /// Where it stands in a document.
+    pub(crate) fn name(self) -> &'static str {
+        self.0
+    }
+
+    /// A field of what is said.
+    pub(crate) fn field(self, name: &str) -> String {
+        format!("{}.{name}", self.0)
+    }
+
     pub(super) fn token(self) -> String {
-        format!("{}.token", self.0)
+        self.field("token")
     }
 
     /// The field by whose index what is owed is found.
     pub(crate) fn due(self) -> String {
-        format!("{}.due", self.0)
+        self.field("due")
     }
 
     /// The condition that others may see to it by now.
@@ -53,12 +65,28 @@ impl Promise {
 
     /// When others may see to it, as it stands in a document.
     pub(crate) fn due_of(self, raw: &RawDocument) -> Result<Option<DateTime>> {
+        let due = self.said_in(raw, "due")?;
+        Ok(due.and_then(RawBsonRef::as_datetime))
+    }
+
+    /// Since when it is owed that others have taken over, as it stands in a document.
+    pub(crate) fn since(self, raw: &RawDocument) -> Result<Option<DateTime>> {
+        let since = self.said_in(raw, "since")?;
+        Ok(since.and_then(RawBsonRef::as_datetime))
+    }
+
+    /// A field of what a document says.
+    pub(crate) fn said_in<'d>(
+        self,
+        raw: &'d RawDocument,
+        name: &str,
+    ) -> Result<Option<RawBsonRef<'d>>> {
         let mut found = raw.get("_odm").map_err(error::encode)?;
-        for part in self.due().split('.').skip(1) {
-            let inside = found.and_then(bson::RawBsonRef::as_document);
+        for part in self.field(name).split('.').skip(1) {
+            let inside = found.and_then(RawBsonRef::as_document);
             found = inside.and_then(|inside| inside.get(part).ok().flatten());
         }
-        Ok(found.and_then(bson::RawBsonRef::as_datetime))
+        Ok(found)
     }
 
     /// Whether documents of a model may say so.
@@ -77,7 +105,7 @@ impl Promise {
 }
 
 /// What one write says that is owed: by it the documents that say so are found.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Said {
     pub(super) token: ObjectId,
     pub(super) due: DateTime,
@@ -94,11 +122,14 @@ impl Said {
     /// As a document says it.
     pub(super) fn read(raw: &RawDocument, promise: Promise) -> Result<Option<Self>> {
         let due = promise.due_of(raw)?;
-        let field = promise.0.trim_start_matches("_odm.");
-        let own = raw.get_document("_odm").ok();
-        let said = own.and_then(|own| own.get_document(field).ok());
-        let token = said.and_then(|said| said.get_object_id("token").ok());
+        let token = promise.said_in(raw, "token")?;
+        let token = token.and_then(RawBsonRef::as_object_id);
         Ok(token.zip(due).map(|(token, due)| Self { token, due }))
+    }
+
+    /// When it was said, if nobody has taken it over.
+    pub(super) fn at(self) -> DateTime {
+        DateTime::from_system_time(self.due.to_system_time() - LEASE)
     }
 
     /// The condition that a document says so.

@@ -74,30 +74,57 @@ pub(super) fn touches(update: &RawDocument, place: &str) -> bool {
     })
 }
 
-/// Makes such changes in one go; gives how many documents they were about. Each is a condition with what becomes of the documents.
+/// A change of what the framework keeps in documents.
+#[derive(Debug, Clone)]
+pub(super) struct Amendment {
+    /// Which documents it is about: all that match.
+    pub(super) filter: RawDocumentBuf,
+    pub(super) update: Document,
+    pub(super) array_filters: Vec<Document>,
+}
+
+impl Amendment {
+    pub(super) fn new(filter: RawDocumentBuf, update: Document) -> Self {
+        Self {
+            filter,
+            update,
+            array_filters: Vec::new(),
+        }
+    }
+
+    async fn into_update(mut self, access: &Access, model: &'static Model) -> Result<Update> {
+        narrow(access, model, &mut self.filter, false).await?;
+        let array_filters = self.array_filters.iter().map(close);
+        Ok(Update {
+            collection: model.collection.into(),
+            filter: self.filter,
+            change: Change::Operators {
+                update: close(&self.update)?,
+                array_filters: array_filters.collect::<Result<_>>()?,
+            },
+            multi: true,
+            upsert: false,
+        })
+    }
+}
+
+/// Makes such changes in one go; gives how many documents they were about. Neither the version nor the time of change of a document
+/// tells of that.
 pub(super) async fn change_all(
     access: &Access,
     model: &'static Model,
-    mut changes: Vec<(Document, Document)>,
+    mut changes: Vec<Amendment>,
 ) -> Result<u64> {
     if changes.len() < 2 {
         return match changes.pop() {
-            Some((filter, update)) => change(access, model, close(&filter)?, &update, &[]).await,
+            Some(only) => change(access, model, only).await,
             None => Ok(0),
         };
     }
     let mut writes = Vec::with_capacity(changes.len());
-    for (filter, update) in &changes {
-        let mut filter = close(filter)?;
-        narrow(access, model, &mut filter, false).await?;
+    for change in changes {
         writes.push(BulkItem {
-            write: Write::Update(Update {
-                collection: model.collection.into(),
-                filter,
-                change: Change::operators(close(update)?),
-                multi: true,
-                upsert: false,
-            }),
+            write: Write::Update(change.into_update(access, model).await?),
             unmatched: Unmatched::Fine,
         });
     }
@@ -113,26 +140,13 @@ pub(super) async fn change_all(
     Ok(done.matched)
 }
 
-/// Changes what the framework keeps in documents: neither their version nor their time of change tells of that.
+/// Makes one such change.
 pub(super) async fn change(
     access: &Access,
     model: &'static Model,
-    mut filter: RawDocumentBuf,
-    update: &Document,
-    array_filters: &[Document],
+    change: Amendment,
 ) -> Result<u64> {
-    narrow(access, model, &mut filter, false).await?;
-    let array_filters = array_filters.iter().map(close).collect::<Result<_>>()?;
-    let update = Update {
-        collection: model.collection.into(),
-        filter,
-        change: Change::Operators {
-            update: close(update)?,
-            array_filters,
-        },
-        multi: true,
-        upsert: false,
-    };
+    let update = change.into_update(access, model).await?;
     access.told().writes();
     let done = access.executor().update(update).await;
     Ok(done.map_err(error::of(model))?.matched)

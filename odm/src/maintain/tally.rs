@@ -23,7 +23,10 @@ mod owner;
 mod recount;
 mod together;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, doc};
 
@@ -39,16 +42,16 @@ use super::{
     copy::{first_revision, put},
     link::{
         self,
-        linked::{array, by_id, one_of},
+        linked::{Id, array, by_id, one_of},
     },
     linked,
-    stored::{change, close, open},
+    stored::{Amendment, change, close, open},
 };
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, found_by},
     backend::operation::{Change, Direction, Find, Index},
-    decode,
+    decode, error,
     query::{append, document},
     schema::{Keeps, Model},
     unit,
@@ -67,7 +70,7 @@ const FENCE: &str = "_odm.tally";
 const NOTES: &str = "_odm.notes";
 
 /// How many members are counted at once.
-const BATCH: usize = 500;
+const BATCH: usize = 1_000;
 
 /// How often something is tried that others are writing to.
 const ATTEMPTS: u32 = 100;
@@ -207,7 +210,9 @@ async fn insert<W: Write>(
     groups: &[Group],
     write: W,
 ) -> Result<W::Done> {
-    if access.has_transactions() {
+    // Beside those who are counted together, a transaction would end in a conflict, theirs or its own.
+    let is_alone = access.unit().is_some() || !line::is_moving(access, model);
+    if access.has_transactions() && is_alone {
         let work = |access: Access| {
             let write = write.clone();
             async move { together::insert(&access, model, groups, write).await }
@@ -317,14 +322,8 @@ pub(super) async fn leaving(
         return Ok(None);
     }
     let ids: Vec<_> = ids.cloned().collect();
-    let members = Member::read(
-        access,
-        model,
-        &groups,
-        document("_id", one_of(&ids)?)?,
-        None,
-    );
-    let mut members = members.await?;
+    let filter = document("_id", one_of(&ids)?)?;
+    let mut members = Member::read(access, model, &groups, &filter).await?;
     members.iter_mut().for_each(Member::leave);
     Ok(Some(Leaving { groups, members }))
 }
@@ -363,7 +362,7 @@ pub(super) async fn settle(
     settled: &mut Finished,
 ) -> Result<()> {
     for promise in [COUNT, RECOUNT] {
-        let mut left = Vec::new();
+        let (mut seen, mut left) = (BTreeSet::new(), Vec::new());
         while says(access, model, promise) {
             let mut filter = promise.overdue()?;
             if !left.is_empty() {
@@ -375,10 +374,18 @@ pub(super) async fn settle(
                 ..found_by(&model.collection.into(), &filter)
             };
             let found = access.find_all(model, find).await?;
-            let ids: Vec<_> = found.iter().filter_map(|raw| decode::id(raw)).collect();
-            let ids: Vec<_> = ids.into_iter().map(RawBson::from).collect();
-            if ids.is_empty() {
+            if found.is_empty() {
                 break;
+            }
+            let ids = found.iter().filter_map(|raw| decode::id(raw));
+            let ids = ids.map(RawBson::from);
+            let (ids, again): (Vec<_>, Vec<_>) = ids.partition(|id| seen.insert(Id::of(id)));
+            for id in again {
+                settled.fail(still_said(model, promise, &id))?;
+                left.push(id);
+            }
+            if ids.is_empty() {
+                continue;
             }
             let done = match promise {
                 COUNT => line::count_those(access, model, document("_id", one_of(&ids)?)?).await,
@@ -394,6 +401,21 @@ pub(super) async fn settle(
         }
     }
     Ok(())
+}
+
+/// A document says that something is owed, and did so still when that had been done.
+fn still_said(model: &Model, promise: Promise, id: &RawBson) -> Error {
+    let said = promise.0;
+    let message = format!(
+        "it was counted, and `{said}` says still that it is to be: others change it, whose clock is behind, or there is no `{said}.token`, \
+         which no write of the framework leaves out: remove `{said}`, and `repair` counts what is not counted"
+    );
+    let error = Error::new(ErrorKind::Unsettled, message).with_path(said);
+    let error = match Bson::try_from(id.clone()) {
+        Ok(id) => error.with_id(id),
+        Err(_) => error,
+    };
+    error::of(model)(error)
 }
 
 /// The paths of a model that a save must not change.
@@ -414,7 +436,7 @@ async fn unsay(
     said: Said,
 ) -> Result<u64> {
     let unset = doc! { "$unset": { promise.0: "" } };
-    change(access, model, said.filter(promise)?, &unset, &[]).await
+    change(access, model, Amendment::new(said.filter(promise)?, unset)).await
 }
 
 /// The document in which the framework keeps what it knows of this one.

@@ -42,6 +42,10 @@ pub struct CopiedField {
     pub first: &'static str,
     /// When it follows a change there.
     pub follows: Follows,
+    /// Whether it becomes null when what it was taken from is deleted.
+    pub clears: bool,
+    /// Whether it is remembered of which document it was taken, and when.
+    pub has_origin: bool,
 }
 
 /// An embedded field with copies inside.
@@ -231,6 +235,9 @@ pub struct Source<R, V>(PhantomData<fn() -> (R, V)>);
 impl<R, V> Source<R, V> {
     /// Checks that a `C` can hold it.
     pub fn fits<C: CopyOf<R, V>>(self) {}
+
+    /// Checks that a `C` can hold it, and nothing when the source is deleted.
+    pub fn fits_cleared<C: ClearedCopyOf<V>>(self) {}
 }
 
 /// A reference to one document.
@@ -290,3 +297,16 @@ impl<T: Document, V> CopyOf<Ref<T>, V> for V {}
 impl<T: Document, V> CopyOf<Option<Ref<T>>, V> for Option<V> {}
 #[diagnostic::do_not_recommend]
 impl<T: Document, V> CopyOf<Option<Ref<T>>, Option<V>> for Option<V> {}
+
+/// What can hold a copy of a `V` that becomes null.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` cannot be a copy of a `{V}` that becomes null when its source is deleted",
+    label = "cannot be null, or has another type",
+    note = "with `on_delete = clear` it is an `Option` of what it is taken from"
+)]
+pub trait ClearedCopyOf<V> {}
+#[diagnostic::do_not_recommend]
+impl<V> ClearedCopyOf<V> for Option<V> {}
+#[diagnostic::do_not_recommend]
+impl<V> ClearedCopyOf<Option<V>> for Option<V> {}

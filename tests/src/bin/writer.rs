@@ -1,37 +1,64 @@
-//! Writes to an office at random until it is killed: `writer URL SEED`.
+//! Lets a storm loose on a database, and says how far it is, until it is killed: `writer STORM URL SEED TASKS IDS`.
 
-use std::{env, process::ExitCode};
+use std::{env, process::ExitCode, time::Duration};
 
-use odm_tests::office::{Db, act, fill};
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use odm::Database;
+use odm_tests::storm::{Copies, Counts, Links, Size, Storm, Told, blow};
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments: Vec<_> = env::args().skip(1).collect();
-    let [url, seed] = arguments.as_slice() else {
-        eprintln!("writer URL SEED");
+    let [storm, url, seed, tasks, ids] = arguments.as_slice() else {
+        eprintln!("writer STORM URL SEED TASKS IDS");
         return ExitCode::FAILURE;
     };
-    let (Ok(db), Ok(seed)) = (Db::open(url).await, seed.parse::<u64>()) else {
-        eprintln!("there is no such database, or the seed is no number");
+    let (Ok(seed), Ok(tasks), Ok(ids)) = (seed.parse(), tasks.parse(), ids.parse()) else {
+        eprintln!("the seed, the number of tasks or that of ids is no number");
         return ExitCode::FAILURE;
     };
-    println!("ready");
-    // It fails where there are some already.
-    let _ = fill(&db, 20).await;
-    let writers = (0..4).map(|writer| {
-        let db = db.clone();
-        tokio::spawn(async move {
-            let mut random = ChaCha8Rng::seed_from_u64(seed * 4 + writer);
-            loop {
-                // Whatever comes of it: what is asked is whether all sides agree afterwards.
-                let _ = act(&db, &mut random, 20).await;
-            }
-        })
-    });
-    for writer in writers.collect::<Vec<_>>() {
-        let _ = writer.await;
+    let size = Size {
+        tasks,
+        operations: u64::MAX,
+        ids,
+        seed,
+    };
+    match storm.as_str() {
+        "links" => write::<Links>(url, size).await,
+        "copies" => write::<Copies>(url, size).await,
+        "counts" => write::<Counts>(url, size).await,
+        other => {
+            eprintln!("there is no storm of {other}");
+            ExitCode::FAILURE
+        }
     }
-    ExitCode::SUCCESS
+}
+
+async fn ready<S: Storm>(url: &str) -> odm::Result<Database<S::Schema>> {
+    let db = Database::open(url).await?;
+    db.sync_indexes().await?;
+    Ok(db)
+}
+
+async fn write<S: Storm>(url: &str, size: Size) -> ExitCode {
+    let db = match ready::<S>(url).await {
+        Ok(db) => db,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    println!("0");
+    // It fails where there are some already.
+    let _ = S::fill(&db, size.ids).await;
+    let told = Told::default();
+    let tell = async {
+        loop {
+            println!("{}", told.all());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        () = blow::<S>(&db, size, &told, |_| false) => ExitCode::SUCCESS,
+        code = tell => code,
+    }
 }

@@ -80,6 +80,11 @@ impl Process {
         self.port
     }
 
+    /// Whether it was not killed.
+    pub(super) fn is_running(&self) -> bool {
+        self.supervisor.is_some()
+    }
+
     /// Ends the server at once and leaves its files.
     pub(super) fn kill(&mut self) -> Result<(), String> {
         let mut supervisor = self.supervisor.take().ok_or("the server is not running")?;

@@ -8,11 +8,12 @@ use odm::{
         Backend, BoxFuture,
         operation::{Change, Insert, Update},
     },
-    bson::{Bson, Document, rawdoc},
+    bson::{Bson, Document, raw::cstr, rawdoc},
     prelude::*,
 };
 
 use super::{Case, Process, Sabotage, change};
+use crate::aftermath::{look, overdue};
 
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "hosts")]
@@ -128,7 +129,7 @@ impl Case for Copies {
             |backend| {
                 Box::pin(async move {
                     for _ in 0..2 {
-                        overdue(&backend).await;
+                        let _ = overdue::<Net>(&backend).await;
                         let _ = Db::with_backend(backend.clone()).settle().await;
                     }
                 })
@@ -137,47 +138,77 @@ impl Case for Copies {
     }
 
     fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
-        Box::pin(async move {
-            let db = Db::with_backend(backend.clone());
-            let said = |error: odm::Error| error.to_string();
-            // Bringing copies up to date may owe further ones.
-            for _ in 0..4 {
-                overdue(&backend).await;
-                db.settle().await.map_err(said)?;
-            }
-            let owed = db.owed().await.map_err(said)?;
-            if !owed.is_empty() {
-                return Err(format!("there is owed {owed}"));
-            }
-            let report = db.check().await.map_err(said)?;
-            match report.is_clean() {
-                true => Ok(()),
-                false => Err(report.to_string()),
-            }
-        })
+        Box::pin(look::<Net>(backend, |_| false))
     }
 }
 
-/// Nobody waits for what another may still be doing.
-async fn overdue(backend: &Arc<dyn Backend>) {
-    let long_ago = DateTime::from_millis(0);
-    for collection in ["hosts", "services", "users"] {
-        let fan = rawdoc! { "_odm.fan.due": { "$exists": true } };
-        let verify = rawdoc! { "_odm.verify.due": { "$exists": true } };
-        let all = [
-            (fan, rawdoc! { "_odm.fan.due": long_ago }),
-            (verify, rawdoc! { "_odm.verify.due": long_ago }),
-        ];
-        for (filter, set) in all {
-            let update = Update {
-                collection: collection.into(),
-                filter,
-                change: Change::operators(rawdoc! { "$set": set }),
-                multi: true,
-                upsert: false,
-            };
-            let _ = backend.update(update).await;
-        }
+/// Without copies of copies.
+#[derive(Schema)]
+#[schema(models(Host, Service))]
+struct Few;
+type FewDb = odm::Database<Few>;
+
+/// Few enough for every order: two processes change a source, one inserts a dependent, and one carries out what the others seem to have
+/// left.
+#[derive(Debug)]
+pub struct FewCopies;
+
+impl Case for FewCopies {
+    fn begin(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let db = FewDb::with_backend(backend);
+            db.sync_indexes().await.expect("indexes");
+            let name = "host".to_owned();
+            db.insert(Host { id: 1, name }).await.expect("a host");
+            db.insert(service(1, 1)).await.expect("a service");
+            db.settled().await.expect("nothing owed");
+        })
+    }
+
+    fn processes(&self) -> Vec<Process> {
+        vec![
+            |backend| {
+                Box::pin(async {
+                    let db = FewDb::with_backend(backend);
+                    let _ = db.update::<Host>(1).set(|h| h.name(), "a").await;
+                })
+            },
+            |backend| {
+                Box::pin(async {
+                    let db = FewDb::with_backend(backend);
+                    let _ = db.update::<Host>(1).set(|h| h.name(), "b").await;
+                })
+            },
+            |backend| {
+                Box::pin(async {
+                    let _ = FewDb::with_backend(backend).insert(service(2, 1)).await;
+                })
+            },
+            |backend| {
+                Box::pin(async move {
+                    for (collection, due) in [
+                        ("hosts", cstr!("_odm.fan.due")),
+                        ("services", cstr!("_odm.verify.due")),
+                    ] {
+                        let update = Update {
+                            collection: collection.into(),
+                            filter: rawdoc! { due: { "$exists": true } },
+                            change: Change::operators(
+                                rawdoc! { "$set": { due: DateTime::from_millis(0) } },
+                            ),
+                            multi: true,
+                            upsert: false,
+                        };
+                        let _ = backend.update(update).await;
+                    }
+                    let _ = FewDb::with_backend(backend).settle().await;
+                })
+            },
+        ]
+    }
+
+    fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(look::<Few>(backend, |_| false))
     }
 }
 
@@ -196,12 +227,18 @@ pub(super) fn spoil_insert(sabotage: Sabotage, insert: &mut Insert) {
 
 /// Takes a guard out of an update.
 pub(super) fn spoil_update(sabotage: Sabotage, update: &mut Update) {
-    let Change::Operators {
-        update: operators,
-        array_filters,
-    } = &mut update.change
-    else {
-        return;
+    let (operators, array_filters) = match &mut update.change {
+        Change::Operators {
+            update,
+            array_filters,
+        } => (update, array_filters),
+        Change::Pipeline(stages) => {
+            for stage in stages {
+                change(stage, |stage| spoil_stage(sabotage, stage));
+            }
+            return;
+        }
+        _ => return,
     };
     match sabotage {
         Sabotage::Revision => {
@@ -225,6 +262,28 @@ pub(super) fn spoil_update(sabotage: Sabotage, update: &mut Update) {
             }
         }),
         _ => {}
+    }
+}
+
+/// Takes a guard out of a stage of a pipeline: the expression sets no such field.
+fn spoil_stage(sabotage: Sabotage, expression: &mut Document) {
+    let field = match sabotage {
+        Sabotage::Verification => "verify",
+        Sabotage::FanOut => "fan",
+        _ => return,
+    };
+    if expression.get_str("field").is_ok_and(|of| of == field) {
+        expression.insert("value", "$$REMOVE");
+    }
+    for (_, inside) in expression.iter_mut() {
+        match inside {
+            Bson::Document(inside) => spoil_stage(sabotage, inside),
+            Bson::Array(all) => {
+                let inside = all.iter_mut().filter_map(Bson::as_document_mut);
+                inside.for_each(|inside| spoil_stage(sabotage, inside));
+            }
+            _ => {}
+        }
     }
 }
 

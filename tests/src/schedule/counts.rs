@@ -7,12 +7,13 @@ use odm::{
         Backend, BoxFuture,
         operation::{Change, Insert, Update},
     },
-    bson::{Document, rawdoc},
+    bson::Document,
     check::Fault,
     prelude::*,
 };
 
 use super::{Case, Process, Sabotage, change};
+use crate::aftermath::{look, overdue};
 
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "posts")]
@@ -110,7 +111,7 @@ impl Case for Counts {
             |backend| {
                 Box::pin(async move {
                     for _ in 0..2 {
-                        overdue(&backend).await;
+                        let _ = overdue::<Blog>(&backend).await;
                         let _ = Db::with_backend(backend.clone()).settle().await;
                     }
                 })
@@ -119,49 +120,10 @@ impl Case for Counts {
     }
 
     fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
-        Box::pin(async move {
-            let db = Db::with_backend(backend.clone());
-            let said = |error: odm::Error| error.to_string();
-            for _ in 0..2 {
-                overdue(&backend).await;
-                db.settle().await.map_err(said)?;
-            }
-            let owed = db.owed().await.map_err(said)?;
-            if !owed.is_empty() {
-                return Err(format!("there is owed {owed}"));
-            }
-            let mut report = db.check().await.map_err(said)?;
+        Box::pin(look::<Blog>(backend, |fault| {
             // The post may be gone.
-            let dangles = |fault: &Fault| matches!(fault, Fault::Dangling { .. });
-            report.findings.retain(|finding| !dangles(&finding.fault));
-            match report.is_clean() {
-                true => Ok(()),
-                false => Err(report.to_string()),
-            }
-        })
-    }
-}
-
-/// Nobody waits for what another may still be doing.
-async fn overdue(backend: &Arc<dyn Backend>) {
-    let long_ago = DateTime::from_millis(0);
-    let count = rawdoc! { "_odm.count.due": { "$exists": true } };
-    let recount = rawdoc! { "_odm.recount.due": { "$exists": true } };
-    let marked = rawdoc! { "_odm.due": { "$exists": true } };
-    let all = [
-        ("comments", count, rawdoc! { "_odm.count.due": long_ago }),
-        ("comments", marked, rawdoc! { "_odm.due": long_ago }),
-        ("posts", recount, rawdoc! { "_odm.recount.due": long_ago }),
-    ];
-    for (collection, filter, set) in all {
-        let update = Update {
-            collection: collection.into(),
-            filter,
-            change: Change::operators(rawdoc! { "$set": set }),
-            multi: true,
-            upsert: false,
-        };
-        let _ = backend.update(update).await;
+            matches!(fault, Fault::Dangling { .. })
+        }))
     }
 }
 

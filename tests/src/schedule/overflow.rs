@@ -82,7 +82,9 @@ impl Case for Overflows {
                         let push = db.update::<Sale>(id).push_each(|s| s.lines(), lines([n]));
                         let _ = push.inc(|s| s.count(), 1).await;
                     }
-                    let many = db.update::<Sale>(2).push_each(|s| s.lines(), lines(200..212));
+                    let many = db
+                        .update::<Sale>(2)
+                        .push_each(|s| s.lines(), lines(200..212));
                     let _ = many.inc(|s| s.count(), 12).await;
                 })
             },
@@ -90,7 +92,9 @@ impl Case for Overflows {
                 Box::pin(async {
                     let db = Db::with_backend(backend);
                     for (id, n) in [(1, 110), (2, 111), (2, 112)] {
-                        let add = db.update::<Sale>(id).add_each_to_set(|s| s.lines(), lines([n]));
+                        let add = db
+                            .update::<Sale>(id)
+                            .add_each_to_set(|s| s.lines(), lines([n]));
                         let _ = add.inc(|s| s.count(), 1).await;
                     }
                     let cleared = db.update::<Sale>(2).set(|s| s.lines(), lines(300..301));
@@ -103,10 +107,14 @@ impl Case for Overflows {
                     let db = Db::with_backend(backend);
                     // These are there for sure, and pulled by nobody else.
                     for n in [3, 17] {
-                        let pull = db.update::<Sale>(3).pull_where(|s| s.lines(), move |l| l.n().eq(n));
+                        let pull = db
+                            .update::<Sale>(3)
+                            .pull_where(|s| s.lines(), move |l| l.n().eq(n));
                         let _ = pull.inc(|s| s.count(), -1).await;
                     }
-                    let many = db.update::<Sale>(3).push_each(|s| s.lines(), lines(400..410));
+                    let many = db
+                        .update::<Sale>(3)
+                        .push_each(|s| s.lines(), lines(400..410));
                     let _ = many.inc(|s| s.count(), 10).await;
                 })
             },
@@ -218,9 +226,11 @@ pub(super) fn spoil_update(sabotage: Sabotage, update: &mut Update) {
         Sabotage::WorkKey => change(&mut update.filter, |filter| {
             filter.remove("_odm.overflow.lines.work.key");
         }),
-        Sabotage::DoneOnce if update.collection == "extras" => change(&mut update.filter, |filter| {
-            filter.remove("$nor");
-        }),
+        Sabotage::DoneOnce if update.collection == "extras" => {
+            change(&mut update.filter, |filter| {
+                filter.remove("$nor");
+            })
+        }
         Sabotage::Promise => {
             if let Change::Operators { update, .. } = &mut update.change {
                 change(update, |update| {

@@ -4,14 +4,11 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 
 use odm::{
     Error, ErrorKind, Schema,
-    backend::{
-        Fault, Faults,
-        operation::{Change, Delete, Update},
-    },
-    bson::{Document, RawDocumentBuf, doc, raw::cstr, rawdoc},
+    backend::{Fault, Faults, operation::Delete},
+    bson::rawdoc,
     check,
-    prelude::*,
 };
+use odm_tests::aftermath::look;
 
 use crate::Fixture;
 
@@ -67,14 +64,9 @@ impl<S: Schema> Crashes<S> {
                     }
                     was_reached |= faults.pending() == 0;
                     done.abort();
-                    overdue::<S>(fixture).await;
-                    db.settle().await.unwrap();
                     let when = format!("{name}, operation {nth}");
-                    let mut report = db.check().await.unwrap();
-                    report
-                        .findings
-                        .retain(|finding| !(self.may_find)(&finding.fault));
-                    assert!(report.is_clean(), "{when}: {report}");
+                    let seen = look::<S>(fixture.backend(), self.may_find).await;
+                    seen.unwrap_or_else(|wrong| panic!("{when}: {wrong}"));
                     (self.agrees)(&db, &when).await;
                 }
                 if !was_reached {
@@ -93,56 +85,7 @@ async fn empty<S: Schema>(fixture: &Fixture) -> odm::Database<S> {
             filter: rawdoc! {},
             multi: true,
         };
-        fixture.backend().delete(all.clone()).await.unwrap();
-        for field in model.overflows {
-            let collection = field.extras.collection.into();
-            let all = Delete {
-                collection,
-                ..all.clone()
-            };
-            fixture.backend().delete(all).await.unwrap();
-        }
+        fixture.backend().delete(all).await.unwrap();
     }
     odm::Database::with_backend(fixture.backend())
-}
-
-/// Nobody waits for what a dead process may still be doing.
-pub(crate) async fn overdue<S: Schema>(fixture: &Fixture) {
-    for model in S::MODELS {
-        for due in [
-            cstr!("_odm.due"),
-            cstr!("_odm.fan.due"),
-            cstr!("_odm.verify.due"),
-            cstr!("_odm.count.due"),
-            cstr!("_odm.recount.due"),
-        ] {
-            let long_ago = rawdoc! { due: DateTime::from_millis(0) };
-            let write = Update {
-                collection: model.collection.into(),
-                filter: rawdoc! { due: { "$exists": true } },
-                change: Change::operators(rawdoc! { "$set": long_ago }),
-                multi: true,
-                upsert: false,
-            };
-            fixture.backend().update(write).await.unwrap();
-        }
-        for field in model.overflows {
-            let work = [(model.collection, format!("{}.due", field.work))];
-            let own = (field.extras.collection, "_odm.own.due".to_owned());
-            for (collection, due) in work.into_iter().chain([own]) {
-                let write = Update {
-                    collection: collection.into(),
-                    filter: of(doc! { &due: { "$exists": true } }),
-                    change: Change::operators(of(doc! { "$set": { &due: DateTime::from_millis(0) } })),
-                    multi: true,
-                    upsert: false,
-                };
-                fixture.backend().update(write).await.unwrap();
-            }
-        }
-    }
-}
-
-fn of(document: Document) -> RawDocumentBuf {
-    RawDocumentBuf::try_from(&document).unwrap()
 }

@@ -5,17 +5,19 @@
 use std::{
     io::{BufRead, BufReader},
     process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
     time::Duration,
 };
 
-use odm::{
-    backend::operation::{Change, Update},
-    bson::rawdoc,
-    prelude::*,
-};
 use odm_tests::{
+    aftermath::look,
     mongod::{self, Kind, Server},
     office::{Db, Office, act},
+    storm::Size,
 };
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -25,53 +27,74 @@ fn kills(short: u64) -> u64 {
     kills.and_then(|kills| kills.parse().ok()).unwrap_or(short)
 }
 
-/// Another process that writes.
-struct Writer(Child);
+/// Another process, which lets a storm loose.
+pub(crate) struct Writer {
+    child: Child,
+    /// How many operations it has carried out.
+    done: Arc<AtomicU64>,
+}
 
 impl Writer {
-    fn start(url: &str, seed: u64) -> Self {
+    /// Starts it, and waits until it has opened the database.
+    pub(crate) fn start(storm: &str, url: &str, size: Size) -> Self {
+        let Size {
+            tasks, ids, seed, ..
+        } = size;
         let mut child = Command::new(env!("CARGO_BIN_EXE_writer"))
-            .args([url, &seed.to_string()])
+            .args([storm, url])
+            .args([seed.to_string(), tasks.to_string(), ids.to_string()])
             .stdout(Stdio::piped())
             .spawn()
             .expect("the writer starts");
-        let mut line = String::new();
         let out = child.stdout.take().expect("its output");
-        BufReader::new(out).read_line(&mut line).expect("a line");
-        assert_eq!(line, "ready\n");
-        Self(child)
+        let mut lines = BufReader::new(out).lines();
+        let first = lines.next().expect("a line").expect("a text");
+        assert_eq!(first, "0");
+        let done = Arc::<AtomicU64>::default();
+        let told = Arc::clone(&done);
+        // It ends with the process.
+        thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                told.store(line.parse().expect("a number"), Ordering::Relaxed);
+            }
+        });
+        Self { child, done }
+    }
+
+    /// Waits until it has carried out so many operations.
+    pub(crate) async fn until(&mut self, operations: u64) {
+        while self.done.load(Ordering::Relaxed) < operations {
+            let ended = self.child.try_wait().expect("its state");
+            assert!(ended.is_none(), "the writer has ended: {ended:?}");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
     }
 }
 
 /// `SIGKILL`: nothing of it is asked.
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.0.kill().expect("it is there to be killed");
-        self.0.wait().expect("it ends");
+        self.child.kill().expect("it is there to be killed");
+        self.child.wait().expect("it ends");
     }
 }
 
 /// Finishes what was begun, however short a time ago, and looks.
 async fn assert_all_sides_agree(db: &Db, when: &str) {
-    for model in Office::MODELS {
-        let overdue = Update {
-            collection: model.collection.into(),
-            filter: rawdoc! { "_odm.due": { "$exists": true } },
-            change: Change::operators(rawdoc! { "$set": { "_odm.due": DateTime::from_millis(0) } }),
-            multi: true,
-            upsert: false,
-        };
-        db.backend().update(overdue).await.unwrap();
-    }
-    db.settle().await.unwrap();
-    let report = db.check().await.unwrap();
-    assert!(report.is_clean(), "{when}: {report}");
+    let seen = look::<Office>(db.backend().clone(), |_| false).await;
+    seen.unwrap_or_else(|wrong| panic!("{when}: {wrong}"));
 }
 
 async fn the_program_is_killed(url: &str, kills: u64) {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     for kill in 0..kills {
-        let writer = Writer::start(url, kill);
+        let size = Size {
+            tasks: 4,
+            operations: 0,
+            ids: 20,
+            seed: kill,
+        };
+        let writer = Writer::start("links", url, size);
         tokio::time::sleep(Duration::from_millis(random.random_range(20..250))).await;
         drop(writer);
         let db = Db::open(url).await.unwrap();

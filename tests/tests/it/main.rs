@@ -1,9 +1,20 @@
 //! The suite on every backend, and what only one backend has.
 
+mod cluster;
 mod crash;
+#[cfg(feature = "engine")]
+mod engine;
+mod failures;
+#[cfg(feature = "engine")]
+mod kill;
+mod mongodb;
+mod out_of_sight;
+mod outage;
+mod project;
 pub mod suite;
+mod url;
 
-use odm_tests::Fixture;
+use odm_tests::{Fixture, models};
 use suite::for_every_test;
 
 /// A module of tests, named after the backend, with a test for every function of the suite.

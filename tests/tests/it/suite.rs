@@ -197,14 +197,18 @@ macro_rules! for_every_test {
                     a_transaction_is_whole,
                     documents_are_counted,
                     many_at_once_are_counted,
+                    numbers_of_any_width_meet_conditions,
                     of_which_documents,
                     owners_come_and_go,
                     several_references_count,
                     the_check_finds_what_was_changed_from_outside,
                     the_latest_are_kept,
+                    what_becomes_one_of_the_latest_is_as_it_is,
                     what_goes_with_another_is_not_counted,
                     what_is_counted_costs,
+                    what_log_lines_cost,
                     what_is_made_of_others_is_not_written,
+                    what_says_nothing_right_is_told,
                     wherever_a_write_dies_counts_are_exact,
                 ]
                 count_storm: [
@@ -244,6 +248,7 @@ macro_rules! for_every_test {
                     the_indexes_are_declared,
                     what_cannot_be_copied_is_refused,
                     what_is_gone,
+                    what_is_to_be_cleared,
                     wherever_a_write_dies_copies_converge,
                     whoever_comes_second_sees_the_first,
                 ]
@@ -428,6 +433,18 @@ macro_rules! for_every_test {
                     nested_projections_read_their_paths,
                     what_a_page_needs_is_read_too,
                 ]
+                following: [
+                    a_process_that_dies_at_it_leaves_it_to_others,
+                    a_read_may_ask_for_what_is_so_now,
+                    a_worker_carries_out_what_others_left,
+                    an_equal_value_follows_nowhere,
+                    another_declaration_is_noticed,
+                    how_far_a_fan_out_is,
+                    one_process_at_a_time_sees_to_it,
+                    very_many_follow_in_batches,
+                    copies_of_copies_cost_the_same_however_many,
+                    what_copies_cost,
+                ]
                 hooks: [
                     a_dropped_write_is_done_with_its_hooks_or_not,
                     a_hook_that_fails_takes_all_back,
@@ -555,6 +572,13 @@ macro_rules! for_every_test {
                     the_index_is_there_and_no_cluster_is,
                     the_key_never_changes,
                     what_the_framework_does_around_a_write_says_it_too,
+                ]
+                snapshots: [
+                    drift_costs_one_query_for_each_source,
+                    drift_is_found,
+                    it_remembers_where_it_is_from,
+                    what_remembered_nothing_is_compared_by_its_reference,
+                    where_it_is_from_stays,
                 ]
                 soft_delete: [
                     a_delete_sets_a_mark,

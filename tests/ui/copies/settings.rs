@@ -38,6 +38,12 @@ struct Line {
     #[snapshot]
     #[denormalize(from = host.name)]
     twice: String,
+    #[snapshot(origin)]
+    origin_of_nothing: String,
+    #[snapshot(from = host.name, origin = true)]
+    origin_with_value: String,
+    #[denormalize(from = host.name, origin)]
+    follows: String,
 }
 
 #[derive(Serialize, Deserialize, Embedded)]

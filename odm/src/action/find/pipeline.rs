@@ -147,6 +147,13 @@ pub(super) fn chosen<S: Schema, T: Document, C>(
 }
 
 fn matching<S: Schema, T: Document, C>(find: &Find<S, T, T, (), C>) -> Result<Vec<RawDocumentBuf>> {
+    if find.access.is_current() {
+        let message = "what is calculated in the database is made of the copies that are there: leave out `current`, or wait by `db.settled()`";
+        return Err(error::of_model::<T>(Error::new(
+            ErrorKind::Unsupported,
+            message,
+        )));
+    }
     let filter = find.raw_filter()?;
     // Some stages have to be the first.
     if filter.is_empty() {

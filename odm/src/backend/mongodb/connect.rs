@@ -9,7 +9,7 @@ use ::mongodb::{
     Client, Database,
     bson::{Document, doc},
     event::{EventHandler, sdam::SdamEvent},
-    options::{Acknowledgment, ClientOptions, WriteConcern},
+    options::{Acknowledgment, ClientOptions, DatabaseOptions, ReadConcern, WriteConcern},
 };
 
 use super::{error, task};
@@ -39,6 +39,7 @@ pub(super) async fn connect(url: &str) -> Result<(Database, Capabilities)> {
             .journal(true)
             .build()
     });
+    let reads = reads(&options);
     let patience = options.server_selection_timeout.unwrap_or(PATIENCE);
     let complaint = Complaint::listen(&mut options);
 
@@ -72,7 +73,22 @@ pub(super) async fn connect(url: &str) -> Result<(Database, Capabilities)> {
     let capabilities = Capabilities::new(is_replicated)
         .with_change_streams(is_replicated)
         .with_sharding(is_router(&hello));
+    let database = match reads {
+        Some(concern) if is_replicated => {
+            let options = DatabaseOptions::builder().read_concern(concern).build();
+            client.database_with_options(&name, options)
+        }
+        _ => database,
+    };
     Ok((database, capabilities))
+}
+
+/// How replicated data is read outside of transactions, unless the URL says so or asks for writes that may be lost: what is derived
+/// must not come from what a new primary does not have.
+fn reads(options: &ClientOptions) -> Option<ReadConcern> {
+    let writes = options.write_concern.as_ref();
+    let is_kept = writes.is_some_and(|writes| writes.w == Some(Acknowledgment::Majority));
+    (options.read_concern.is_none() && is_kept).then(ReadConcern::majority)
 }
 
 /// Whether it is a member of a replica set, or the router of a sharded cluster.

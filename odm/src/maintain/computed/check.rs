@@ -8,7 +8,7 @@ use crate::{
     access::{Access, also},
     backend::operation::{Change, Update},
     error,
-    maintain::{link::linked::by_id, narrow},
+    maintain::{link::linked::by_id, narrow, stored::raw},
     query::same,
     schema::{Model, upgrade},
 };
@@ -23,18 +23,18 @@ pub(crate) struct Miscomputed {
 }
 
 /// The fields of a document that are not what they are to be.
-pub(crate) fn miscomputed(model: &Model, raw: &RawDocumentBuf) -> Result<Vec<Miscomputed>> {
+pub(crate) fn miscomputed(model: &Model, stored: &RawDocumentBuf) -> Result<Vec<Miscomputed>> {
     if model.computed.is_empty() {
         return Ok(Vec::new());
     }
-    let current = upgrade::current(model, raw)?;
+    let current = upgrade::current(model, stored)?;
     let mut now = current.clone().into_owned();
     let mut found = Vec::new();
     for field in model.computed {
         let is = evaluate::value(field, &now).ok();
         let holds = current.get(field.stored).map_err(error::encode)?;
         if let Some(is) = &is {
-            let is = RawBson::try_from(is.clone()).map_err(error::encode)?;
+            let is = raw(is)?;
             if holds.is_some_and(|holds| is_same(holds, is.as_raw_bson_ref())) {
                 continue;
             }

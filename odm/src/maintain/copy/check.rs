@@ -4,18 +4,19 @@ use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, doc};
 
 use super::{
     VERIFY, close,
-    fan::{source_condition, verify_said},
+    fan::source_condition,
     group::{Group, groups},
     open,
     source::Sources,
+    verify::verify_said,
 };
 use crate::{
     Result,
     access::Access,
     maintain::{
         Said,
-        link::linked::by_id,
-        stored::{change, names, raw},
+        link::linked::{Fate, Id, by_id},
+        stored::{Amendment, change, names, raw},
     },
     schema::{Model, upgrade},
 };
@@ -58,7 +59,7 @@ pub(crate) async fn stale(
                     let holds = inside.get(taken.stored).cloned().unwrap_or(Bson::Null);
                     let path = format!("{path}{}", taken.stored);
                     let id = id.cloned().unwrap_or(Bson::Null);
-                    held.push((document, group, id, path, &taken.from, holds));
+                    held.push((document, group, id, path, taken, holds));
                 }
                 wanted.extend(id.map(|id| ((group.model)(), id.clone())));
             }
@@ -67,14 +68,16 @@ pub(crate) async fn stale(
     let mut sources = Sources::default();
     sources.read(access, &groups, &wanted).await?;
     let mut found = Vec::new();
-    for (document, group, id, path, from, holds) in held {
+    for (document, group, id, path, taken, holds) in held {
         let source = (group.model)();
         let is = match (&id, sources.get(source, &id)?) {
             (Bson::Null, _) => Bson::Null,
+            (_, None) => continue,
+            (_, Some(None)) if taken.clears => Bson::Null,
             // What is gone leaves its last value.
-            (_, None | Some(None)) => continue,
-            (_, Some(Some(source))) if source.is_fanning => continue,
-            (_, Some(Some(source))) => source.value(from),
+            (_, Some(None)) => continue,
+            (_, Some(Some(source))) if source.is_fanning || source.fate != Fate::Stays => continue,
+            (_, Some(Some(source))) => source.value(&taken.from),
         };
         if !is_same(&holds, &is)? {
             found.push(StaleCopy {
@@ -97,9 +100,9 @@ fn says(raw: &RawDocument, promise: &str) -> bool {
     own.is_some_and(|own| own.get(field).is_ok_and(|said| said.is_some()))
 }
 
-fn is_same(a: &Bson, b: &Bson) -> Result<bool> {
-    let (a, b) = (raw(a)?, raw(b)?);
-    Ok(crate::query::same(a.as_raw_bson_ref(), b.as_raw_bson_ref()))
+/// Whether a database says that they are equal: then a write of the one over the other is none that copies follow.
+pub(super) fn is_same(a: &Bson, b: &Bson) -> Result<bool> {
+    Ok(Id::of(&raw(a)?) == Id::of(&raw(b)?))
 }
 
 /// Writes a copy again; tells whether there was something to write.
@@ -138,7 +141,12 @@ pub(crate) async fn copy_again(
     update.insert("$set", set);
     let mut filter = open(&by_id(document)?)?;
     filter.extend(group.of_structs(condition));
-    let changed = change(access, model, close(&filter)?, &update, &place.filters).await?;
-    verify_said(access, model, said).await?;
+    let amendment = Amendment {
+        filter: close(&filter)?,
+        update,
+        array_filters: place.filters,
+    };
+    let changed = change(access, model, amendment).await?;
+    verify_said(access, model, said, None).await?;
     Ok(changed > 0)
 }

@@ -1,6 +1,6 @@
 //! What is put into documents, and into what an update writes, of the documents that they refer to.
 
-use bson::{Bson, Document, RawDocumentBuf, doc};
+use bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 
 use super::{
     VERIFY, close,
@@ -89,11 +89,14 @@ async fn fill_all(
         }
     }
     sources.read(access, groups, &wanted).await?;
-    let mut follows = false;
+    let (mut follows, now) = (false, DateTime::now());
     for group in groups {
         follows |= group.is_following();
         for document in documents.iter_mut() {
-            group.each(document, &mut |inside| fill(model, group, inside, sources))?;
+            let taking = Taking::OfAll(now);
+            group.each(document, &mut |inside| {
+                fill(model, group, inside, sources, taking)
+            })?;
         }
     }
     Ok(follows && !wanted.is_empty())
@@ -105,8 +108,23 @@ fn wants(group: &Group, inside: &Document) -> Option<(&'static Model, Bson)> {
     Some(((group.model)(), id.clone()))
 }
 
+/// When snapshots are taken, and which of those in a struct are.
+#[derive(Debug, Clone, Copy)]
+enum Taking {
+    /// All: what is in a document that is inserted was taken for it.
+    OfAll(DateTime),
+    /// Those that are not there. The others are of an earlier time.
+    OfMissing(DateTime),
+}
+
 /// Puts into a struct what its reference leads to.
-fn fill(model: &Model, group: &Group, inside: &mut Document, sources: &Sources) -> Result<()> {
+fn fill(
+    model: &Model,
+    group: &Group,
+    inside: &mut Document,
+    sources: &Sources,
+    taking: Taking,
+) -> Result<()> {
     let id = inside.get(group.reference).cloned().unwrap_or(Bson::Null);
     let source = match find(model, group, &id, sources) {
         // It was filled before what it was taken from had gone, and is written as it was.
@@ -118,9 +136,17 @@ fn fill(model: &Model, group: &Group, inside: &mut Document, sources: &Sources) 
         source => source?,
     };
     for taken in &group.fields {
+        let is_there = inside.contains_key(taken.stored);
         // What was taken once stays.
-        if taken.is_following() || !inside.contains_key(taken.stored) {
+        if taken.is_following() || !is_there {
             inside.insert(taken.stored, value(source, &taken.from));
+        }
+        let at = match taking {
+            Taking::OfMissing(_) if is_there => continue,
+            Taking::OfAll(at) | Taking::OfMissing(at) => at,
+        };
+        if taken.has_origin && source.is_some() {
+            set(inside, &taken.origin(), doc! { "id": &id, "at": at });
         }
     }
     if let (Some(source), true) = (source, group.is_following()) {
@@ -194,6 +220,7 @@ pub(super) async fn update(
         }
     }
     sources.read(access, groups, &wanted).await?;
+    let taking = Taking::OfMissing(DateTime::now());
     for touch in touches {
         let group = touch.group;
         let Some(value) = operand(&mut open, touch.operator, &touch.path) else {
@@ -202,7 +229,7 @@ pub(super) async fn update(
         match touch.meets {
             Meets::Around(step) => {
                 group.each_in(step, value, &mut |inside| {
-                    fill(model, group, inside, sources)
+                    fill(model, group, inside, sources, taking)
                 })?;
             }
             Meets::Reference(before) => {

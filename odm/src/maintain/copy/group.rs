@@ -33,11 +33,20 @@ pub(super) struct Taken {
     /// What of the source it is, dotted.
     pub(super) from: String,
     pub(super) follows: Follows,
+    /// Whether it becomes null when the source is deleted.
+    pub(super) clears: bool,
+    /// Whether it is remembered of which document it was taken, and when.
+    pub(super) has_origin: bool,
 }
 
 impl Taken {
     pub(super) fn is_following(&self) -> bool {
         self.follows != Follows::Never
+    }
+
+    /// Where the struct remembers of what it was taken.
+    pub(super) fn origin(&self) -> String {
+        format!("{}.{}", super::TAKEN, self.stored)
     }
 }
 
@@ -85,6 +94,8 @@ fn collect(copies: &Copies, steps: &mut Vec<Step>, found: &mut Vec<Group>) {
             stored: field.stored,
             from: (field.from)().to_string(),
             follows: field.follows,
+            clears: field.clears,
+            has_origin: field.has_origin,
         };
         let is_of =
             |group: &&mut Group| group.steps == *steps && group.reference == field.reference;
@@ -122,6 +133,16 @@ impl Group {
     /// The fields that follow.
     pub(super) fn following(&self) -> impl Iterator<Item = &Taken> {
         self.fields.iter().filter(|taken| taken.is_following())
+    }
+
+    /// Whether some of it becomes null when the source is deleted.
+    pub(super) fn is_clearing(&self) -> bool {
+        self.fields.iter().any(|taken| taken.clears)
+    }
+
+    /// The fields that were taken once.
+    pub(super) fn snapshots(&self) -> impl Iterator<Item = &Taken> {
+        self.fields.iter().filter(|taken| !taken.is_following())
     }
 
     /// The path of a field beside the reference, through arrays as a filter goes through them.
@@ -356,6 +377,8 @@ mod tests {
                 from: || crate::field::Path::ROOT.then("ipaddr"),
                 first: "ipaddr",
                 follows: Follows::Bounded,
+                clears: false,
+                has_origin: false,
             }],
             frozen: &[],
             inside: &[InEmbedded {
@@ -373,6 +396,8 @@ mod tests {
                         from: || crate::field::Path::ROOT.then("name"),
                         first: "name",
                         follows: Follows::Bounded,
+                        clears: false,
+                        has_origin: false,
                     }],
                     ..Copies::NONE
                 },

@@ -17,6 +17,7 @@ use crate::{
     access::Access,
     backend::operation::{Count, Direction, Index},
     error,
+    maintain::Promise,
     schema::Model,
 };
 
@@ -34,6 +35,13 @@ pub(crate) fn with_indexes(
         }
         if dependents(models, model).next().is_some() {
             indexes.push(Index::sparse_on(FAN.due()));
+        }
+        // Where there are no transactions it is marked before it is deleted.
+        let due = Index::sparse_on(Promise::LINK.due());
+        if dependents(models, model).any(|(_, group)| group.is_clearing())
+            && !indexes.contains(&due)
+        {
+            indexes.push(due);
         }
     }
     declared
@@ -56,7 +64,11 @@ pub(super) async fn refuse_without(
 ) -> Result<()> {
     for (owner, group) in dependents {
         let place = (owner.collection, group.reference_path());
-        if access.searched().with(|known| known.contains(&place)) {
+        if access
+            .shared()
+            .searched
+            .with(|known| known.contains(&place))
+        {
             continue;
         }
         let found = access.backend().list_indexes(owner.collection).await;
@@ -79,7 +91,7 @@ pub(super) async fn refuse_without(
             let error = Error::new(ErrorKind::Unsupported, message).with_path(place.1);
             return Err(error::of(owner)(error));
         }
-        access.searched().with(|known| known.insert(place));
+        access.shared().searched.with(|known| known.insert(place));
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use bson::{Bson, Document, RawDocument, RawDocumentBuf};
 
 use super::{
     close,
-    group::{Group, Meets, fixed, groups},
+    group::{Group, Meets, Taken, fixed, groups},
     open,
 };
 use crate::{
@@ -74,6 +74,8 @@ struct Held {
     values: Vec<Bson>,
     /// Of which revision that is.
     from: Option<i64>,
+    /// Of what and when the snapshots were taken that remember it.
+    origins: Vec<(String, Bson)>,
 }
 
 fn structs(group: &Group, step: usize, value: Option<&Bson>) -> Vec<Held> {
@@ -81,8 +83,15 @@ fn structs(group: &Group, step: usize, value: Option<&Bson>) -> Vec<Held> {
     let found = found.into_iter().flatten().map(|(_, inside)| Held {
         values: held(group, inside),
         from: group.revision_in(inside),
+        origins: origins(group, inside),
     });
     found.collect()
+}
+
+fn origins(group: &Group, inside: &Document) -> Vec<(String, Bson)> {
+    let paths = group.snapshots().map(Taken::origin);
+    let origins = paths.filter_map(|path| get(inside, &path).cloned().map(|origin| (path, origin)));
+    origins.collect()
 }
 
 fn held(group: &Group, inside: &Document) -> Vec<Bson> {
@@ -102,8 +111,13 @@ fn renew(group: &Group, step: usize, value: &mut Bson, mut there: Vec<Held>) -> 
         let own = held(group, inside);
         match there.iter().position(|there| there.values == own) {
             Some(same) => {
-                if let Some(from) = there.swap_remove(same).from {
+                // The first of equal ones is the first still.
+                let there = there.remove(same);
+                if let Some(from) = there.from {
                     set(inside, &group.from(), from);
+                }
+                for (path, origin) in there.origins {
+                    set(inside, &path, origin);
                 }
             }
             None => others.push(position),

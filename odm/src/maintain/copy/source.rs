@@ -4,14 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf};
 
-use super::{REVISION, group::Group};
+use super::{REVISION, current::bring_current, first_revision, group::Group};
 use crate::{
     Result,
     access::{Access, found_by},
     backend::operation::Find,
     decode, error,
     maintain::{
-        link::linked::{Id, one_of, read_upgraded},
+        link::{
+            FATE,
+            linked::{Fate, Id, one_of, read_upgraded},
+        },
         stored::raw,
     },
     query::{append, document},
@@ -23,6 +26,8 @@ use crate::{
 pub(crate) struct Sources {
     /// What was asked for, by collection, and what was found of it.
     found: BTreeMap<(&'static str, Id), Option<Source>>,
+    /// Whether their own copies are to be as their sources are now.
+    are_of_now: bool,
 }
 
 /// What is copied from a document, with its revision.
@@ -31,6 +36,7 @@ pub(crate) struct Source {
     pub(super) revision: i64,
     /// Whether its copies are to follow yet.
     pub(super) is_fanning: bool,
+    pub(super) fate: Fate,
     values: Document,
 }
 
@@ -42,8 +48,19 @@ impl Source {
         Ok(Self {
             revision: revision.unwrap_or_default(),
             is_fanning: own.is_some_and(|own| own.contains_key("fan")),
+            fate: Fate::of(raw),
             values,
         })
+    }
+
+    /// What is left of a document that is deleted. It is newer than the document was.
+    pub(super) fn gone() -> Self {
+        Self {
+            revision: first_revision(),
+            is_fanning: false,
+            fate: Fate::Goes,
+            values: Document::new(),
+        }
     }
 
     /// A field, or null.
@@ -56,10 +73,34 @@ impl Source {
 }
 
 impl Sources {
+    /// Sources whose own copies are as their sources are now.
+    pub(super) fn of_now() -> Self {
+        Self {
+            are_of_now: true,
+            ..Self::default()
+        }
+    }
+
     /// What was found of a source; none if it is not there, nothing at all if it was not asked for.
     pub(super) fn get(&self, model: &Model, id: &Bson) -> Result<Option<Option<&Source>>> {
         let id = Id::of(&raw(id)?);
         Ok(self.found.get(&(model.collection, id)).map(Option::as_ref))
+    }
+
+    /// Which revisions were found of what copies follow.
+    pub(super) fn revisions(&self, groups: &[Group]) -> Result<Revisions> {
+        let mut revisions = Vec::new();
+        for ((collection, id), source) in &self.found {
+            let mut groups = groups.iter().filter(|group| group.is_following());
+            let group = groups.find(|group| (group.model)().collection == *collection);
+            let Some(group) = group else {
+                continue;
+            };
+            let id = Bson::try_from(id.value()?).map_err(error::encode)?;
+            let revision = source.as_ref().map(|source| source.revision);
+            revisions.push(((group.model)(), id, revision));
+        }
+        Ok(Revisions(revisions))
     }
 
     /// Reads what is missing of the sources that these references lead to, for all that the groups take of them: one query for each
@@ -81,13 +122,34 @@ impl Sources {
             }
         }
         for (collection, (model, ids)) in missing {
-            let mut found = read(access, model, groups, &ids).await?;
+            let mut found = read(access, model, groups, &ids, self.are_of_now).await?;
             for id in ids {
                 let source = found.remove(&id);
                 self.found.insert((collection, id), source);
             }
         }
         Ok(())
+    }
+}
+
+/// Which revisions of which sources copies are of.
+#[derive(Debug, Clone)]
+pub(super) struct Revisions(Vec<(&'static Model, Bson, Option<i64>)>);
+
+impl Revisions {
+    /// Whether nothing has become of any of the sources since.
+    pub(super) async fn are_of_now(&self, access: &Access, groups: &[Group]) -> Result<bool> {
+        let wanted = self.0.iter().map(|(model, id, _)| (*model, id.clone()));
+        let wanted: Vec<_> = wanted.collect();
+        let mut now = Sources::default();
+        now.read(access, groups, &wanted).await?;
+        for (model, id, revision) in &self.0 {
+            let same = now.get(model, id)?.flatten();
+            if !same.is_some_and(|now| now.fate == Fate::Stays && Some(now.revision) == *revision) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -99,15 +161,24 @@ async fn read(
     model: &'static Model,
     groups: &[Group],
     ids: &BTreeSet<Id>,
+    are_of_now: bool,
 ) -> Result<BTreeMap<Id, Source>> {
+    let brings = are_of_now && model.copies.is_filled();
     let ids = ids.iter().map(Id::value).collect::<Result<Vec<_>>>()?;
     let mut found = BTreeMap::new();
     for some in ids.chunks(MANY) {
         let find = Find {
-            projection: projection(model, groups)?,
+            projection: match brings {
+                true => None,
+                false => projection(model, groups)?,
+            },
             ..found_by(&model.collection.into(), &document("_id", one_of(some)?)?)
         };
-        for raw in read_upgraded(access, model, find).await? {
+        let mut all = read_upgraded(access, model, find).await?;
+        if brings {
+            bring_current(access, model, &mut all).await?;
+        }
+        for raw in all {
             if let Some(id) = decode::id(&raw).map(RawBson::from) {
                 found.insert(Id::of(&id), Source::of(&raw)?);
             }
@@ -127,6 +198,7 @@ pub(super) fn projection(model: &Model, groups: &[Group]) -> Result<Option<RawDo
     let taken = groups.flat_map(|group| &group.fields);
     let mut paths: Vec<_> = taken.map(|taken| taken.from.as_str()).collect();
     paths.extend(["_id", REVISION, super::FAN.0]);
+    paths.extend(FATE);
     paths.sort_unstable();
     paths.dedup();
     let mut projection = RawDocumentBuf::new();

@@ -157,5 +157,5 @@ pub(super) async fn take_leave(
         done.map_err(error::of(rule.model))?;
         left.carry_out_behind(access, rule.model);
     }
-    Ok(())
+    copy::clear(access, model, deleted.iter().map(|document| &document.id)).await
 }

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     access::Access,
     backend::operation::Change,
-    maintain::tally,
+    maintain::{copy, tally},
     schema::{LinkSide, LinkStep, Model, OwnLink},
 };
 
@@ -36,6 +36,7 @@ pub(crate) fn is_linking(access: &Access, model: &'static Model, effect: &Effect
                 // Those that count it are told of its mark.
                 || !access.has_transactions()
                     && (tally::is_member(access, model) || !model.overflows.is_empty())
+                || copy::is_cleared(access, model)
         }
         Effect::Changes(Change::Operators { update, .. }) => {
             changes(update).any(|(operator, path, operand)| {

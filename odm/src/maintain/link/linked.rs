@@ -26,7 +26,7 @@ pub(super) struct Linked {
 
 /// What a deletion that is no transaction has made of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(in crate::maintain) enum Fate {
     Stays,
     /// It is marked, and not yet known whether it may go.
     Undecided,
@@ -35,7 +35,7 @@ pub(super) enum Fate {
 }
 
 impl Fate {
-    fn of(raw: &RawDocument) -> Self {
+    pub(in crate::maintain) fn of(raw: &RawDocument) -> Self {
         let own = raw.get_document("_odm").ok();
         let has = |field| own.is_some_and(|own| own.get(field).is_ok_and(|value| value.is_some()));
         match (has("going"), has("closing")) {

@@ -435,7 +435,7 @@ async fn wait_or_settle(
 ) -> Result<()> {
     let id = &found.linked.id;
     if found.is_overdue()
-        && let Some(_turn) = access.settling().turn(model, id)
+        && let Some(_turn) = access.shared().settling.turn(model, id)
     {
         return settle(access, model, id).await;
     }

@@ -140,7 +140,11 @@ impl Asked {
         for (operator, fields) in &moved {
             for (path, value) in fields.as_document().into_iter().flatten() {
                 let parts = path.split('.').filter_map(|part| part.strip_prefix("$["));
-                named.extend(parts.filter_map(|part| part.strip_suffix(']')).map(String::from));
+                named.extend(
+                    parts
+                        .filter_map(|part| part.strip_suffix(']'))
+                        .map(String::from),
+                );
                 match (operator.as_str(), value) {
                     ("$pullAll", Bson::Array(values)) => {
                         filter.insert(elements, doc! { "$in": values.clone() });
@@ -164,14 +168,18 @@ impl What {
         let is_whole = |fields: &Document| fields.len() == 1 && fields.contains_key(field.stored);
         let one = match own.iter().next() {
             Some((operator, Bson::Document(fields))) if own.len() == 1 && is_whole(fields) => {
-                fields.get(field.stored).map(|value| (operator.as_str(), value))
+                fields
+                    .get(field.stored)
+                    .map(|value| (operator.as_str(), value))
             }
             _ => None,
         };
         let refuse = |what: &str| Err(unsupported(what, field.field));
         match one {
             Some(("$push" | "$addToSet", Bson::Document(modifiers))) if modifiers.len() > 1 => {
-                refuse("its elements are pushed at the end, without a position, an order or a slice")
+                refuse(
+                    "its elements are pushed at the end, without a position, an order or a slice",
+                )
             }
             Some(("$push", Bson::Document(modifiers))) => {
                 let elements = array(modifiers.get("$each"));
@@ -228,7 +236,12 @@ fn moved(operators: &Document, from: &str, to: &str) -> Document {
     for (operator, fields) in operators {
         for (path, value) in fields.as_document().into_iter().flatten() {
             let behind = path.strip_prefix(from).unwrap_or_default();
-            super::work::put(&mut moved, operator, &format!("{to}{behind}"), value.clone());
+            super::work::put(
+                &mut moved,
+                operator,
+                &format!("{to}{behind}"),
+                value.clone(),
+            );
         }
     }
     moved

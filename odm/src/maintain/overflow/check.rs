@@ -50,7 +50,8 @@ pub(crate) async fn misplaced(
             let owner = Owner::of(field, raw)?;
             // One that is about to be deleted has lost them already.
             let own = raw.get_document("_odm").ok();
-            let is_going = own.is_some_and(|own| own.get("going").is_ok_and(|going| going.is_some()));
+            let is_going =
+                own.is_some_and(|own| own.get("going").is_ok_and(|going| going.is_some()));
             if is_going || owner.work().is_some() {
                 continue;
             }
@@ -102,7 +103,9 @@ async fn numbers(access: &Access, field: &OverflowField, those: &Document) -> Re
         ..found_by(&field.extras.collection.into(), &close(those)?)
     };
     let found = access.find_all(field.extras, find).await?;
-    let numbers = found.iter().map(|raw| Ok(integer(open(raw)?.get(field.seq))));
+    let numbers = found
+        .iter()
+        .map(|raw| Ok(integer(open(raw)?.get(field.seq))));
     numbers.collect()
 }
 
@@ -113,15 +116,23 @@ pub(crate) async fn look_for_orphans(
     field: &'static OverflowField,
 ) -> Result<Vec<(Bson, Bson, i64)>> {
     let find = Find {
-        projection: Some(close(&doc! { "_id": 1, "_odm": 1, field.owner: 1, field.seq: 1 })?),
+        projection: Some(close(
+            &doc! { "_id": 1, "_odm": 1, field.owner: 1, field.seq: 1 },
+        )?),
         sort: Some(close(&doc! { field.owner: 1 })?),
-        ..found_by(&field.extras.collection.into(), &close(&doc! { "_odm.own": { "$exists": false } })?)
+        ..found_by(
+            &field.extras.collection.into(),
+            &close(&doc! { "_odm.own": { "$exists": false } })?,
+        )
     };
     let mut cursor = access.find(field.extras, find).await?;
     let mut orphans = Vec::new();
     let mut last: Option<(Bson, Option<Owner>)> = None;
     loop {
-        let batch = cursor.next_batch().await.map_err(crate::error::of(field.extras))?;
+        let batch = cursor
+            .next_batch()
+            .await
+            .map_err(crate::error::of(field.extras))?;
         if batch.is_empty() {
             return Ok(orphans);
         }
@@ -138,7 +149,9 @@ pub(crate) async fn look_for_orphans(
                 last = Some((id.clone(), at.owner().await?));
             }
             let owner = last.as_ref().and_then(|(_, owner)| owner.as_ref());
-            if is_orphan(field, owner, &document) && is_orphan_still(access, model, field, &id, &document).await? {
+            if is_orphan(field, owner, &document)
+                && is_orphan_still(access, model, field, &id, &document).await?
+            {
                 let seq = integer(document.get(field.seq));
                 let own = document.get("_id").cloned().unwrap_or(Bson::Null);
                 orphans.push((own, id, seq));
@@ -156,7 +169,9 @@ fn is_orphan(field: &OverflowField, owner: Option<&Owner>, document: &Document) 
     // What is being done may be what it waits for.
     owner.work().is_none()
         && !header.is_some_and(|header| {
-            generation.is_some() && header.generation == generation && (0..header.next).contains(&seq)
+            generation.is_some()
+                && header.generation == generation
+                && (0..header.next).contains(&seq)
         })
 }
 
@@ -168,7 +183,8 @@ async fn is_orphan_still(
     id: &Bson,
     document: &Document,
 ) -> Result<bool> {
-    let this = doc! { "_id": { "$eq": document.get("_id").cloned() }, "_odm.own": { "$exists": false } };
+    let this =
+        doc! { "_id": { "$eq": document.get("_id").cloned() }, "_odm.own": { "$exists": false } };
     if super::work::count_documents(access, field, &this).await? == 0 {
         return Ok(false);
     }
@@ -217,8 +233,14 @@ pub(crate) async fn mend(
         };
         let next = super::place(field, "version");
         is_mended |= match first {
-            Wrong::Flag(true) => at.change(as_read, doc! { "$unset": { field.flag: "" } }).await?,
-            Wrong::Flag(false) => at.change(as_read, doc! { "$set": { field.flag: true } }).await?,
+            Wrong::Flag(true) => {
+                at.change(as_read, doc! { "$unset": { field.flag: "" } })
+                    .await?
+            }
+            Wrong::Flag(false) => {
+                at.change(as_read, doc! { "$set": { field.flag: true } })
+                    .await?
+            }
             Wrong::Inside(_) => super::rewrite::spill_over(&at).await?,
             Wrong::Count(_, is) => {
                 let count = super::place(field, "count");

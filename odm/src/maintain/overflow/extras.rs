@@ -209,11 +209,7 @@ pub(super) fn of_owner(field: &OverflowField, owner: &Owner) -> Option<Document>
 }
 
 /// The condition that a document is of an owner and a generation.
-pub(super) fn of_generation(
-    field: &OverflowField,
-    owner: &Bson,
-    generation: ObjectId,
-) -> Document {
+pub(super) fn of_generation(field: &OverflowField, owner: &Bson, generation: ObjectId) -> Document {
     doc! { field.owner: { "$eq": owner.clone() }, GENERATION: { "$eq": generation } }
 }
 
@@ -298,7 +294,9 @@ pub(super) async fn overdue(
         filter.insert("_id", doc! { "$nin": but.to_vec() });
     }
     let find = Find {
-        projection: Some(close(&doc! { "_id": 1, "_odm": 1, field.owner: 1, field.seq: 1 })?),
+        projection: Some(close(
+            &doc! { "_id": 1, "_odm": 1, field.owner: 1, field.seq: 1 },
+        )?),
         limit: Some(limit),
         ..found_by(&field.extras.collection.into(), &close(&filter)?)
     };

@@ -104,7 +104,10 @@ async fn bring_back(at: &At<'_>, owner: &Owner, header: &Header, all: Vec<Bson>)
     let mut condition: Document = of_version(field, header);
     condition.insert(field.work, doc! { "$exists": false });
     // A push at the end changes no version.
-    condition.insert(super::place(field, "tail"), doc! { "$eq": header.tail.clone() });
+    condition.insert(
+        super::place(field, "tail"),
+        doc! { "$eq": header.tail.clone() },
+    );
     condition.insert(field.stored, doc! { "$eq": owner.resident.clone() });
     let mut update = doc! {};
     put(&mut update, "$set", field.stored, all);

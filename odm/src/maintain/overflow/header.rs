@@ -235,10 +235,7 @@ pub(super) fn integer(value: Option<&Bson>) -> i64 {
 }
 
 pub(super) fn array(value: Option<&Bson>) -> Vec<Bson> {
-    value
-        .and_then(Bson::as_array)
-        .cloned()
-        .unwrap_or_default()
+    value.and_then(Bson::as_array).cloned().unwrap_or_default()
 }
 
 /// The bytes of an element in an array.

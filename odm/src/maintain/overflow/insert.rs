@@ -41,7 +41,10 @@ pub(super) fn is_any(model: &Model, documents: &[RawDocumentBuf]) -> bool {
 
 /// How many elements of an array stay in a document that is inserted; none if the model knows no such array.
 pub(crate) fn kept_inside(model: &'static Model, stored: &str, raw: &RawDocument) -> Option<usize> {
-    let field = model.overflows.iter().find(|field| field.stored == stored)?;
+    let field = model
+        .overflows
+        .iter()
+        .find(|field| field.stored == stored)?;
     let document = open(raw).ok()?;
     room_for(field, &[], &array(document.get(stored))).ok()
 }

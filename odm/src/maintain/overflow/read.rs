@@ -154,7 +154,9 @@ impl Reading {
         let pipeline = vec![
             close(&doc! { "$match": those.clone() })?,
             close(&doc! { "$sort": { self.field.seq: 1 } })?,
-            close(&doc! { "$project": { "_id": 0, "seq": format!("${}", self.field.seq), "count": size } })?,
+            close(
+                &doc! { "$project": { "_id": 0, "seq": format!("${}", self.field.seq), "count": size } },
+            )?,
         ];
         let rows = self.aggregate(self.field.extras, pipeline).await?;
         let rows = rows.iter().map(|row| {
@@ -171,7 +173,8 @@ impl Reading {
             let Some(owner) = self.owner().await? else {
                 return Ok(None);
             };
-            let at = |name: &str| doc! { "$ifNull": [format!("${}.{name}", self.field.header), []] };
+            let at =
+                |name: &str| doc! { "$ifNull": [format!("${}.{name}", self.field.header), []] };
             let select = |array: Bson, filter: Bson| {
                 let stages = [
                     doc! { "$match": filter },
@@ -183,7 +186,8 @@ impl Reading {
                 stages.iter().map(close).collect::<Result<Vec<_>>>()
             };
             let mut found = Vec::new();
-            let elements = |rows: Vec<Document>| rows.into_iter().filter_map(|mut row| row.remove("e"));
+            let elements =
+                |rows: Vec<Document>| rows.into_iter().filter_map(|mut row| row.remove("e"));
             let by_id = doc! { "_id": { "$eq": owner.id.clone() } };
             let resident = Bson::from(format!("${}", self.field.stored));
             let stages = select(resident, by_id.clone().into())?;
@@ -228,7 +232,10 @@ impl Reading {
                 return Ok(None);
             };
             let inside = owner.resident.iter().chain(behind(&owner));
-            if inside.into_iter().any(|other| super::write::is_same(other, value)) {
+            if inside
+                .into_iter()
+                .any(|other| super::write::is_same(other, value))
+            {
                 return Ok(Some(true));
             }
             let Some(mut those) = of_owner(self.field, &owner) else {

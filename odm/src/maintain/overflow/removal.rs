@@ -10,7 +10,10 @@ use super::{
 use crate::{
     Result,
     access::{Access, also, found_by},
-    backend::{BoxFuture, operation::{Delete, Find}},
+    backend::{
+        BoxFuture,
+        operation::{Delete, Find},
+    },
     decode,
     maintain::{
         Means, Plan, Removal, Write, computed,

@@ -133,7 +133,10 @@ async fn whose(
     let seq = integer(document.get(field.seq));
     let header = owner.and_then(|owner| owner.header);
     let is_its = header.is_some_and(|header| {
-        key.is_none() && generation.is_some() && header.generation == generation && seq < header.next
+        key.is_none()
+            && generation.is_some()
+            && header.generation == generation
+            && seq < header.next
     });
     if is_its {
         extras::change(access, field, &this, &doc! { "$unset": { OWN: "" } }, &[]).await?;

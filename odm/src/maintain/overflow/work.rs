@@ -44,7 +44,12 @@ impl At<'_> {
     /// Changes the document if it meets a condition; tells whether it did.
     pub(super) async fn change(&self, condition: Document, update: Document) -> Result<bool> {
         let filter = self.filter(condition)?;
-        let done = stored::change(self.access, self.model, filter, &update, &[]).await?;
+        let done = stored::change(
+            self.access,
+            self.model,
+            stored::Amendment::new(filter, update),
+        )
+        .await?;
         Ok(done > 0)
     }
 
@@ -164,7 +169,9 @@ impl At<'_> {
                     next = self.owner().await?;
                 }
                 Kind::Published { expects } => {
-                    return self.finish_published(&owner, &header, &work, *expects).await;
+                    return self
+                        .finish_published(&owner, &header, &work, *expects)
+                        .await;
                 }
                 Kind::Sweep => return self.finish_sweep(&work).await,
             }
@@ -299,7 +306,10 @@ impl At<'_> {
         if let Some(sweep) = work.sweep {
             extras::delete(access, field, &of_generation(field, self.id, sweep)).await?;
         }
-        if !self.forget(self.is_at(work.key), &Header::default()).await? {
+        if !self
+            .forget(self.is_at(work.key), &Header::default())
+            .await?
+        {
             let done = doc! { "$unset": { field.work: "" } };
             self.change(self.is_at(work.key), done).await?;
         }
@@ -391,12 +401,7 @@ impl Owner {
 }
 
 /// An operator of an update with one more path.
-pub(super) fn put(
-    update: &mut Document,
-    operator: &str,
-    path: &str,
-    value: impl Into<Bson>,
-) {
+pub(super) fn put(update: &mut Document, operator: &str, path: &str, value: impl Into<Bson>) {
     let fields = update.entry(operator.to_owned());
     if let Bson::Document(fields) = fields.or_insert_with(|| Bson::Document(Document::new())) {
         fields.insert(path, value);

@@ -178,7 +178,11 @@ impl<W: Write> OfOne<W> {
     }
 
     /// Carries the write out with these operators for the array, where its document meets a condition too.
-    async fn attempt(&self, condition: Document, operators: &[&Document]) -> Result<Option<W::Done>> {
+    async fn attempt(
+        &self,
+        condition: Document,
+        operators: &[&Document],
+    ) -> Result<Option<W::Done>> {
         let mut write = self.write.clone();
         if let Some(filter) = write.filter() {
             let id = pinned(filter);
@@ -315,7 +319,12 @@ impl<W: Write> OfOne<W> {
             return Ok(None);
         };
         if !stay.is_empty() {
-            put(&mut push, "$push", field.stored, doc! { "$each": stay.to_vec() });
+            put(
+                &mut push,
+                "$push",
+                field.stored,
+                doc! { "$each": stay.to_vec() },
+            );
         }
         let mut condition = condition;
         condition.extend(self.is_whole());
@@ -363,7 +372,12 @@ impl<W: Write> OfOne<W> {
             let count = elements.len() as i64;
             let mut operators = doc! { "$set": {} };
             if !stay.is_empty() {
-                put(&mut operators, "$push", field.stored, doc! { "$each": stay.to_vec() });
+                put(
+                    &mut operators,
+                    "$push",
+                    field.stored,
+                    doc! { "$each": stay.to_vec() },
+                );
             }
             let target = Target {
                 generation: header.generation.unwrap_or_else(ObjectId::new),
@@ -371,7 +385,10 @@ impl<W: Write> OfOne<W> {
                 count: header.count + count,
                 sweep: None,
             };
-            match self.publish(&at, &work, target, elements, operators).await? {
+            match self
+                .publish(&at, &work, target, elements, operators)
+                .await?
+            {
                 Some(done) => return Ok(done),
                 None => retry::pause(attempt).await,
             }
@@ -405,7 +422,12 @@ impl<W: Write> OfOne<W> {
         };
         put(&mut operators, "$set", field.work, published.stored()?);
         put(&mut operators, "$set", field.flag, true);
-        put(&mut operators, "$set", &self.place("generation"), target.generation);
+        put(
+            &mut operators,
+            "$set",
+            &self.place("generation"),
+            target.generation,
+        );
         put(&mut operators, "$set", &self.place("count"), target.count);
         let next = target.first + parts.len() as i64;
         put(&mut operators, "$set", &self.place("next"), next);
@@ -471,14 +493,22 @@ impl<W: Write> OfOne<W> {
                     continue;
                 }
                 let mut operators = set;
-                put(&mut operators, "$set", &self.place("tail"), Vec::<Bson>::new());
+                put(
+                    &mut operators,
+                    "$set",
+                    &self.place("tail"),
+                    Vec::<Bson>::new(),
+                );
                 let target = Target {
                     generation: ObjectId::new(),
                     first: 0,
                     count: go.len() as i64,
                     sweep,
                 };
-                match self.publish(&at, &work, target, go.to_vec(), operators).await? {
+                match self
+                    .publish(&at, &work, target, go.to_vec(), operators)
+                    .await?
+                {
                     Some(done) => return Ok(done),
                     None => retry::pause(attempt).await,
                 }
@@ -509,7 +539,9 @@ impl<W: Write> OfOne<W> {
             ..Work::new(Kind::Sweep)
         };
         emptied(self.field, &work, &mut operators)?;
-        let done = self.attempt(self.is_as_read(Some(header)), &[&operators]).await?;
+        let done = self
+            .attempt(self.is_as_read(Some(header)), &[&operators])
+            .await?;
         if done.is_some()
             && let Some(owner) = at.owner().await?.filter(|owner| owner.is_at(work.key))
         {
@@ -604,7 +636,8 @@ impl<W: Write> OfOne<W> {
                     match self.split(&owner, &missing, others.clone()).await? {
                         Some(done) => Some(done),
                         None => {
-                            let push = doc! { "$push": { field.stored: { "$each": missing.clone() } } };
+                            let push =
+                                doc! { "$push": { field.stored: { "$each": missing.clone() } } };
                             let mut condition = others;
                             condition.extend(self.is_whole());
                             match self.has_room(&missing)? {
@@ -715,11 +748,7 @@ struct Target {
 }
 
 /// Says that what was outside of a document goes.
-pub(super) fn emptied(
-    field: &OverflowField,
-    work: &Work,
-    operators: &mut Document,
-) -> Result<()> {
+pub(super) fn emptied(field: &OverflowField, work: &Work, operators: &mut Document) -> Result<()> {
     put(operators, "$set", field.work, work.stored()?);
     put(operators, "$set", &place(field, "tail"), Vec::<Bson>::new());
     put(operators, "$set", &place(field, "next"), 0_i64);
@@ -766,11 +795,7 @@ fn not_fits(path: &str, left: usize, value: &Bson) -> Result<Document> {
 }
 
 /// How many of these have room in a document with such elements.
-pub(super) fn room_for(
-    field: &OverflowField,
-    resident: &[Bson],
-    values: &[Bson],
-) -> Result<usize> {
+pub(super) fn room_for(field: &OverflowField, resident: &[Bson], values: &[Bson]) -> Result<usize> {
     let mut bytes = SIZE_OF_AN_ARRAY;
     for element in resident {
         bytes += size(element)?;
@@ -790,11 +815,7 @@ pub(super) fn room_for(
 /// The bytes of a document with an array without elements.
 const SIZE_OF_AN_ARRAY: usize = 16;
 
-fn has_room_in_tail(
-    field: &OverflowField,
-    header: &Header,
-    values: &[Bson],
-) -> Result<bool> {
+fn has_room_in_tail(field: &OverflowField, header: &Header, values: &[Bson]) -> Result<bool> {
     let mut bytes = SIZE_OF_AN_ARRAY;
     for element in header.tail.iter().chain(values) {
         bytes += size(element)?;

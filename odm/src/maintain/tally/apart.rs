@@ -17,7 +17,7 @@ use crate::{
     error,
     maintain::{
         link::linked::{Id, by_id},
-        stored::{change, close, open, raw},
+        stored::{Amendment, change, change_all, close, open, raw},
     },
     retry,
     schema::Model,
@@ -30,7 +30,7 @@ pub(super) async fn count(
     filter: RawDocumentBuf,
 ) -> Result<()> {
     let groups = groups(access.models(), model);
-    let members = Member::read(access, model, &groups, filter, None).await?;
+    let members = Member::read(access, model, &groups, &filter).await?;
     for some in members.chunks(BATCH) {
         count_some(access, model, &groups, some.to_vec()).await?;
     }
@@ -50,7 +50,7 @@ async fn count_some(
         if announce(access, model, groups, &members).await? == 0 {
             break;
         }
-        members = Member::read(access, model, groups, close(&those)?, None).await?;
+        members = Member::read(access, model, groups, &close(&those)?).await?;
     }
     let mut there = BTreeMap::new();
     let (mut noted, mut others) = (Vec::new(), BTreeSet::new());
@@ -83,7 +83,7 @@ async fn count_some(
     if remembered && others.is_empty() {
         for (owner, at, note) in noted {
             let pull = doc! { "$pull": { NOTES: { "note": note } } };
-            change(access, owner, by_id(&raw(&at)?)?, &pull, &[]).await?;
+            change(access, owner, Amendment::new(by_id(&raw(&at)?)?, pull)).await?;
         }
     }
     Ok(())
@@ -110,7 +110,7 @@ async fn announce(
     groups: &[Group],
     members: &[Member],
 ) -> Result<usize> {
-    let mut count = 0;
+    let mut changes = Vec::new();
     for member in members {
         let mut set = Document::new();
         for (position, group) in groups.iter().enumerate() {
@@ -133,14 +133,12 @@ async fn announce(
         if set.is_empty() {
             continue;
         }
-        count += 1;
-        let token = match member.token {
-            Some(token) => doc! { "$eq": token },
-            None => doc! { "$exists": false },
-        };
-        let filter = doc! { "_id": { "$eq": member.id.clone() }, super::COUNT.token(): token };
-        change(access, model, close(&filter)?, &doc! { "$set": set }, &[]).await?;
+        let mut filter = doc! { "_id": { "$eq": member.id.clone() } };
+        filter.extend(member.as_read());
+        changes.push(Amendment::new(close(&filter)?, doc! { "$set": set }));
     }
+    let count = changes.len();
+    change_all(access, model, changes).await?;
     Ok(count)
 }
 
@@ -186,12 +184,14 @@ pub(super) fn noted(
     group: &Group,
     member: &Model,
 ) -> Result<BTreeMap<Id, Document>> {
-    let mark = group.mark(member);
-    let notes = Note::all(owner)
-        .into_iter()
-        .filter(|note| note.mark == mark);
+    noted_as(&Note::all(owner), &group.mark(member))
+}
+
+/// The same by those of its notes that have this mark.
+fn noted_as(notes: &[Note], mark: &str) -> Result<BTreeMap<Id, Document>> {
+    let notes = notes.iter().filter(|note| note.mark == mark);
     notes
-        .map(|note| Ok((Id::of(&raw(&note.of)?), note.counts)))
+        .map(|note| Ok((Id::of(&raw(&note.of)?), note.counts.clone())))
         .collect()
 }
 
@@ -227,14 +227,14 @@ async fn at_owner(
             return Ok(None);
         };
         let notes = Note::all(&held);
-        let before = noted(&held, group, model)?;
+        let before = noted_as(&notes, &mark)?;
         let all = notes
             .iter()
             .filter(|note| note.mark == mark)
             .map(|note| &note.of);
         let all: Vec<_> = all.chain(ids).cloned().collect();
         let filter = doc! { "_id": { "$in": all } };
-        let seen = Member::read(access, model, groups, close(&filter)?, None).await?;
+        let seen = Member::read(access, model, groups, &close(&filter)?).await?;
         let note = ObjectId::new();
         let (mut moved, mut kept) = (Vec::new(), Vec::new());
         kept.extend(
@@ -293,7 +293,8 @@ async fn at_owner(
         }
         let mut filter = open(&by_id(&raw(at)?)?)?;
         filter.extend(fence(&held));
-        if change(access, group.owner, close(&filter)?, &update, &[]).await? > 0 {
+        let amendment = Amendment::new(close(&filter)?, update);
+        if change(access, group.owner, amendment).await? > 0 {
             return Ok(Some((note, seen)));
         }
         retry::pause(attempt).await;

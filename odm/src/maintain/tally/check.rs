@@ -44,13 +44,10 @@ pub(crate) async fn miscounted(
         return Ok(found);
     }
     let mut owners = BTreeMap::new();
-    for (document, raw) in batch.iter().enumerate() {
-        let open = open(raw)?;
-        if let (Some(id), false) = (open.get("_id").cloned(), has(raw, RECOUNT)?) {
-            owners.insert(
-                Id::of(&super::super::stored::raw(&id)?),
-                (document, id, open),
-            );
+    for (document, found) in batch.iter().enumerate() {
+        let open = open(found)?;
+        if let (Some(id), false) = (open.get("_id").cloned(), has(found, RECOUNT)?) {
+            owners.insert(Id::of(&raw(&id)?), (document, id, open));
         }
     }
     for (member, group) in groups_of(access.models(), model) {

@@ -9,7 +9,6 @@ use crate::{
         link::linked::Id,
         stored::{get, raw, set, touches},
     },
-    query::same,
     schema::{Keeps, Model, Tally},
 };
 
@@ -240,7 +239,8 @@ fn is_gone(member: &Model, document: &Document) -> bool {
 fn meets(tally: &Tally, document: &Document) -> Result<bool> {
     for (path, value) in (tally.when)() {
         let held = get(document, &path.to_string()).unwrap_or(&Bson::Null);
-        if !same(raw(held)?.as_raw_bson_ref(), value?.as_raw_bson_ref()) {
+        // As the database compares: whole numbers of any width are the same.
+        if Id::of(&raw(held)?) != Id::of(&value?) {
             return Ok(false);
         }
     }

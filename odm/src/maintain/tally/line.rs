@@ -36,6 +36,17 @@ impl Counting {
     }
 }
 
+/// Whether documents of a model are being counted together: who comes now goes along with those that wait.
+pub(super) fn is_moving(access: &Access, model: &Model) -> bool {
+    access
+        .shared()
+        .counting
+        .line(model)
+        .turn
+        .try_lock()
+        .is_err()
+}
+
 impl Line {
     fn waiting<R>(&self, change: impl FnOnce(&mut Vec<Said>) -> R) -> R {
         change(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
@@ -44,7 +55,7 @@ impl Line {
 
 /// Counts the documents that said so, with all others that wait. What cannot be counted now is left to be settled.
 pub(super) async fn count(access: &Access, model: &'static Model, said: Said) {
-    let line = access.counting().line(model);
+    let line = access.shared().counting.line(model);
     line.waiting(|waiting| waiting.push(said));
     let _turn = line.turn.lock().await;
     let all = line.waiting(std::mem::take);
@@ -106,6 +117,7 @@ where
     F: Future<Output = Result<()>> + Send + 'static,
 {
     let work = |access: Access| async move {
+        let _under_way = access.shared().behind.begin();
         if let Err(error) = work(access.to_everything()).await {
             tracing::debug!(target: "odm", %error, "counts are left to be settled");
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
+use bson::{Bson, Document, RawDocument, doc, oid::ObjectId};
 
 use super::{
     COUNT,
@@ -11,10 +11,9 @@ use super::{
 use crate::{
     Result,
     access::{Access, found_by},
-    backend::operation::Find,
     maintain::{
         link::linked::{Id, read_upgraded},
-        stored::{change_all, open, raw},
+        stored::{Amendment, change_all, close, open, raw},
     },
     schema::Model,
 };
@@ -71,18 +70,23 @@ impl Member {
         access: &Access,
         model: &Model,
         groups: &[Group],
-        filter: RawDocumentBuf,
-        limit: Option<u64>,
+        filter: &RawDocument,
     ) -> Result<Vec<Self>> {
-        let find = Find {
-            limit,
-            ..found_by(&model.collection.into(), &filter)
-        };
+        let find = found_by(&model.collection.into(), filter);
         let found = read_upgraded(access, model, find).await?;
         found
             .iter()
             .map(|raw| Self::of(model, groups, raw))
             .collect()
+    }
+
+    /// The condition that its fields are as they were read: what changes as what it is counted changes what it says.
+    pub(super) fn as_read(&self) -> Document {
+        let token = match self.token {
+            Some(token) => doc! { "$eq": token },
+            None => doc! { "$exists": false },
+        };
+        doc! { COUNT.token(): token }
     }
 
     /// It is counted nowhere from now on.
@@ -176,7 +180,7 @@ pub(super) async fn remember(
     keeps_promise: bool,
 ) -> Result<bool> {
     // Those that remember the same are written at once.
-    let mut alike: Vec<(Option<ObjectId>, Document, Vec<Bson>)> = Vec::new();
+    let mut alike: Vec<(Document, Document, Vec<Bson>)> = Vec::new();
     for member in members {
         let (mut set, mut unset) = (Document::new(), Document::new());
         let mut all_there = true;
@@ -219,23 +223,22 @@ pub(super) async fn remember(
         if update.is_empty() {
             continue;
         }
+        let as_read = member.as_read();
         let same = alike
             .iter_mut()
-            .find(|(token, other, _)| *token == member.token && *other == update);
+            .find(|(condition, other, _)| *condition == as_read && *other == update);
         match same {
             Some((_, _, ids)) => ids.push(member.id.clone()),
-            None => alike.push((member.token, update, vec![member.id.clone()])),
+            None => alike.push((as_read, update, vec![member.id.clone()])),
         }
     }
     let mut count = 0;
-    let changes = alike.into_iter().map(|(token, update, ids)| {
+    let changes = alike.into_iter().map(|(condition, update, ids)| {
         count += ids.len() as u64;
-        let token = match token {
-            Some(token) => doc! { "$eq": token },
-            None => doc! { "$exists": false },
-        };
-        (doc! { "_id": { "$in": ids }, COUNT.token(): token }, update)
+        let mut filter = doc! { "_id": { "$in": ids } };
+        filter.extend(condition);
+        Ok(Amendment::new(close(&filter)?, update))
     });
-    let changes = changes.collect();
+    let changes = changes.collect::<Result<_>>()?;
     Ok(change_all(access, model, changes).await? == count)
 }

@@ -15,7 +15,7 @@ use crate::{
     error,
     maintain::{
         link::linked::{Id, by_id},
-        stored::{change, close, open, raw},
+        stored::{Amendment, change, close, open, raw},
     },
     query::document,
     retry,
@@ -105,11 +105,13 @@ pub(crate) async fn count_again(access: &Access, model: &'static Model, id: &Bso
     let mut is_changed = false;
     for (member, group) in groups_of(all.models(), model) {
         for some in miscounted(&all, member, &group, id).await?.chunks(BATCH) {
-            let said = Said::now();
-            let filter = doc! { "_id": { "$in": some } };
-            let say = doc! { "$set": { COUNT.0: said.to_document() } };
-            change(&all, member, close(&filter)?, &say, &[]).await?;
-            line::count_those(&all, member, said.filter(COUNT)?).await?;
+            let those = doc! { "_id": { "$in": some } };
+            // Who has said it of some already waits for what they say.
+            let mut silent = those.clone();
+            silent.insert(COUNT.due(), doc! { "$exists": false });
+            let say = doc! { "$set": { COUNT.0: Said::now().to_document() } };
+            change(&all, member, Amendment::new(close(&silent)?, say)).await?;
+            line::count_those(&all, member, close(&those)?).await?;
             is_changed = true;
         }
         is_changed |= sum_up(&all, member, &group, id).await?;
@@ -182,7 +184,8 @@ async fn sum_up(access: &Access, member: &'static Model, group: &Group, id: &Bso
         if is_changed {
             update.insert("$set", set);
         }
-        if change(access, group.owner, close(&filter)?, &update, &[]).await? > 0 {
+        let amendment = Amendment::new(close(&filter)?, update);
+        if change(access, group.owner, amendment).await? > 0 {
             return Ok(is_changed);
         }
         retry::pause(attempt).await;

@@ -24,7 +24,7 @@ use crate::{
         Write,
         link::linked::{Id, by_id, one_of},
         linked,
-        stored::{change, close, open, raw, set},
+        stored::{Amendment, change, close, open, raw, set},
     },
     query::document,
     schema::Model,
@@ -49,11 +49,7 @@ pub(super) async fn insert<W: Write>(
     let members = opened
         .iter()
         .map(|document| Member::of_open(model, groups, document));
-    let mut members = members.collect::<Result<Vec<_>>>()?;
-    for member in &mut members {
-        // What the application gives is not believed.
-        member.remembered.iter_mut().for_each(Vec::clear);
-    }
+    let members = members.collect::<Result<Vec<_>>>()?;
     let there = change_owners(&all, model, groups, &members).await;
     let there = there.map_err(|error| access.fail(error))?;
     let said = Said::now();
@@ -100,7 +96,7 @@ pub(super) async fn count(
 ) -> Result<()> {
     let all = access.to_everything();
     let groups = super::groups(all.models(), model);
-    let members = Member::read(&all, model, &groups, filter, None).await?;
+    let members = Member::read(&all, model, &groups, &filter).await?;
     let there = change_owners(&all, model, &groups, &members).await?;
     let are_all_there = there.values().all(|there| *there);
     let members: Vec<_> = members.iter().collect();
@@ -147,7 +143,8 @@ async fn change_owner(
 ) -> Result<Option<bool>> {
     let AtOwner { at, moved } = owner;
     let is_new = moved.iter().all(|moved| moved.is_new);
-    let held = match group.has_latest() && !is_new {
+    let may_be_latest = group.has_latest() && !is_new;
+    let held = match may_be_latest {
         true => match owner::read(access, group, at).await? {
             None => return Ok(Some(false)),
             held => held,
@@ -155,13 +152,18 @@ async fn change_owner(
         false => None,
     };
     let update = owner::update(access, model, group, at, held.as_ref(), moved).await?;
-    // The fence alone.
+    // The fence alone. Whoever is reading the latest again may take a member for one of them as it was: both meet in the owner.
     let is_nothing =
         update.len() == 1 && update.get_document("$inc").is_ok_and(|add| add.len() == 1);
-    if is_nothing {
+    if is_nothing && !may_be_latest {
         return Ok(None);
     }
-    let changed = change(access, group.owner, by_id(&raw(at)?)?, &update, &[]).await?;
+    let changed = change(
+        access,
+        group.owner,
+        Amendment::new(by_id(&raw(at)?)?, update),
+    )
+    .await?;
     Ok(Some(changed > 0))
 }
 

@@ -28,7 +28,7 @@ use crate::{
         outcome,
     },
     error,
-    maintain::{Removal, Write, computed, narrow, overflow, tally},
+    maintain::{Removal, Write, computed, copy, narrow, overflow, tally},
     query::{append, document},
     retry,
     schema::{InverseLink, Model, OnDelete},
@@ -133,6 +133,7 @@ pub(super) async fn go(
         }
         match parted {
             Parted::Before => {
+                copy::clear(all, model, std::iter::once(id)).await?;
                 tally::leave(all, model, id).await?;
                 overflow::leave_one(all, model, id).await?;
                 return leave(all, model, &found).await;
@@ -161,6 +162,7 @@ async fn sweep(all: &Access, rule: &Rule, gone: &RawBson) -> Result<()> {
             || rules(all, rule.model).next().is_some()
             || tally::is_member(all, rule.model)
             || !rule.model.overflows.is_empty()
+            || copy::is_cleared(all, rule.model)
         {
             return Ok(());
         }

@@ -1,6 +1,12 @@
 //! Counts, sums and the latest: what documents are made of by others that refer to them.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use odm::{
     ErrorKind,
@@ -8,7 +14,7 @@ use odm::{
         Recorder,
         operation::{Change, Insert, Operation, Update},
     },
-    bson::{Bson, RawDocumentBuf, rawdoc},
+    bson::{Bson, RawDocumentBuf, oid::ObjectId, raw::cstr, rawdoc},
     check::{Fault, RepairOutcome},
     prelude::*,
 };
@@ -88,6 +94,10 @@ struct Person {
     assigned: i64,
     #[count(of = Ticket::assignee, when(is_open = true))]
     open: i64,
+    #[count(of = Ticket::assignee, when(urgency = 1))]
+    low: i64,
+    #[latest(2, of = Ticket::assignee, by = title, when(urgency = 1))]
+    lowest: Vec<Urgent>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
@@ -290,6 +300,42 @@ pub async fn of_which_documents(fixture: Fixture) {
     is_clean(&db).await;
 }
 
+/// Another program writes whole numbers in the width that it likes.
+pub async fn numbers_of_any_width_meet_conditions(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert(NewPerson { id: 1 }).await.unwrap();
+    let wide = rawdoc! {
+        "_id": 1_i64, "title": "wide", "urgency": 1_i64, "is_open": true, "assignee": 1_i32, "labels": [], "deleted_at": null,
+    };
+    let tickets = Insert {
+        collection: "tickets".into(),
+        documents: vec![wide],
+        ordered: true,
+    };
+    fixture.backend().insert(tickets).await.unwrap();
+    let narrow = NewTicket {
+        assignee: Some(Ref::new(1)),
+        urgency: 1,
+        ..ticket(2, &[])
+    };
+    db.insert(narrow).await.unwrap();
+    let is_open = db.update::<Ticket>(1).set(|t| t.is_open(), false);
+    is_open.await.unwrap();
+    let of = async || {
+        let person = db.get::<Person>(1).await.unwrap();
+        let lowest = person.lowest.into_iter().map(|ticket| ticket.title);
+        (person.low, lowest.collect::<Vec<_>>())
+    };
+    assert_eq!(of().await, (2, vec!["wide".into(), "ticket 2".into()]));
+    settled(&db).await;
+    is_clean(&db).await;
+    // One of the latest goes: they are read again by a query, which finds the other one by its condition.
+    db.delete::<Ticket>(2).await.unwrap();
+    assert_eq!(of().await, (1, vec!["wide".into()]));
+    settled(&db).await;
+    is_clean(&db).await;
+}
+
 pub async fn several_references_count(fixture: Fixture) {
     let db = fresh(&fixture).await;
     for id in ["bug", "ui"] {
@@ -382,6 +428,45 @@ pub async fn the_latest_are_kept(fixture: Fixture) {
         .unwrap();
     assert_eq!(newest().await, [of(17), of(16), of(15)]);
     settled(&db).await;
+    is_clean(&db).await;
+}
+
+/// Whoever reads the latest again, and whoever changes one that is about to become one of them, meet in their owner.
+pub async fn what_becomes_one_of_the_latest_is_as_it_is(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    if !fixture.backend().capabilities().transactions {
+        return;
+    }
+    db.insert(NewLabel { id: "bug".into() }).await.unwrap();
+    let tickets = (1..=4).map(|id| ticket(id, &["bug"]));
+    db.insert_many(tickets).await.unwrap();
+    let close = |session: &odm::Session<Blog>, id: i64| {
+        let closed = session.update::<Ticket>(id);
+        closed.set(|t| t.is_open(), false).into_future()
+    };
+    let is_closed = AtomicBool::new(false);
+    db.transaction(|tx| {
+        let (db, is_closed) = (&db, &is_closed);
+        async move {
+            close(&tx, 4).await?;
+            // This transaction has read it as one of the latest. It counts as before.
+            if !is_closed.load(Ordering::Relaxed) {
+                match close(db, 2).await {
+                    Ok(_) => is_closed.store(true, Ordering::Relaxed),
+                    Err(error) => assert!(error.is_conflict(), "{error}"),
+                }
+            }
+            Ok(())
+        }
+    })
+    .await
+    .unwrap();
+    if !is_closed.into_inner() {
+        close(&db, 2).await.unwrap();
+    }
+    let label = db.get::<Label>("bug".to_owned()).await.unwrap();
+    let urgent: Vec<_> = label.urgent.iter().map(|urgent| &*urgent.title).collect();
+    assert_eq!(urgent, ["ticket 3", "ticket 1"]);
     is_clean(&db).await;
 }
 
@@ -654,6 +739,67 @@ pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
     assert_eq!(of_post(&db, 2).await, (2, 0, 6, vec![4, 1]));
 }
 
+/// What says that it is to be counted, and not by which write, can never be taken back: it keeps nobody from ending.
+pub async fn what_says_nothing_right_is_told(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many([post(1), post(2)]).await.unwrap();
+    db.insert_many([comment(1, 1), comment(2, 1), comment(3, 2)])
+        .await
+        .unwrap();
+    settled(&db).await;
+    let long_ago = DateTime::from_millis(0);
+    for (collection, id, place) in [
+        ("comments", 1, cstr!("_odm.count")),
+        ("posts", 2, cstr!("_odm.recount")),
+    ] {
+        let said = rawdoc! { "$set": { place: { "due": long_ago } } };
+        around(&fixture, collection, id, said).await;
+    }
+    // One that says it right, of a process that died.
+    let said = rawdoc! { "$set": { "_odm.count": { "token": ObjectId::new(), "due": long_ago }, "likes": 9_i64 } };
+    around(&fixture, "comments", 2, said).await;
+
+    let done = tokio::time::timeout(Duration::from_secs(20), db.settle());
+    let told = done.await.expect("it ends").unwrap_err();
+    assert_eq!(told.kind(), ErrorKind::Unsettled);
+    assert_eq!(
+        (told.collection(), told.id(), told.path()),
+        (Some("posts"), Some(&Bson::Int64(2)), Some("_odm.recount"))
+    );
+    assert!(told.to_string().contains("remove `_odm.recount`"), "{told}");
+    // The rest was not kept from being counted.
+    assert_eq!(of_post(&db, 1).await, (2, 0, 10, vec![2, 1]));
+    let owed = db.owed().await.unwrap();
+    let owed: Vec<_> = owed
+        .models
+        .iter()
+        .map(|of| (of.model, of.owners, of.members))
+        .collect();
+    assert_eq!(owed, [("Post", 1, 0), ("Comment", 0, 1)]);
+
+    around(
+        &fixture,
+        "posts",
+        2,
+        rawdoc! { "$unset": { "_odm.recount": 1 } },
+    )
+    .await;
+    let told = db.settle().await.unwrap_err();
+    assert_eq!(
+        (told.id(), told.path()),
+        (Some(&Bson::Int64(1)), Some("_odm.count"))
+    );
+    around(
+        &fixture,
+        "comments",
+        1,
+        rawdoc! { "$unset": { "_odm.count": 1 } },
+    )
+    .await;
+    db.settle().await.unwrap();
+    is_clean(&db).await;
+}
+
 pub async fn what_is_made_of_others_is_not_written(fixture: Fixture) {
     let db = fresh(&fixture).await;
     db.insert(post(1)).await.unwrap();
@@ -670,14 +816,101 @@ pub async fn what_is_made_of_others_is_not_written(fixture: Fixture) {
     assert_eq!(of_post(&db, 1).await, (2, 0, 3, vec![2, 1]));
 }
 
+/// Lines that copy from a host, which has the latest of them.
+mod logs {
+    use odm::prelude::*;
+
+    #[derive(Debug, Serialize, Deserialize, Document)]
+    #[document(collection = "hosts")]
+    pub(super) struct Host {
+        #[serde(rename = "_id")]
+        pub(super) id: i64,
+        pub(super) ipaddr: String,
+        #[latest(1000, of = LogMessage::host, by = time)]
+        pub(super) newest: Vec<Line>,
+    }
+
+    #[derive(Debug, Serialize, Deserialize, Embedded)]
+    #[embedded(of = LogMessage)]
+    pub(super) struct Line {
+        pub(super) time: i64,
+        pub(super) message: String,
+    }
+
+    #[derive(Debug, Serialize, Deserialize, Document)]
+    #[document(collection = "logmsgs")]
+    pub(super) struct LogMessage {
+        #[serde(rename = "_id")]
+        pub(super) id: i64,
+        pub(super) time: i64,
+        pub(super) message: String,
+        #[reference]
+        pub(super) host: Ref<Host>,
+        #[denormalize(from = host.ipaddr)]
+        pub(super) ipaddr: String,
+    }
+
+    #[derive(Schema)]
+    #[schema(models(Host, LogMessage))]
+    pub(super) struct Net;
+}
+
+/// A thousand lines are not a thousand operations.
+pub async fn what_log_lines_cost(fixture: Fixture) {
+    let recorder = Recorder::new(fixture.backend());
+    let db = odm::Database::<logs::Net>::with_backend(Arc::new(recorder.clone()));
+    let aside = odm::Database::<logs::Net>::with_backend(fixture.backend());
+    aside.sync_indexes().await.unwrap();
+    let host = logs::NewHost {
+        id: 1,
+        ipaddr: "::1".into(),
+    };
+    aside.insert(host).await.unwrap();
+    aside.settled().await.unwrap();
+    let lines = (1..=1_000).map(|id| logs::NewLogMessage {
+        id,
+        time: id,
+        message: format!("cpu {id}"),
+        host: Ref::new(1),
+    });
+    db.insert_many(lines).await.unwrap();
+    aside.settled().await.unwrap();
+    let operations = recorder.operations();
+    let told = operations.iter().map(|operation| match operation {
+        Operation::Find(find) => format!("find {}", find.collection),
+        Operation::Insert(insert) => format!("insert {}", insert.collection),
+        Operation::Update(update) => format!("update {}", update.collection),
+        Operation::BulkWrite(_) => "write".to_owned(),
+        Operation::Begin => "begin".to_owned(),
+        Operation::Commit => "commit".to_owned(),
+        other => panic!("{other:?}"),
+    });
+    let told: Vec<_> = told.collect();
+    let expected = match fixture.backend().capabilities().transactions {
+        // One source is read and one insert made; the host's latest are one update, and the copies are looked at by two.
+        true => {
+            "find hosts, begin, update hosts, insert logmsgs, commit, find hosts, update logmsgs"
+        }
+        // By a fence, which is read before the lines are, and behind it these remember that they are counted.
+        false => {
+            "find hosts, insert logmsgs, find logmsgs, find hosts, find logmsgs, update hosts, update logmsgs, update hosts, \
+             find hosts, update logmsgs"
+        }
+    };
+    assert_eq!(told.join(", "), expected);
+    let host = aside.get::<logs::Host>(1).await.unwrap();
+    let newest = host.newest.first().map(|line| line.time);
+    assert_eq!((host.newest.len(), newest), (1_000, Some(1_000)));
+}
+
 /// What writes cost, by what a recorder saw of them.
 pub async fn what_is_counted_costs(fixture: Fixture) {
     let has_transactions = fixture.backend().capabilities().transactions;
-    fresh(&fixture).await;
+    let plain = fresh(&fixture).await;
     let recorder = Arc::new(Recorder::new(fixture.backend()));
     let db = Db::with_backend(recorder.clone());
     db.insert(post(1)).await.unwrap();
-    settled(&db).await;
+    settled(&plain).await;
     let told = || {
         let operations = recorder.operations();
         let told = operations.iter().map(|operation| match operation {
@@ -712,6 +945,58 @@ pub async fn what_is_counted_costs(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!(told(), "update posts");
+
+    // Whoever finds the owner empty is answered; what follows is that it has no members, and says so no more.
+    db.insert(post(2)).await.unwrap();
+    settled(&plain).await;
+    let expected = "insert posts, find posts, find comments, find posts, update posts";
+    assert_eq!(told(), expected);
+
+    // The post is read because of its latest.
+    let liked = db.update::<Comment>(1).inc(|c| c.likes(), 1);
+    liked.await.unwrap();
+    let expected = match has_transactions {
+        true => {
+            "begin, update comments, find comments, find posts, update posts, update comments, commit"
+        }
+        false => {
+            "update comments, find comments, find posts, find comments, update posts, update comments, update posts"
+        }
+    };
+    assert_eq!(told(), expected);
+
+    // From one post to another, which has nothing of it and need not be read.
+    let moved = db.update::<Comment>(1).set(|c| c.post(), Ref::new(2));
+    moved.await.unwrap();
+    let expected = match has_transactions {
+        true => {
+            "begin, update comments, find comments, find posts, update posts, update posts, update comments, commit"
+        }
+        // It says first that it is about to be counted at the other one, and is read again.
+        false => {
+            "update comments, find comments, update comments, find comments, \
+             find posts, find comments, update posts, find posts, find comments, update posts, \
+             update comments, update posts, update posts"
+        }
+    };
+    assert_eq!(told(), expected);
+
+    // One that is not among the latest; and one that is, for which another is looked for.
+    for (id, latest) in [(2, ""), (500, "find comments, ")] {
+        db.delete::<Comment>(id).await.unwrap();
+        let expected = match has_transactions {
+            true => format!(
+                "begin, find comments, find comments, delete comments, find posts, {latest}update posts, commit"
+            ),
+            // It is found, looked at, marked and looked at again; then it is counted nowhere any more, and goes.
+            false => format!(
+                "find comments, find comments, update comments, find comments, \
+                 find comments, find posts, find comments, {latest}update posts, update comments, update posts, \
+                 delete comments"
+            ),
+        };
+        assert_eq!(told(), expected);
+    }
 }
 
 const WRITES: &[Write<Blog>] = &[

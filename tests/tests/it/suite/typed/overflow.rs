@@ -35,7 +35,14 @@ struct Book {
 struct Post {
     #[serde(rename = "_id")]
     id: i64,
-    #[embed(overflow(after = 2, into = "moreComments", owner = "post", seq = "number", elements = "rest", flag = "more"))]
+    #[embed(overflow(
+        after = 2,
+        into = "moreComments",
+        owner = "post",
+        seq = "number",
+        elements = "rest",
+        flag = "more"
+    ))]
     all_comments: Overflow<Comment>,
     created_at: DateTime,
     updated_at: DateTime,
@@ -87,7 +94,11 @@ async fn is_clean(db: &Db) {
     assert!(owed.is_empty(), "{owed}");
 }
 
-async fn raw(fixture: &Fixture, collection: &'static str, sort: RawDocumentBuf) -> Vec<BsonDocument> {
+async fn raw(
+    fixture: &Fixture,
+    collection: &'static str,
+    sort: RawDocumentBuf,
+) -> Vec<BsonDocument> {
     let find = Find {
         collection: collection.into(),
         filter: rawdoc! {},
@@ -96,7 +107,9 @@ async fn raw(fixture: &Fixture, collection: &'static str, sort: RawDocumentBuf) 
         limit: None,
     };
     let found = fixture.backend().find_all(find).await.unwrap();
-    let found = found.iter().map(|raw| BsonDocument::try_from(&**raw).unwrap());
+    let found = found
+        .iter()
+        .map(|raw| BsonDocument::try_from(&**raw).unwrap());
     found.collect()
 }
 
@@ -106,7 +119,10 @@ async fn extras(fixture: &Fixture) -> Vec<BsonDocument> {
 
 pub async fn the_layout_is_that_of_the_manual(fixture: Fixture) {
     let db = fresh(&fixture).await;
-    let inserted = db.insert_many([book(1, 0..3), book(2, 0..130)]).await.unwrap();
+    let inserted = db
+        .insert_many([book(1, 0..3), book(2, 0..130)])
+        .await
+        .unwrap();
     let lens = inserted.iter().map(|book| {
         let own = &book.customers_purchased;
         (own.resident().len(), own.len(), own.has_more())
@@ -133,7 +149,13 @@ pub async fn the_layout_is_that_of_the_manual(fixture: Fixture) {
     for (number, document) in (0..).zip(&extras) {
         assert_eq!(document.get_i64("book_id"), Ok(2));
         assert_eq!(document.get_i64("seq"), Ok(number));
-        all.extend(document.get_array("customers_purchased_extra").unwrap().iter().cloned());
+        all.extend(
+            document
+                .get_array("customers_purchased_extra")
+                .unwrap()
+                .iter()
+                .cloned(),
+        );
     }
     let expected = users(3..130).into_iter().map(Bson::String);
     assert_eq!(all, expected.collect::<Vec<_>>());
@@ -169,7 +191,9 @@ pub async fn pushes_overflow(fixture: Fixture) {
     db.insert(book(1, [])).await.unwrap();
     let mut expected = Vec::new();
     for number in 0..180 {
-        let push = db.update::<Book>(1).push(|b| b.customers_purchased(), user(number));
+        let push = db
+            .update::<Book>(1)
+            .push(|b| b.customers_purchased(), user(number));
         push.await.unwrap();
         expected.push(user(number));
         if [2, 3, 4, 10, 11, 12, 19, 110].contains(&number) {
@@ -184,28 +208,53 @@ pub async fn pushes_overflow(fixture: Fixture) {
     assert_eq!(customers(&db, 1).await, expected);
     // Some of several have room in the document.
     db.insert(book(2, 0..2)).await.unwrap();
-    let push = db.update::<Book>(2).push_each(|b| b.customers_purchased(), users(2..10));
+    let push = db
+        .update::<Book>(2)
+        .push_each(|b| b.customers_purchased(), users(2..10));
     push.await.unwrap();
     assert_eq!(customers(&db, 2).await, users(0..10));
-    assert_eq!(db.get::<Book>(2).await.unwrap().customers_purchased.resident(), users(0..3));
+    assert_eq!(
+        db.get::<Book>(2)
+            .await
+            .unwrap()
+            .customers_purchased
+            .resident(),
+        users(0..3)
+    );
     // More than what waits in the document holds.
-    let push = db.update::<Book>(2).push_each(|b| b.customers_purchased(), users(10..2_000));
+    let push = db
+        .update::<Book>(2)
+        .push_each(|b| b.customers_purchased(), users(10..2_000));
     push.await.unwrap();
     assert_eq!(customers(&db, 2).await, users(0..2_000));
     db.insert(book(3, 0..1)).await.unwrap();
-    let push = db.update::<Book>(3).push_each(|b| b.customers_purchased(), users(1..700));
+    let push = db
+        .update::<Book>(3)
+        .push_each(|b| b.customers_purchased(), users(1..700));
     push.await.unwrap();
     assert_eq!(customers(&db, 3).await, users(0..700));
-    assert_eq!(db.get::<Book>(3).await.unwrap().customers_purchased.resident(), users(0..3));
+    assert_eq!(
+        db.get::<Book>(3)
+            .await
+            .unwrap()
+            .customers_purchased
+            .resident(),
+        users(0..3)
+    );
     is_clean(&db).await;
     // A document is a document before all.
-    let missing = db.update::<Book>(9).push(|b| b.customers_purchased(), "u0").await;
+    let missing = db
+        .update::<Book>(9)
+        .push(|b| b.customers_purchased(), "u0")
+        .await;
     assert_eq!(missing.unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 pub async fn a_push_is_part_of_its_update(fixture: Fixture) {
     let db = fresh(&fixture).await;
-    db.insert_many([book(1, 0..1), book(2, 0..60)]).await.unwrap();
+    db.insert_many([book(1, 0..1), book(2, 0..60)])
+        .await
+        .unwrap();
     for id in [1, 2] {
         let before = db.get::<Book>(id).await.unwrap().customers_purchased.len();
         let refused = db
@@ -230,7 +279,10 @@ pub async fn a_push_is_part_of_its_update(fixture: Fixture) {
             .returning_after()
             .await
             .unwrap();
-        assert_eq!((after.copies, after.customers_purchased.len()), (2, before + 2));
+        assert_eq!(
+            (after.copies, after.customers_purchased.len()),
+            (2, before + 2)
+        );
     }
     // The first is the first whether it has room or not.
     let first = db
@@ -253,7 +305,10 @@ pub async fn a_push_is_part_of_its_update(fixture: Fixture) {
     // In a bulk each has its own way.
     let bulk = db
         .bulk()
-        .update(db.update::<Book>(1).push(|b| b.customers_purchased(), "bulk"))
+        .update(
+            db.update::<Book>(1)
+                .push(|b| b.customers_purchased(), "bulk"),
+        )
         .insert(db.insert(book(3, 0..100)))
         .await
         .unwrap();
@@ -276,7 +331,9 @@ pub async fn sets_are_over_both_parts(fixture: Fixture) {
     for id in [1, 2] {
         for round in 0..2 {
             for number in [0, 1, 2, 3, 4, 70, 200, 201] {
-                let add = db.update::<Book>(id).add_to_set(|b| b.customers_purchased(), user(number));
+                let add = db
+                    .update::<Book>(id)
+                    .add_to_set(|b| b.customers_purchased(), user(number));
                 add.inc(|b| b.copies(), 1).await.unwrap();
             }
             let mut own = customers(&db, id).await;
@@ -291,22 +348,34 @@ pub async fn sets_are_over_both_parts(fixture: Fixture) {
         add.add_each_to_set(|b| b.customers_purchased(), users([3, 300, 301, 300]))
             .await
             .unwrap();
-        assert_eq!(customers(&db, id).await[if id == 1 { 8 } else { 82 }..], users([300, 301]));
+        assert_eq!(
+            customers(&db, id).await[if id == 1 { 8 } else { 82 }..],
+            users([300, 301])
+        );
     }
-    let too_many = db.update::<Book>(2).add_each_to_set(|b| b.customers_purchased(), users(1_000..1_100));
+    let too_many = db
+        .update::<Book>(2)
+        .add_each_to_set(|b| b.customers_purchased(), users(1_000..1_100));
     assert_eq!(too_many.await.unwrap_err().kind(), ErrorKind::Unsupported);
     is_clean(&db).await;
 }
 
 pub async fn elements_are_pulled_wherever_they_are(fixture: Fixture) {
     let db = fresh(&fixture).await;
-    db.insert_many([book(1, 0..2), book(2, 0..60), book(3, 0..3)]).await.unwrap();
+    db.insert_many([book(1, 0..2), book(2, 0..60), book(3, 0..3)])
+        .await
+        .unwrap();
     // One in what waits in the document.
-    db.update::<Book>(2).push(|b| b.customers_purchased(), "u90").await.unwrap();
+    db.update::<Book>(2)
+        .push(|b| b.customers_purchased(), "u90")
+        .await
+        .unwrap();
     let mut expected: Vec<_> = users((0..60).chain([90]));
     for number in [1, 3, 30, 59, 90, 77] {
         for id in [1, 2] {
-            let pull = db.update::<Book>(id).pull(|b| b.customers_purchased(), user(number));
+            let pull = db
+                .update::<Book>(id)
+                .pull(|b| b.customers_purchased(), user(number));
             assert!(pull.await.unwrap().applied());
         }
         expected.retain(|other| *other != user(number));
@@ -319,7 +388,10 @@ pub async fn elements_are_pulled_wherever_they_are(fixture: Fixture) {
     // By a condition, with something else.
     let pull = db
         .update::<Book>(2)
-        .pull_where(|b| b.customers_purchased(), |c| c.starts_with("u1") | c.eq("u5"))
+        .pull_where(
+            |b| b.customers_purchased(),
+            |c| c.starts_with("u1") | c.eq("u5"),
+        )
         .inc(|b| b.copies(), 7);
     let refused = pull.await;
     // Several conditions on the elements themselves have no form in a `$pull`.
@@ -333,11 +405,24 @@ pub async fn elements_are_pulled_wherever_they_are(fixture: Fixture) {
     assert_eq!(customers(&db, 2).await, expected);
     assert_eq!(db.get::<Book>(2).await.unwrap().copies, 7);
     // What is pushed comes behind those outside though there is room in the document.
-    db.update::<Book>(2).push(|b| b.customers_purchased(), "last").await.unwrap();
+    db.update::<Book>(2)
+        .push(|b| b.customers_purchased(), "last")
+        .await
+        .unwrap();
     assert_eq!(customers(&db, 2).await.last().unwrap(), "last");
-    assert_eq!(db.get::<Book>(2).await.unwrap().customers_purchased.resident().len(), 2);
+    assert_eq!(
+        db.get::<Book>(2)
+            .await
+            .unwrap()
+            .customers_purchased
+            .resident()
+            .len(),
+        2
+    );
     // All of several.
-    let pull = db.update_many::<Book>(|_| Filter::all()).pull_all(|b| b.customers_purchased(), users(0..100));
+    let pull = db
+        .update_many::<Book>(|_| Filter::all())
+        .pull_all(|b| b.customers_purchased(), users(0..100));
     assert_eq!(pull.await.unwrap().matched, 3);
     assert_eq!(customers(&db, 2).await, ["last"]);
     assert!(customers(&db, 1).await.is_empty() && customers(&db, 3).await.is_empty());
@@ -346,21 +431,51 @@ pub async fn elements_are_pulled_wherever_they_are(fixture: Fixture) {
 
 pub async fn elements_change_wherever_they_are(fixture: Fixture) {
     let db = fresh(&fixture).await;
-    let post = |id, comments| NewPost { id, all_comments: comments };
-    db.insert(post(1, (0..1).map(comment).collect())).await.unwrap();
-    db.insert(post(2, (0..120).map(comment).collect())).await.unwrap();
-    db.update::<Post>(2).push(|p| p.all_comments(), comment(120)).await.unwrap();
-    let votes = async |id| {
-        let all = db.get::<Post>(id).elements(|p| p.all_comments()).all().await.unwrap();
-        all.into_iter().map(|comment| comment.votes).collect::<Vec<_>>()
+    let post = |id, comments| NewPost {
+        id,
+        all_comments: comments,
     };
-    for id in [1, 2] {
-        db.update::<Post>(id).inc(|p| p.all_comments().all().votes(), 1_000).await.unwrap();
-        let some = db.update::<Post>(id);
-        some.set(|p| p.all_comments().matching(|c| c.who().is_in(["u0", "u5", "u99", "u120"])).votes(), -1)
-            .inc(|p| p.all_comments().matching(|c| c.votes().eq(1_007)).votes(), 1)
+    db.insert(post(1, (0..1).map(comment).collect()))
+        .await
+        .unwrap();
+    db.insert(post(2, (0..120).map(comment).collect()))
+        .await
+        .unwrap();
+    db.update::<Post>(2)
+        .push(|p| p.all_comments(), comment(120))
+        .await
+        .unwrap();
+    let votes = async |id| {
+        let all = db
+            .get::<Post>(id)
+            .elements(|p| p.all_comments())
+            .all()
             .await
             .unwrap();
+        all.into_iter()
+            .map(|comment| comment.votes)
+            .collect::<Vec<_>>()
+    };
+    for id in [1, 2] {
+        db.update::<Post>(id)
+            .inc(|p| p.all_comments().all().votes(), 1_000)
+            .await
+            .unwrap();
+        let some = db.update::<Post>(id);
+        some.set(
+            |p| {
+                p.all_comments()
+                    .matching(|c| c.who().is_in(["u0", "u5", "u99", "u120"]))
+                    .votes()
+            },
+            -1,
+        )
+        .inc(
+            |p| p.all_comments().matching(|c| c.votes().eq(1_007)).votes(),
+            1,
+        )
+        .await
+        .unwrap();
     }
     assert_eq!(votes(1).await, [-1]);
     let expected = (0..121).map(|number| match number {
@@ -369,25 +484,42 @@ pub async fn elements_change_wherever_they_are(fixture: Fixture) {
         number => number + 1_000,
     });
     assert_eq!(votes(2).await, expected.collect::<Vec<i64>>());
-    let pull = db.update::<Post>(2).pull_where(|p| p.all_comments(), |c| c.votes().gt(1_050) & c.who().ne("u60"));
+    let pull = db.update::<Post>(2).pull_where(
+        |p| p.all_comments(),
+        |c| c.votes().gt(1_050) & c.who().ne("u60"),
+    );
     pull.await.unwrap();
-    assert_eq!(db.get::<Post>(2).elements(|p| p.all_comments()).len().await.unwrap(), 54);
+    assert_eq!(
+        db.get::<Post>(2)
+            .elements(|p| p.all_comments())
+            .len()
+            .await
+            .unwrap(),
+        54
+    );
     is_clean(&db).await;
 }
 
 pub async fn an_array_is_replaced(fixture: Fixture) {
     let db = fresh(&fixture).await;
-    db.insert_many([book(1, 0..2), book(2, 0..60)]).await.unwrap();
+    db.insert_many([book(1, 0..2), book(2, 0..60)])
+        .await
+        .unwrap();
     for id in [1, 2] {
         for len in [2, 100, 700, 3, 60, 0, 4, 0] {
-            let set = db.update::<Book>(id).set(|b| b.customers_purchased(), users(7..7 + len));
+            let set = db
+                .update::<Book>(id)
+                .set(|b| b.customers_purchased(), users(7..7 + len));
             set.inc(|b| b.copies(), 1).await.unwrap();
             assert_eq!(customers(&db, id).await, users(7..7 + len), "{len}");
             let own = db.get::<Book>(id).await.unwrap().customers_purchased;
             assert_eq!((own.len(), own.resident().len()), (len as u64, len.min(3)));
             is_clean(&db).await;
             let not = db.update::<Book>(id).when(|b| b.copies().lt(0));
-            let not = not.set(|b| b.customers_purchased(), users(0..90)).await.unwrap();
+            let not = not
+                .set(|b| b.customers_purchased(), users(0..90))
+                .await
+                .unwrap();
             assert!(!not.applied());
         }
         assert_eq!(db.get::<Book>(id).await.unwrap().copies, 8);
@@ -404,9 +536,14 @@ pub async fn an_array_is_replaced(fixture: Fixture) {
 
 pub async fn all_elements_are_read(fixture: Fixture) {
     let db = fresh(&fixture).await;
-    db.insert_many([book(1, 0..2), book(2, 0..1_300), book(3, [])]).await.unwrap();
+    db.insert_many([book(1, 0..2), book(2, 0..1_300), book(3, [])])
+        .await
+        .unwrap();
     for number in 1_300..1_360 {
-        db.update::<Book>(2).push(|b| b.customers_purchased(), user(number)).await.unwrap();
+        db.update::<Book>(2)
+            .push(|b| b.customers_purchased(), user(number))
+            .await
+            .unwrap();
     }
     let of = |id| db.get::<Book>(id).elements(|b| b.customers_purchased());
     for (id, len) in [(1, 2), (2, 1_360), (3, 0)] {
@@ -428,7 +565,9 @@ pub async fn all_elements_are_read(fixture: Fixture) {
             paged.extend(page);
         }
         assert_eq!(paged, users(0..len));
-        for position in [0, 1, 2, 3, 502, 503, 1_299, 1_300, 1_310, 1_358, 1_359, 1_360, 5_000] {
+        for position in [
+            0, 1, 2, 3, 502, 503, 1_299, 1_300, 1_310, 1_358, 1_359, 1_360, 5_000,
+        ] {
             let one = of(id).get(position as u64).await.unwrap();
             assert_eq!(one, (position < len).then(|| user(position)), "{position}");
         }
@@ -436,35 +575,66 @@ pub async fn all_elements_are_read(fixture: Fixture) {
             let has = of(id).contains(user(number)).await.unwrap();
             assert_eq!(has, number < len, "{number}");
         }
-        let found = of(id).filter(|c| c.starts_with("u135") | c.eq("u1")).await.unwrap();
-        let expected = users([1].into_iter().chain(1_350..1_360).filter(|number| *number < len));
+        let found = of(id)
+            .filter(|c| c.starts_with("u135") | c.eq("u1"))
+            .await
+            .unwrap();
+        let expected = users(
+            [1].into_iter()
+                .chain(1_350..1_360)
+                .filter(|number| *number < len),
+        );
         assert_eq!(found, expected);
     }
     assert_eq!(of(9).all().await.unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(of(9).len().await.unwrap_err().kind(), ErrorKind::NotFound);
-    assert_eq!(of(9).stream().next().await.unwrap().unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(
+        of(9).stream().next().await.unwrap().unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
     // Documents are found by what is in them, and by whether there is more.
-    let found = db.find::<Book>().filter(|b| b.customers_purchased().has_more()).all().await.unwrap();
+    let found = db
+        .find::<Book>()
+        .filter(|b| b.customers_purchased().has_more())
+        .all()
+        .await
+        .unwrap();
     assert_eq!(found.iter().map(|book| book.id).collect::<Vec<_>>(), [2]);
-    let by = |name: &'static str| db.find::<Book>().filter(move |b| b.customers_purchased().resident().contains(name));
+    let by = |name: &'static str| {
+        db.find::<Book>()
+            .filter(move |b| b.customers_purchased().resident().contains(name))
+    };
     assert_eq!(by("u1").count().await.unwrap(), 2);
     assert_eq!(by("u700").count().await.unwrap(), 0);
 }
 
 pub async fn documents_take_their_elements_along(fixture: Fixture) {
     let db = fresh(&fixture).await;
-    db.insert_many((1..=6).map(|id| book(id, 0..60 * (id as usize % 2)))).await.unwrap();
+    db.insert_many((1..=6).map(|id| book(id, 0..60 * (id as usize % 2))))
+        .await
+        .unwrap();
     assert!(db.delete::<Book>(1).await.unwrap().is_deleted());
     assert!(db.delete::<Book>(2).await.unwrap().is_deleted());
     let owners = async || {
         let extras = extras(&fixture).await;
         let owners = extras.iter().map(|extra| extra.get_i64("book_id").unwrap());
-        owners.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>()
+        owners
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect::<Vec<_>>()
     };
     assert_eq!(owners().await, [3, 5]);
-    let first = db.delete_first::<Book>(|_| Filter::all()).sort(|b| b.id().desc()).await.unwrap();
+    let first = db
+        .delete_first::<Book>(|_| Filter::all())
+        .sort(|b| b.id().desc())
+        .await
+        .unwrap();
     assert_eq!(first.applied().map(|book| *book.id()), Some(6));
-    let gone = db.delete_first::<Book>(|b| b.id().gt(4)).returning().await.unwrap();
+    let gone = db
+        .delete_first::<Book>(|b| b.id().gt(4))
+        .returning()
+        .await
+        .unwrap();
     assert_eq!(gone.applied().map(|book| book.id), Some(5));
     assert_eq!(owners().await, [3]);
     db.insert(book(7, 0..80)).await.unwrap();
@@ -484,50 +654,115 @@ pub async fn a_transaction_is_whole(fixture: Fixture) {
         return;
     }
     let db = fresh(&fixture).await;
-    db.insert_many([book(1, 0..3), book(2, 0..60)]).await.unwrap();
-    let before = (customers(&db, 1).await, customers(&db, 2).await, extras(&fixture).await);
+    db.insert_many([book(1, 0..3), book(2, 0..60)])
+        .await
+        .unwrap();
+    let before = (
+        customers(&db, 1).await,
+        customers(&db, 2).await,
+        extras(&fixture).await,
+    );
     let undone = db.transaction(|tx| async move {
         for number in 100..170 {
-            tx.update::<Book>(1).push(|b| b.customers_purchased(), user(number)).await?;
+            tx.update::<Book>(1)
+                .push(|b| b.customers_purchased(), user(number))
+                .await?;
         }
-        tx.update::<Book>(2).pull(|b| b.customers_purchased(), "u50").await?;
-        tx.update::<Book>(2).set(|b| b.customers_purchased(), users(0..90)).await?;
+        tx.update::<Book>(2)
+            .pull(|b| b.customers_purchased(), "u50")
+            .await?;
+        tx.update::<Book>(2)
+            .set(|b| b.customers_purchased(), users(0..90))
+            .await?;
         tx.insert(book(3, 0..99)).await?;
-        assert_eq!(tx.get::<Book>(1).elements(|b| b.customers_purchased()).len().await?, 73);
-        assert_eq!(tx.get::<Book>(2).elements(|b| b.customers_purchased()).all().await?, users(0..90));
+        assert_eq!(
+            tx.get::<Book>(1)
+                .elements(|b| b.customers_purchased())
+                .len()
+                .await?,
+            73
+        );
+        assert_eq!(
+            tx.get::<Book>(2)
+                .elements(|b| b.customers_purchased())
+                .all()
+                .await?,
+            users(0..90)
+        );
         tx.delete::<Book>(2).await?;
         Err::<(), _>(odm::Error::other("no"))
     });
     undone.await.unwrap_err();
-    assert_eq!((customers(&db, 1).await, customers(&db, 2).await, extras(&fixture).await), before);
+    assert_eq!(
+        (
+            customers(&db, 1).await,
+            customers(&db, 2).await,
+            extras(&fixture).await
+        ),
+        before
+    );
     db.transaction(|tx| async move {
         for number in 3..70 {
-            tx.update::<Book>(1).push(|b| b.customers_purchased(), user(number)).await?;
+            tx.update::<Book>(1)
+                .push(|b| b.customers_purchased(), user(number))
+                .await?;
         }
-        tx.update::<Book>(2).pull(|b| b.customers_purchased(), "u50").await?;
-        tx.update::<Book>(2).add_to_set(|b| b.customers_purchased(), "u7").await?;
-        tx.update::<Book>(2).push_each(|b| b.customers_purchased(), users(60..200)).await?;
+        tx.update::<Book>(2)
+            .pull(|b| b.customers_purchased(), "u50")
+            .await?;
+        tx.update::<Book>(2)
+            .add_to_set(|b| b.customers_purchased(), "u7")
+            .await?;
+        tx.update::<Book>(2)
+            .push_each(|b| b.customers_purchased(), users(60..200))
+            .await?;
         tx.insert(book(3, 0..99)).await
     })
     .await
     .unwrap();
     assert_eq!(customers(&db, 1).await, users(0..70));
-    assert_eq!(customers(&db, 2).await, users((0..200).filter(|number| *number != 50)));
+    assert_eq!(
+        customers(&db, 2).await,
+        users((0..200).filter(|number| *number != 50))
+    );
     assert_eq!(customers(&db, 3).await, users(0..99));
     is_clean(&db).await;
 }
 
 pub async fn elements_come_back_where_they_fit(fixture: Fixture) {
     let db = fresh(&fixture).await;
-    db.insert_many([book(1, 0..4), book(2, 0..100), book(3, 0..2), book(4, 0..100)]).await.unwrap();
+    db.insert_many([
+        book(1, 0..4),
+        book(2, 0..100),
+        book(3, 0..2),
+        book(4, 0..100),
+    ])
+    .await
+    .unwrap();
     // As many as overflowed are too many to come back.
-    db.update::<Book>(2).pull_all(|b| b.customers_purchased(), users(0..96)).await.unwrap();
+    db.update::<Book>(2)
+        .pull_all(|b| b.customers_purchased(), users(0..96))
+        .await
+        .unwrap();
     assert_eq!(db.arrays::<Book>().fold().await.unwrap(), 0);
-    db.update::<Book>(2).pull(|b| b.customers_purchased(), "u96").await.unwrap();
-    db.update::<Book>(4).pull_all(|b| b.customers_purchased(), users(0..99)).await.unwrap();
-    db.update::<Book>(4).push_each(|b| b.customers_purchased(), ["x", "y"]).await.unwrap();
+    db.update::<Book>(2)
+        .pull(|b| b.customers_purchased(), "u96")
+        .await
+        .unwrap();
+    db.update::<Book>(4)
+        .pull_all(|b| b.customers_purchased(), users(0..99))
+        .await
+        .unwrap();
+    db.update::<Book>(4)
+        .push_each(|b| b.customers_purchased(), ["x", "y"])
+        .await
+        .unwrap();
     assert_eq!(db.arrays::<Book>().fold().await.unwrap(), 2);
-    for (id, expected) in [(1, users(0..4)), (2, users(97..100)), (4, ["u99", "x", "y"].map(String::from).to_vec())] {
+    for (id, expected) in [
+        (1, users(0..4)),
+        (2, users(97..100)),
+        (4, ["u99", "x", "y"].map(String::from).to_vec()),
+    ] {
         assert_eq!(customers(&db, id).await, expected);
         let own = db.get::<Book>(id).await.unwrap().customers_purchased;
         assert_eq!(own.has_more(), id == 1);
@@ -535,7 +770,11 @@ pub async fn elements_come_back_where_they_fit(fixture: Fixture) {
     let stored = raw(&fixture, "sales", rawdoc! { "_id": 1 }).await;
     let plain = doc! { "_id": 2_i64, "title": "book 2", "copies": 0_i64, "customers_purchased": users(97..100) };
     assert_eq!(stored[1], plain);
-    let owners: Vec<_> = extras(&fixture).await.iter().map(|extra| extra.get_i64("book_id").unwrap()).collect();
+    let owners: Vec<_> = extras(&fixture)
+        .await
+        .iter()
+        .map(|extra| extra.get_i64("book_id").unwrap())
+        .collect();
     assert_eq!(owners, [1]);
     is_clean(&db).await;
 }
@@ -549,21 +788,38 @@ pub async fn documents_stay_small(fixture: Fixture) {
         let many: Vec<_> = (0..size).map(|_| too_large.clone()).collect();
         let mut given = book(1, []);
         given.customers_purchased = many.clone().into();
-        assert_eq!(db.insert(given).await.unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(
+            db.insert(given).await.unwrap_err().kind(),
+            ErrorKind::Invalid
+        );
     }
     db.insert(book(1, [])).await.unwrap();
-    let push = db.update::<Book>(1).push(|b| b.customers_purchased(), &too_large).await;
+    let push = db
+        .update::<Book>(1)
+        .push(|b| b.customers_purchased(), &too_large)
+        .await;
     assert_eq!(push.unwrap_err().kind(), ErrorKind::Invalid);
-    let add = db.update::<Book>(1).add_to_set(|b| b.customers_purchased(), &too_large).await;
+    let add = db
+        .update::<Book>(1)
+        .add_to_set(|b| b.customers_purchased(), &too_large)
+        .await;
     assert_eq!(add.unwrap_err().kind(), ErrorKind::Invalid);
-    let set = db.update::<Book>(1).set(|b| b.customers_purchased(), [too_large.clone()]).await;
+    let set = db
+        .update::<Book>(1)
+        .set(|b| b.customers_purchased(), [too_large.clone()])
+        .await;
     assert_eq!(set.unwrap_err().kind(), ErrorKind::Invalid);
     assert!(customers(&db, 1).await.is_empty());
     assert!(extras(&fixture).await.is_empty());
     for _ in 0..9 {
-        db.update::<Book>(1).push(|b| b.customers_purchased(), &large).await.unwrap();
+        db.update::<Book>(1)
+            .push(|b| b.customers_purchased(), &large)
+            .await
+            .unwrap();
     }
-    let push = db.update::<Book>(1).push_each(|b| b.customers_purchased(), vec![large.clone(); 9]);
+    let push = db
+        .update::<Book>(1)
+        .push_each(|b| b.customers_purchased(), vec![large.clone(); 9]);
     push.await.unwrap();
     let mut given = book(2, []);
     given.customers_purchased = vec![large.clone(); 12].into();
@@ -596,25 +852,59 @@ struct Title {
 
 pub async fn a_projection_knows_whether_there_is_more(fixture: Fixture) {
     let db = fresh(&fixture).await;
-    db.insert_many([book(1, 0..2), book(2, 0..60)]).await.unwrap();
-    db.update::<Book>(2).push(|b| b.customers_purchased(), "waits").await.unwrap();
-    let cards = db.find::<Book>().select::<Card>().sort(|b| b.id().asc()).all().await.unwrap();
-    let known = cards.iter().map(|card| (card.customers_purchased.resident().len(), card.customers_purchased.len()));
+    db.insert_many([book(1, 0..2), book(2, 0..60)])
+        .await
+        .unwrap();
+    db.update::<Book>(2)
+        .push(|b| b.customers_purchased(), "waits")
+        .await
+        .unwrap();
+    let cards = db
+        .find::<Book>()
+        .select::<Card>()
+        .sort(|b| b.id().asc())
+        .all()
+        .await
+        .unwrap();
+    let known = cards.iter().map(|card| {
+        (
+            card.customers_purchased.resident().len(),
+            card.customers_purchased.len(),
+        )
+    });
     assert_eq!(known.collect::<Vec<_>>(), [(2, 2), (3, 61)]);
-    let titles = db.find::<Book>().select::<Title>().sort(|b| b.id().asc()).all().await.unwrap();
-    assert_eq!(titles[1], Title { title: "book 2".into() });
+    let titles = db
+        .find::<Book>()
+        .select::<Title>()
+        .sort(|b| b.id().asc())
+        .all()
+        .await
+        .unwrap();
+    assert_eq!(
+        titles[1],
+        Title {
+            title: "book 2".into()
+        }
+    );
 }
 
 pub async fn an_edited_document_leaves_the_array_alone(fixture: Fixture) {
     let db = fresh(&fixture).await;
-    db.insert_many([book(1, 0..2), book(2, 0..60)]).await.unwrap();
+    db.insert_many([book(1, 0..2), book(2, 0..60)])
+        .await
+        .unwrap();
     for id in [1, 2] {
         let mut edited = db.edit::<Book>(id).await.unwrap();
         edited.title = "changed".into();
-        db.update::<Book>(id).push(|b| b.customers_purchased(), "new").await.unwrap();
+        db.update::<Book>(id)
+            .push(|b| b.customers_purchased(), "new")
+            .await
+            .unwrap();
         db.save(&mut edited).await.unwrap();
         assert_eq!(customers(&db, id).await.last().unwrap(), "new");
-        let refused = db.modify::<Book>(id, |book| book.customers_purchased = Overflow::new()).await;
+        let refused = db
+            .modify::<Book>(id, |book| book.customers_purchased = Overflow::new())
+            .await;
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
     }
     is_clean(&db).await;
@@ -647,29 +937,58 @@ pub async fn what_is_read_and_written_costs(fixture: Fixture) {
     assert_eq!(told(), "insert sales");
     // A typical document is one round trip, whatever else the update does.
     let push = db.update::<Book>(1).when(|b| b.copies().eq(0));
-    push.push(|b| b.customers_purchased(), "u0").inc(|b| b.copies(), 1).await.unwrap();
+    push.push(|b| b.customers_purchased(), "u0")
+        .inc(|b| b.copies(), 1)
+        .await
+        .unwrap();
     assert_eq!(told(), "update sales");
-    db.update::<Book>(1).add_to_set(|b| b.customers_purchased(), "u1").await.unwrap();
-    db.update::<Book>(1).pull(|b| b.customers_purchased(), "u1").await.unwrap();
-    db.update::<Book>(1).set(|b| b.customers_purchased(), ["u0"]).await.unwrap();
+    db.update::<Book>(1)
+        .add_to_set(|b| b.customers_purchased(), "u1")
+        .await
+        .unwrap();
+    db.update::<Book>(1)
+        .pull(|b| b.customers_purchased(), "u1")
+        .await
+        .unwrap();
+    db.update::<Book>(1)
+        .set(|b| b.customers_purchased(), ["u0"])
+        .await
+        .unwrap();
     assert_eq!(told(), "update sales, update sales, update sales");
-    db.get::<Book>(1).elements(|b| b.customers_purchased()).all().await.unwrap();
+    db.get::<Book>(1)
+        .elements(|b| b.customers_purchased())
+        .all()
+        .await
+        .unwrap();
     assert_eq!(told(), "find sales");
-    db.get::<Book>(1).elements(|b| b.customers_purchased()).contains("u7").await.unwrap();
+    db.get::<Book>(1)
+        .elements(|b| b.customers_purchased())
+        .contains("u7")
+        .await
+        .unwrap();
     assert_eq!(told(), "find sales");
     if has_transactions {
         db.delete::<Book>(1).await.unwrap();
         assert_eq!(told(), "delete sales");
     }
     // An outlier is two.
-    db.update::<Book>(2).push_each(|b| b.customers_purchased(), users(0..3)).await.unwrap();
+    db.update::<Book>(2)
+        .push_each(|b| b.customers_purchased(), users(0..3))
+        .await
+        .unwrap();
     told();
     for number in 3..11 {
-        db.update::<Book>(2).push(|b| b.customers_purchased(), user(number)).await.unwrap();
+        db.update::<Book>(2)
+            .push(|b| b.customers_purchased(), user(number))
+            .await
+            .unwrap();
         assert_eq!(told(), "update sales, update sales");
     }
     // One of many makes room for those behind it.
-    db.update::<Book>(2).push(|b| b.customers_purchased(), "u11").await.unwrap();
+    db.update::<Book>(2)
+        .push(|b| b.customers_purchased(), "u11")
+        .await
+        .unwrap();
     assert_eq!(
         told(),
         "update sales, update sales, find sales, modify sales, update extra_sales, update sales, update extra_sales, \
@@ -677,16 +996,26 @@ pub async fn what_is_read_and_written_costs(fixture: Fixture) {
     );
     db.get::<Book>(2).await.unwrap();
     assert_eq!(told(), "find sales");
-    db.get::<Book>(2).elements(|b| b.customers_purchased()).len().await.unwrap();
+    db.get::<Book>(2)
+        .elements(|b| b.customers_purchased())
+        .len()
+        .await
+        .unwrap();
     assert_eq!(told(), "find sales");
-    db.get::<Book>(2).elements(|b| b.customers_purchased()).all().await.unwrap();
+    db.get::<Book>(2)
+        .elements(|b| b.customers_purchased())
+        .all()
+        .await
+        .unwrap();
     assert_eq!(told(), "find sales, find extra_sales");
 }
 
 /// Many at once, at the threshold and beyond it.
 pub async fn many_at_once_lose_nothing(fixture: Fixture) {
     let db = fresh(&fixture).await;
-    db.insert_many([book(1, []), book(2, []), book(3, 0..60)]).await.unwrap();
+    db.insert_many([book(1, []), book(2, []), book(3, 0..60)])
+        .await
+        .unwrap();
     let (tasks, each) = (8, 40);
     let running = (0..tasks).map(|task| {
         let db = db.clone();
@@ -694,14 +1023,20 @@ pub async fn many_at_once_lose_nothing(fixture: Fixture) {
             for nth in 0..each {
                 let number = 1_000 + task * each + nth;
                 for id in [1, 3] {
-                    let push = db.update::<Book>(id).push(|b| b.customers_purchased(), user(number));
+                    let push = db
+                        .update::<Book>(id)
+                        .push(|b| b.customers_purchased(), user(number));
                     patiently(push).await;
                 }
                 // All of them add the same.
-                let add = db.update::<Book>(2).add_to_set(|b| b.customers_purchased(), user(nth));
+                let add = db
+                    .update::<Book>(2)
+                    .add_to_set(|b| b.customers_purchased(), user(nth));
                 patiently(add).await;
                 if nth % 8 == 7 {
-                    let pull = db.update::<Book>(3).pull(|b| b.customers_purchased(), user(number - 3));
+                    let pull = db
+                        .update::<Book>(3)
+                        .pull(|b| b.customers_purchased(), user(number - 3));
                     patiently(pull).await;
                 }
             }
@@ -749,7 +1084,12 @@ async fn patiently(update: odm::action::Update<Book>) {
     }
 }
 
-async fn around(fixture: &Fixture, collection: &'static str, filter: RawDocumentBuf, change: RawDocumentBuf) {
+async fn around(
+    fixture: &Fixture,
+    collection: &'static str,
+    filter: RawDocumentBuf,
+    change: RawDocumentBuf,
+) {
     let update = Update {
         collection: collection.into(),
         filter,
@@ -762,16 +1102,34 @@ async fn around(fixture: &Fixture, collection: &'static str, filter: RawDocument
 
 pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
     let db = fresh(&fixture).await;
-    db.insert_many((1..=7).map(|id| book(id, 0..1_200))).await.unwrap();
+    db.insert_many((1..=7).map(|id| book(id, 0..1_200)))
+        .await
+        .unwrap();
     db.insert(book(8, 0..2)).await.unwrap();
     is_clean(&db).await;
     let by = |id: i64| rawdoc! { "_id": id };
     let header = "_odm.overflow.customers_purchased";
-    around(&fixture, "sales", by(1), rawdoc! { "$unset": { "has_extras": "" } }).await;
-    around(&fixture, "sales", by(8), rawdoc! { "$set": { "has_extras": true } }).await;
-    let count = RawDocumentBuf::try_from(&doc! { "$set": { format!("{header}.count"): 7_i64 } }).unwrap();
+    around(
+        &fixture,
+        "sales",
+        by(1),
+        rawdoc! { "$unset": { "has_extras": "" } },
+    )
+    .await;
+    around(
+        &fixture,
+        "sales",
+        by(8),
+        rawdoc! { "$set": { "has_extras": true } },
+    )
+    .await;
+    let count =
+        RawDocumentBuf::try_from(&doc! { "$set": { format!("{header}.count"): 7_i64 } }).unwrap();
     around(&fixture, "sales", by(2), count).await;
-    let longer = RawDocumentBuf::try_from(&doc! { "$push": { "customers_purchased": { "$each": users(2_000..2_010) } } }).unwrap();
+    let longer = RawDocumentBuf::try_from(
+        &doc! { "$push": { "customers_purchased": { "$each": users(2_000..2_010) } } },
+    )
+    .unwrap();
     around(&fixture, "sales", by(3), longer).await;
     let lost = Delete {
         collection: "extra_sales".into(),
@@ -798,7 +1156,13 @@ pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
     let found: Vec<_> = report
         .findings
         .iter()
-        .map(|finding| (finding.collection, finding.id.clone(), finding.fault.clone()))
+        .map(|finding| {
+            (
+                finding.collection,
+                finding.id.clone(),
+                finding.fault.clone(),
+            )
+        })
         .collect();
     let of = "extra_sales";
     let miscounted = |holds: i64, is: i64| Fault::Miscounted {
@@ -806,7 +1170,10 @@ pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
         holds: Box::new(Bson::Int64(holds)),
         is: Box::new(Bson::Int64(is)),
     };
-    let misflagged = |holds| Fault::Misflagged { flag: "has_extras", holds };
+    let misflagged = |holds| Fault::Misflagged {
+        flag: "has_extras",
+        holds,
+    };
     let sequence = |seq, times| Fault::OutOfSequence { of, seq, times };
     let orphaned = |owner: i64| Fault::Orphaned {
         of: "sales",
@@ -816,7 +1183,14 @@ pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
     let expected = vec![
         ("sales", Bson::Int64(1), misflagged(false)),
         ("sales", Bson::Int64(2), miscounted(7, 1_197)),
-        ("sales", Bson::Int64(3), Fault::TooManyInside { holds: 13, after: 3 }),
+        (
+            "sales",
+            Bson::Int64(3),
+            Fault::TooManyInside {
+                holds: 13,
+                after: 3,
+            },
+        ),
         ("sales", Bson::Int64(4), miscounted(1_197, 697)),
         ("sales", Bson::Int64(4), sequence(1, 0)),
         ("sales", Bson::Int64(5), sequence(1, 2)),
@@ -828,7 +1202,12 @@ pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
     assert_eq!(found, expected);
     let repaired = db.repair().apply().await.unwrap();
     assert!(repaired.is_clean(), "{repaired}");
-    assert!(repaired.steps.iter().any(|step| step.outcome == RepairOutcome::Done));
+    assert!(
+        repaired
+            .steps
+            .iter()
+            .any(|step| step.outcome == RepairOutcome::Done)
+    );
     is_clean(&db).await;
     assert_eq!(customers(&db, 1).await, users(0..1_200));
     assert_eq!(customers(&db, 2).await, users(0..1_200));
@@ -843,7 +1222,8 @@ pub async fn documents_of_before_overflow(fixture: Fixture) {
     let db = fresh(&fixture).await;
     let documents = (1..=5_i64).map(|id| {
         let all = users(0..400 * (id as usize % 2) + 2);
-        let document = doc! { "_id": id, "title": "old", "copies": 0_i64, "customers_purchased": all };
+        let document =
+            doc! { "_id": id, "title": "old", "copies": 0_i64, "customers_purchased": all };
         RawDocumentBuf::try_from(&document).unwrap()
     });
     let insert = Insert {
@@ -854,18 +1234,32 @@ pub async fn documents_of_before_overflow(fixture: Fixture) {
     fixture.backend().insert(insert).await.unwrap();
     let lengths = db.arrays::<Book>().lengths().await.unwrap();
     assert_eq!(lengths[0].documents(), 5);
-    assert_eq!((lengths[0].percentile(40.0), lengths[0].percentile(100.0)), (2, 402));
+    assert_eq!(
+        (lengths[0].percentile(40.0), lengths[0].percentile(100.0)),
+        (2, 402)
+    );
     assert_eq!(lengths[0].longer_than(3), 3);
     let text = lengths[0].to_string();
-    assert!(text.contains("customers_purchased: 5 documents, overflows after 3"), "{text}");
+    assert!(
+        text.contains("customers_purchased: 5 documents, overflows after 3"),
+        "{text}"
+    );
     let report = db.check().await.unwrap();
     assert_eq!(report.findings.len(), 3);
     // The application writes meanwhile.
-    db.update::<Book>(1).push(|b| b.customers_purchased(), "before").await.unwrap();
+    db.update::<Book>(1)
+        .push(|b| b.customers_purchased(), "before")
+        .await
+        .unwrap();
     assert_eq!(db.arrays::<Book>().spill().await.unwrap(), 3);
     assert_eq!(db.arrays::<Book>().spill().await.unwrap(), 0);
-    db.update::<Book>(1).push(|b| b.customers_purchased(), "behind").await.unwrap();
-    let expected = users(0..402).into_iter().chain(["before".to_owned(), "behind".to_owned()]);
+    db.update::<Book>(1)
+        .push(|b| b.customers_purchased(), "behind")
+        .await
+        .unwrap();
+    let expected = users(0..402)
+        .into_iter()
+        .chain(["before".to_owned(), "behind".to_owned()]);
     assert_eq!(customers(&db, 1).await, expected.collect::<Vec<_>>());
     assert_eq!(customers(&db, 2).await, users(0..2));
     assert_eq!(customers(&db, 3).await, users(0..402));
@@ -892,31 +1286,41 @@ const WRITES: &[Write<Shop>] = &[
     }),
     ("push where it is full", |db| {
         Box::pin(async move {
-            let push = db.update::<Book>(3).push(|b| b.customers_purchased(), "u11");
+            let push = db
+                .update::<Book>(3)
+                .push(|b| b.customers_purchased(), "u11");
             push.inc(|b| b.copies(), 1).await.map(drop)
         })
     }),
     ("push many", |db| {
         Box::pin(async move {
-            let push = db.update::<Book>(3).push_each(|b| b.customers_purchased(), users(11..200));
+            let push = db
+                .update::<Book>(3)
+                .push_each(|b| b.customers_purchased(), users(11..200));
             push.inc(|b| b.copies(), 189).await.map(drop)
         })
     }),
     ("add", |db| {
         Box::pin(async move {
-            let add = db.update::<Book>(2).add_to_set(|b| b.customers_purchased(), "u120");
+            let add = db
+                .update::<Book>(2)
+                .add_to_set(|b| b.customers_purchased(), "u120");
             add.inc(|b| b.copies(), 1).await.map(drop)
         })
     }),
     ("pull", |db| {
         Box::pin(async move {
-            let pull = db.update::<Book>(2).pull_all(|b| b.customers_purchased(), users([1, 50, 118]));
+            let pull = db
+                .update::<Book>(2)
+                .pull_all(|b| b.customers_purchased(), users([1, 50, 118]));
             pull.inc(|b| b.copies(), -3).await.map(drop)
         })
     }),
     ("replace", |db| {
         Box::pin(async move {
-            let set = db.update::<Book>(2).set(|b| b.customers_purchased(), users(0..150));
+            let set = db
+                .update::<Book>(2)
+                .set(|b| b.customers_purchased(), users(0..150));
             set.inc(|b| b.copies(), 30).await.map(drop)
         })
     }),
@@ -944,10 +1348,16 @@ pub async fn wherever_a_write_dies_nothing_is_lost(fixture: Fixture) {
                     copies: len as i64,
                     ..book(id, 0..len)
                 };
-                db.insert_many([with(1, 3), with(2, 120), with(3, 3), with(4, 60)]).await.unwrap();
-                let push = db.update::<Book>(3).push_each(|b| b.customers_purchased(), users(3..11));
+                db.insert_many([with(1, 3), with(2, 120), with(3, 3), with(4, 60)])
+                    .await
+                    .unwrap();
+                let push = db
+                    .update::<Book>(3)
+                    .push_each(|b| b.customers_purchased(), users(3..11));
                 push.inc(|b| b.copies(), 8).await.unwrap();
-                let pull = db.update::<Book>(4).pull_all(|b| b.customers_purchased(), users(2..60));
+                let pull = db
+                    .update::<Book>(4)
+                    .pull_all(|b| b.customers_purchased(), users(2..60));
                 pull.inc(|b| b.copies(), -58).await.unwrap();
             })
         },

@@ -11,9 +11,10 @@ use odm::{
     },
     prelude::*,
 };
+use odm_tests::aftermath::overdue;
 
 use crate::Fixture;
-use crate::crash::{Crashes, Write, overdue};
+use crate::crash::{Crashes, Write};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "users")]
@@ -336,7 +337,7 @@ pub async fn a_large_cascade_ends(fixture: Fixture) {
         let post = db.update::<Post>(2).set(|p| p.author(), Ref::new("alice"));
         assert_eq!(post.await.unwrap_err().kind(), ErrorKind::NotFound);
     }
-    overdue::<Blog>(&fixture).await;
+    overdue::<Blog>(&fixture.backend()).await.unwrap();
     assert_eq!(db.settle().await.unwrap(), 1);
     assert_eq!(db.find::<Post>().count().await.unwrap(), 0);
     assert_eq!(db.find::<Like>().count().await.unwrap(), 0);
@@ -483,7 +484,7 @@ pub async fn what_may_be_taken_back_is_not_referred_to(fixture: Fixture) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     done.abort();
-    overdue::<Blog>(&fixture).await;
+    overdue::<Blog>(&fixture.backend()).await.unwrap();
     let error = db.insert(comment(51, 1, Some(50))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Dangling);
     db.settle().await.unwrap();

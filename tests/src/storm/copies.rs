@@ -1,0 +1,134 @@
+//! Sources and dependents, which are inserted, changed, moved and deleted at random.
+
+use odm::{ErrorKind, prelude::*};
+use rand::Rng;
+use rand_chacha::ChaCha8Rng;
+
+use super::Storm;
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "hosts")]
+pub struct Host {
+    #[serde(rename = "_id")]
+    id: i64,
+    name: String,
+}
+
+/// Loses its copy with its host.
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "services")]
+pub struct Service {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(on_delete = nullify)]
+    host: Option<Ref<Host>>,
+    #[denormalize(from = host.name)]
+    at: Option<String>,
+}
+
+/// A copy of a copy, which goes with its service.
+#[derive(Debug, Clone, Serialize, Deserialize, Embedded)]
+pub struct Use {
+    #[reference(on_delete = pull)]
+    service: Ref<Service>,
+    #[denormalize(from = service.at)]
+    at: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "users", companion)]
+pub struct User {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[embed(max = 20)]
+    uses: Vec<Use>,
+}
+
+/// Its schema.
+#[derive(Schema)]
+#[schema(models(Host, Service, User))]
+pub struct Net;
+type Db = odm::Database<Net>;
+
+/// Copies, and copies of them.
+#[derive(Debug)]
+pub struct Copies;
+
+impl Storm for Copies {
+    type Schema = Net;
+
+    async fn fill(db: &Db, ids: i64) -> odm::Result<()> {
+        for id in 0..ids {
+            let name = id.to_string();
+            db.insert(Host { id, name }).await?;
+            let host = Some(Ref::new(id));
+            db.insert(NewService { id, host }).await?;
+        }
+        Ok(())
+    }
+
+    async fn act(db: &Db, random: &mut ChaCha8Rng, ids: i64) -> odm::Result<()> {
+        let id = random.random_range(0..ids);
+        let other = random.random_range(0..ids);
+        let name = format!("{:x}", random.random::<u32>());
+        match random.random_range(0..14) {
+            0 => db.insert(Host { id, name }).await.map(drop),
+            1..=3 => {
+                let renamed = db.update::<Host>(id).set(|h| h.name(), name);
+                renamed.await.map(drop)
+            }
+            4 => {
+                let some = db.update_many::<Host>(|h| h.id().lt(id));
+                some.set(|h| h.name(), name).await.map(drop)
+            }
+            5 => db.delete::<Host>(id).await.map(drop),
+            6 => {
+                let host = Some(Ref::new(other));
+                db.insert(NewService { id, host }).await.map(drop)
+            }
+            7 => {
+                let moved = db.update::<Service>(id);
+                moved.set(|s| s.host(), Ref::new(other)).await.map(drop)
+            }
+            8 => {
+                let left = db.update::<Service>(id);
+                left.unset(|s| s.host()).await.map(drop)
+            }
+            9 => db.delete::<Service>(id).await.map(drop),
+            10 => {
+                let uses = vec![uses(id), uses(other)];
+                db.insert(NewUser { id, uses }).await.map(drop)
+            }
+            11 => {
+                let user = db.update::<User>(id);
+                user.push(|u| u.uses(), uses(other)).await.map(drop)
+            }
+            12 => {
+                let changed = db.modify::<User>(id, |user| {
+                    if !user.uses.is_empty() {
+                        user.uses.remove(0);
+                    }
+                });
+                changed.await.map(drop)
+            }
+            _ => db.delete::<User>(id).await.map(drop),
+        }
+    }
+
+    fn is_expected(error: &odm::Error) -> bool {
+        matches!(
+            error.kind(),
+            ErrorKind::NotFound
+                | ErrorKind::DuplicateKey
+                | ErrorKind::Dangling
+                | ErrorKind::Conflict
+                | ErrorKind::TooManyElements
+        )
+    }
+}
+
+fn uses(service: i64) -> NewUse {
+    NewUse {
+        service: Ref::new(service),
+    }
+}
