@@ -42,11 +42,13 @@ pub async fn overdue<S: Schema>(backend: &Arc<dyn Backend>) -> Result<()> {
             let work = (model.collection, format!("{}.due", field.work));
             let own = (field.extras.collection, "_odm.own.due".to_owned());
             for (collection, due) in [work, own] {
-                let of = |document: Document| RawDocumentBuf::try_from(&document);
+                let of = |document: Document| {
+                    RawDocumentBuf::try_from(&document).expect("names without a zero")
+                };
                 let write = Update {
                     collection: collection.into(),
-                    filter: of(doc! { &due: { "$exists": true } })?,
-                    change: Change::operators(of(doc! { "$set": { &due: long_ago } })?),
+                    filter: of(doc! { &due: { "$exists": true } }),
+                    change: Change::operators(of(doc! { "$set": { &due: long_ago } })),
                     multi: true,
                     upsert: false,
                 };

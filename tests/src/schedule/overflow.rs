@@ -237,7 +237,9 @@ pub(super) fn spoil_update(sabotage: Sabotage, update: &mut Update) {
                     let set = update.get_document_mut("$set");
                     let is_change = |work: &Bson| {
                         let work = work.as_document();
-                        work.is_some_and(|work| work.get_str("kind") == Ok("change"))
+                        work.is_some_and(|work| {
+                            work.get_str("kind").is_ok_and(|kind| kind == "change")
+                        })
                     };
                     if let Ok(set) = set
                         && set.get("_odm.overflow.lines.work").is_some_and(is_change)
