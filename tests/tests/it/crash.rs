@@ -80,12 +80,15 @@ impl<S: Schema> Crashes<S> {
 /// The database without documents.
 async fn empty<S: Schema>(fixture: &Fixture) -> odm::Database<S> {
     for model in S::MODELS {
-        let all = Delete {
-            collection: model.collection.into(),
-            filter: rawdoc! {},
-            multi: true,
-        };
-        fixture.backend().delete(all).await.unwrap();
+        let extras = model.overflows.iter().map(|field| field.extras.collection);
+        for collection in extras.chain([model.collection]) {
+            let all = Delete {
+                collection: collection.into(),
+                filter: rawdoc! {},
+                multi: true,
+            };
+            fixture.backend().delete(all).await.unwrap();
+        }
     }
     odm::Database::with_backend(fixture.backend())
 }
