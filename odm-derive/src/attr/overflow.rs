@@ -47,6 +47,8 @@ impl Overflow {
                 "elements" => elements = Some(content.parse::<LitStr>()?),
                 "flag" => flag = Some(content.parse::<LitStr>()?),
                 other => {
+                    // Nothing is said of what stands behind it.
+                    content.parse::<proc_macro2::TokenStream>()?;
                     return Err(syn::Error::new_spanned(
                         &setting,
                         format!("unknown setting `{other}`: {KNOWN}"),

@@ -8,13 +8,16 @@ use crate::{
     query::{Filter, IntoFilter, test},
 };
 
+/// What a place is of, without having any of it.
+type Of<M, T, R, S> = PhantomData<fn() -> (M, T, R, S)>;
+
 /// A place that holds an array of `T` of which only the first elements are in the document.
 ///
 /// An update pushes to it, pulls from it and changes its elements, wherever they are. A filter of documents sees what is in them:
 /// [`resident`](Self::resident). [`Get::elements`](crate::action::Get::elements) asks for all of them.
 pub struct Overflowing<M: 'static, T: Stored, R: 'static, S: 'static = shape::One> {
     path: Path,
-    of: PhantomData<fn() -> (M, T, R, S)>,
+    of: Of<M, T, R, S>,
 }
 
 impl<M, T: Stored, R, S> FromPath for Overflowing<M, T, R, S> {

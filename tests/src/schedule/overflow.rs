@@ -249,7 +249,7 @@ pub(super) fn spoil_update(sabotage: Sabotage, update: &mut Update) {
                 });
             }
         }
-        Sabotage::AtRest => change(&mut update.filter, |filter| at_rest(filter)),
+        Sabotage::AtRest => change(&mut update.filter, at_rest),
         _ => {}
     }
 }
