@@ -39,7 +39,7 @@ pub use crate::{
         all_links, condition, copied, copies_end, counted, counts, element, excerpted,
         extras_are_alone, has_companion, has_length, is_counter, is_filled_as,
         is_first_on_its_collection, is_kept, leaves_to, links_match, literal_counts, ordered,
-        overflows, overflows_plainly, stored_or_own, stores_alike, summed,
+        overflows_plainly, stored_or_own, stores_alike, summed,
     },
     scope::{AllScopes, InScope, Scope, Unscoped},
     soft_delete::SoftDelete,

@@ -27,7 +27,7 @@ pub use model::{
     Model, is_filled_as, is_first_on_its_collection, leaves_to, stored_or_own, stores_alike,
 };
 pub use nested::{LinksInside, LinksWalk, all_links};
-pub use overflow::{OverflowField, Overflown, extras_are_alone, overflows, overflows_plainly};
+pub use overflow::{OverflowField, Overflown, extras_are_alone, overflows_plainly};
 pub use sync::{IndexReport, SyncIndexes};
 pub use tally::{
     CountedBy, Counter, ExcerptOf, Excerpts, Keeps, SameAs, Steady, Summed, Tally, condition,

@@ -4,7 +4,6 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{ext::IdentExt, spanned::Spanned};
 
-use super::{fields::layout_function, quiet};
 use crate::{
     attr::{Layout, Overflow},
     ctxt::Ctxt,
@@ -156,12 +155,6 @@ impl<'a> Model<'a> {
     /// The generated checks of the types of their elements.
     pub(crate) fn overflow_checks(&self, private: &TokenStream) -> Option<TokenStream> {
         self.overflows().next()?;
-        let types = self.overflows().map(|(field, _)| {
-            let ty = field.ty;
-            quote_spanned!(ty.span()=> #private::overflows::<#ty>();)
-        });
-        let quiet = quiet();
-        let function = layout_function(&self.input.generics, types);
         let plain = self.overflows().map(|(field, _)| {
             let ty = field.ty;
             quote_spanned! {ty.span()=>
@@ -171,6 +164,6 @@ impl<'a> Model<'a> {
                 );
             }
         });
-        Some(quote!(#quiet #function #(#plain)*))
+        Some(quote!(#(#plain)*))
     }
 }

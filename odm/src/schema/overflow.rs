@@ -58,10 +58,7 @@ macro_rules! spills {
 }
 spills!(Value Struct Enum Array Map);
 
-/// The type is an array that can overflow; called by derived code.
-pub fn overflows<A: Overflown>() {}
-
-/// Whether nothing has to be maintained inside of the elements; called by derived code, at compile time.
+/// Whether nothing has to be maintained inside of the elements of an array that overflows; called by derived code, at compile time.
 #[must_use]
 pub const fn overflows_plainly<A: Overflown>() -> bool {
     !A::Element::COPIES.is_any() && !A::Element::LINKS.any

@@ -186,6 +186,7 @@ mod tests {
             "permanently",
             "upgrade",
             // Of everybody.
+            "arrays",
             "check",
             // For other ids than these: in `ids::scopes_and_marks_narrow_them`.
             "under",

@@ -395,6 +395,7 @@ macro_rules! for_every_test {
                     what_the_framework_fills_is_filled,
                 ]
                 overflow: [
+                    a_projection_knows_whether_there_is_more,
                     a_push_is_part_of_its_update,
                     a_transaction_is_whole,
                     all_elements_are_read,
@@ -411,6 +412,7 @@ macro_rules! for_every_test {
                     sets_are_over_both_parts,
                     the_check_finds_what_was_changed_from_outside,
                     the_layout_is_that_of_the_manual,
+                    what_is_out_of_sight_stays_there,
                     what_is_read_and_written_costs,
                     wherever_a_write_dies_nothing_is_lost,
                 ]

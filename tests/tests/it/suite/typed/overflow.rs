@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use odm::{
-    ErrorKind, Filter,
+    ErrorKind, Filter, Session,
     backend::{
         Recorder,
         operation::{Change, Delete, Find, Insert, Operation, Update},
@@ -54,8 +54,21 @@ struct Comment {
     votes: i64,
 }
 
+/// Of tenants, and deleted by a mark.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "threads", scope = tenant, soft_delete, version)]
+struct Thread {
+    #[serde(rename = "_id")]
+    id: i64,
+    tenant: String,
+    #[embed(overflow(after = 2, into = "more_replies", owner = "thread"))]
+    replies: Overflow<String>,
+    version: i64,
+    deleted_at: Option<DateTime>,
+}
+
 #[derive(Schema)]
-#[schema(models(Book, Post))]
+#[schema(models(Book, Post, Thread))]
 struct Shop;
 type Db = odm::Database<Shop>;
 
@@ -316,11 +329,13 @@ pub async fn a_push_is_part_of_its_update(fixture: Fixture) {
     assert_eq!(customers(&db, 1).await.last().unwrap(), "bulk");
     assert_eq!(customers(&db, 3).await, users(0..100));
     // An upsert inserts what overflows.
-    db.update::<Book>(4)
+    let upserted = db
+        .update::<Book>(4)
         .push(|b| b.customers_purchased(), "once")
         .or_insert(book(4, 0..70))
         .await
         .unwrap();
+    assert!(upserted.is_inserted(), "{upserted:?}");
     assert_eq!(customers(&db, 4).await, users(0..70));
     is_clean(&db).await;
 }
@@ -639,7 +654,8 @@ pub async fn documents_take_their_elements_along(fixture: Fixture) {
     assert_eq!(gone.applied().map(|book| book.id), Some(5));
     assert_eq!(owners().await, [3]);
     db.insert(book(7, 0..80)).await.unwrap();
-    db.bulk().add(db.delete::<Book>(7)).await.unwrap();
+    let bulk = db.bulk().add(db.delete::<Book>(7)).await.unwrap();
+    assert!(bulk.is_ok(), "{bulk:?}");
     assert_eq!(owners().await, [3]);
     let deleted = db.delete_many::<Book>(|_| Filter::all()).await.unwrap();
     assert_eq!(deleted.deleted, 2);
@@ -908,6 +924,61 @@ pub async fn an_edited_document_leaves_the_array_alone(fixture: Fixture) {
             .await;
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
     }
+    is_clean(&db).await;
+}
+
+/// Neither another tenant's elements nor those of what is deleted are reached by any way.
+pub async fn what_is_out_of_sight_stays_there(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    let (acme, globex) = (db.scope("acme"), db.scope("globex"));
+    let thread = |id, replies: usize| NewThread {
+        id,
+        replies: (0..replies).map(user).collect(),
+    };
+    acme.insert_many([thread(1, 40), thread(2, 40)])
+        .await
+        .unwrap();
+    globex.insert(thread(3, 40)).await.unwrap();
+    acme.delete::<Thread>(2).await.unwrap();
+    for (session, id) in [(&globex, 1), (&acme, 2), (&acme, 3)] {
+        let elements = || session.get::<Thread>(id).elements(|t| t.replies());
+        let gone = |error: odm::Error| assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+        gone(elements().all().await.unwrap_err());
+        gone(elements().len().await.unwrap_err());
+        gone(elements().get(30).await.unwrap_err());
+        gone(elements().contains("u30").await.unwrap_err());
+        let update = || session.update::<Thread>(id);
+        gone(update().push(|t| t.replies(), "x").await.unwrap_err());
+        gone(update().add_to_set(|t| t.replies(), "x").await.unwrap_err());
+        gone(update().pull(|t| t.replies(), "u30").await.unwrap_err());
+        gone(update().set(|t| t.replies(), []).await.unwrap_err());
+        assert_eq!(session.delete::<Thread>(id).await.unwrap().deleted, 0);
+    }
+    let own = acme.update_many::<Thread>(|_| Filter::all());
+    assert_eq!(
+        own.pull(|t| t.replies(), user(30)).await.unwrap().matched,
+        1
+    );
+    let replies = |session: Session<Shop, String>, id| async move {
+        let elements = session.get::<Thread>(id).with_deleted();
+        elements.elements(|t| t.replies()).all().await.unwrap()
+    };
+    let all = users(0..40);
+    let others: Vec<_> = all.iter().filter(|u| **u != "u30").cloned().collect();
+    assert_eq!(replies(acme.clone(), 1).await, others);
+    assert_eq!(replies(acme.clone(), 2).await, all);
+    assert_eq!(replies(globex, 3).await, all);
+    // What comes back has all of them, and what goes for good none.
+    acme.restore::<Thread>(2).await.unwrap();
+    let push = acme.update::<Thread>(2).push(|t| t.replies(), "last");
+    push.await.unwrap();
+    assert_eq!(replies(acme.clone(), 2).await.len(), 41);
+    for id in [1, 2] {
+        acme.delete::<Thread>(id).permanently().await.unwrap();
+    }
+    db.settled().await.unwrap();
+    let left = raw(&fixture, "more_replies", rawdoc! { "seq": 1 }).await;
+    assert!(left.iter().all(|part| part.get_i64("thread").unwrap() == 3));
     is_clean(&db).await;
 }
 
