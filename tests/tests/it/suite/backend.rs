@@ -1,5 +1,21 @@
 //! The contract of [`odm::backend`], line by line.
 
+pub mod aggregate;
+pub mod changes;
+pub mod collection;
+pub mod count;
+pub mod delete;
+pub mod distinct;
+pub mod find;
+pub mod find_and_modify;
+pub mod find_each;
+pub mod find_several;
+pub mod index;
+pub mod insert;
+pub mod transaction;
+pub mod update;
+pub mod wrapper;
+
 use bson::{Document, RawDocumentBuf, rawdoc};
 use odm::backend::{
     Executor, drain,
