@@ -2,7 +2,7 @@
 //!
 //! Two pairs: `odm` on its engine beside SQLite with JSONB, and `odm` on MongoDB beside MongoDB's driver by hand; with `--mongoose` a third
 //! one beside Mongoose's `populate`. What copies and counts cost is measured beside the same by hand, on the engine and by MongoDB's
-//! driver. Both of a pair do the same work on the same data, in turns, so that a busy machine is busy for both; the ratio is the
+//! driver; what a long array that overflows costs, beside a short one. Both of a pair do the same work on the same data, in turns, so that a busy machine is busy for both; the ratio is the
 //! median over the rounds of one time divided by the other.
 
 mod contender;
@@ -10,6 +10,7 @@ mod data;
 mod derived;
 mod measure;
 mod mongoose;
+mod overflow;
 
 use clap::Parser;
 use contender::{Contender, driver::Driver, odm::Odm, sqlite::Sqlite};
@@ -28,6 +29,9 @@ struct Arguments {
     /// How many documents copy from one in the large fan-out.
     #[arg(long, default_value_t = 1_000_000)]
     many: i64,
+    /// How many elements the long array has, of those that overflow.
+    #[arg(long, default_value_t = 1_000_000)]
+    elements: i64,
     /// How often each contender does each task.
     #[arg(long, default_value_t = 15)]
     rounds: usize,
@@ -54,6 +58,7 @@ async fn main() -> contender::Result<()> {
     if arguments.quick {
         (arguments.products, arguments.rounds) = (1_000, 3);
         (arguments.dependents, arguments.many) = (1_000, 3_000);
+        arguments.elements = 10_000;
     }
     let derived = derived::Sizes {
         dependents: arguments.dependents,
@@ -61,6 +66,10 @@ async fn main() -> contender::Result<()> {
         comments: if arguments.quick { 5 } else { 20 },
         inserts: if arguments.quick { 20 } else { 200 },
         alone: if arguments.quick { 100 } else { 1_000 },
+        rounds: arguments.rounds,
+    };
+    let overflow = overflow::Sizes {
+        elements: arguments.elements,
         rounds: arguments.rounds,
     };
     let sizes = measure::Sizes {
@@ -82,6 +91,7 @@ async fn main() -> contender::Result<()> {
         let url = |name: &str| format!("odm:{}", files.path().join(name).display());
         let hand = ByEngine::open(&url("hand.odm")).await?;
         derived::compare(engine.name(), &url("derived.odm"), &hand, derived, only).await?;
+        overflow::compare(engine.name(), &url("overflow.odm"), overflow, only).await?;
     }
     if !arguments.no_mongodb {
         let server = mongod::replica_set().await;
@@ -91,6 +101,7 @@ async fn main() -> contender::Result<()> {
         measure::pair(&mut odm, &mut driver, sizes, only).await?;
         let hand = ByDriver::open(&server.fresh_url()).await?;
         derived::compare(odm.name(), &server.fresh_url(), &hand, derived, only).await?;
+        overflow::compare(odm.name(), &server.fresh_url(), overflow, only).await?;
         if arguments.mongoose && measure::JOIN.contains(only) {
             mongoose::compare(&mut odm, &url, sizes).await?;
         }

@@ -11,7 +11,7 @@ use crate::{
     document::Document,
     error,
     maintain::{Folded, fold, spill},
-    query::Key,
+    query::IntoKey,
     schema::OverflowField,
 };
 
@@ -39,8 +39,8 @@ impl<T: Document> Arrays<T> {
     /// # Errors
     ///
     /// Those of the backend, and [`Conflict`](crate::ErrorKind::Conflict) if others write to the array again and again.
-    pub async fn fold_one(&self, key: Key<T>) -> Result<bool> {
-        let find = found_by(&T::COLLECTION.into(), &key.to_raw()?);
+    pub async fn fold_one(&self, id: impl IntoKey<T>) -> Result<bool> {
+        let find = found_by(&T::COLLECTION.into(), &id.into_key().to_raw()?);
         let mut is_folded = false;
         for id in self.ids(find).await? {
             for field in T::MODEL.overflows {

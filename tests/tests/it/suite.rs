@@ -416,6 +416,9 @@ macro_rules! for_every_test {
                     what_is_read_and_written_costs,
                     wherever_a_write_dies_nothing_is_lost,
                 ]
+                overflow_storm: [
+                    at_rest_every_element_is_where_it_was_pushed,
+                ]
                 page: [
                     a_document_that_has_no_place_is_an_error,
                     a_forged_token_stays_a_value,
