@@ -206,7 +206,11 @@ impl<S: Schema> Database<S> {
     /// # }
     /// ```
     pub fn settle_every(&self, pause: Duration) -> Worker {
-        Worker::start(self.clone(), pause)
+        let database = self.clone();
+        Worker::start(pause, move || {
+            let database = database.clone();
+            async move { database.settle_all().await }
+        })
     }
 
     /// Follows the changes of the documents of a model, whoever makes them.

@@ -34,8 +34,9 @@ pub(crate) use link::{
 };
 pub(crate) use number::Numbers;
 pub(crate) use overflow::{
-    Folded, Misplaced, Owner, Reading, Wrong, behind, fold, kept_inside, look_for_orphans,
-    mend_orphan, mend_overflow, misplaced, owed_outside, spill, with_indexes as with_overflows,
+    Folded, Misplaced, Owner, Reading, Wrong, anywhere, behind, fold, kept_inside,
+    look_for_orphans, mend_orphan, mend_overflow, misplaced, owed_outside, spill,
+    with_indexes as with_overflows,
 };
 use promise::Said;
 pub(crate) use promise::{LEASE, Promise};

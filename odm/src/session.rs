@@ -135,7 +135,8 @@ impl<S: Schema, C: Reach> Session<S, C> {
         Find::new(self.operation::<T>("find"))
     }
 
-    /// Looks after the arrays of a model that overflow: brings elements back, lets old documents overflow, tells how long they are.
+    /// The arrays of a model that overflow: asks for documents by an element wherever it is, brings elements back, lets old documents
+    /// overflow, tells how long they are.
     ///
     /// ```
     /// # use odm::prelude::*;

@@ -1,6 +1,6 @@
-//! Looking after the arrays of a model that overflow.
+//! The arrays of a model that overflow: asked wherever their elements are, and looked after.
 
-use std::{fmt, marker::PhantomData};
+use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
 
 use bson::{Bson, Document as BsonDocument, RawDocumentBuf, doc};
 
@@ -8,18 +8,21 @@ use crate::{
     Result,
     access::{Access, found_by},
     backend::operation::{Aggregate, Find},
-    document::Document,
+    document::{Document, Overflow, Stored},
     error,
-    maintain::{Folded, fold, spill},
-    query::IntoKey,
+    field::{Elem, FromPath, Path, Place, role, shape},
+    maintain::{Finished, Folded, anywhere, fold, spill},
+    query::{Filter, IntoFilter, IntoKey},
     schema::OverflowField,
+    settled::Worker,
 };
 
-/// The arrays of a model that overflow, to be looked after; made by [`Session::arrays`](crate::Session::arrays).
+/// The arrays of a model that overflow, to be asked and looked after; made by [`Session::arrays`](crate::Session::arrays).
 ///
-/// Each of these may run while the application writes, may be ended at any time, and goes on where it was when it is begun again: what is
-/// done needs nothing any more. Documents of all scopes are looked at, and those that are deleted by a mark.
-#[must_use = "say what to do: `fold`, `spill` or `lengths`"]
+/// [`any`](Self::any) is a condition on elements wherever they are. The others look after the arrays: each may run while the application
+/// writes, may be ended at any time, and goes on where it was when it is begun again, as what is done needs nothing any more. Documents of
+/// all scopes are looked at, and those that are deleted by a mark.
+#[must_use = "say what to do: `any`, `fold`, `spill` or `lengths`"]
 pub struct Arrays<T> {
     access: Access,
     of: PhantomData<fn() -> T>,
@@ -31,6 +34,59 @@ impl<T: Document> Arrays<T> {
             access: access.to_everything(),
             of: PhantomData,
         }
+    }
+
+    /// The condition that one and the same element meets the condition, wherever it is: in the document, or outside of it.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "sales")]
+    /// # struct Book {
+    /// #     #[serde(rename = "_id")] id: i64,
+    /// #     title: String,
+    /// #     #[embed(overflow(after = 50, into = "extra_sales", owner = "book_id"))] customers: Overflow<String>,
+    /// # }
+    /// # #[derive(Schema)] #[schema(models(Book))] struct Shop;
+    /// # async fn example(db: odm::Database<Shop>) -> odm::Result<()> {
+    /// let bought = db.arrays::<Book>().any(|b| b.customers(), |customer| customer.eq("user777")).await?;
+    /// let books = db.find::<Book>().filter(|b| bought & b.title().starts_with("Harry")).all().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    ///
+    /// It is asked when it is made: one query for elements on their way out of documents, one for those outside, one more for each 1,000
+    /// documents that have such, to make sure that they are theirs. No index has the elements: the first looks at all documents, the
+    /// second at everything that is outside. The condition then names the documents with such an element outside
+    /// of them by their ids, and asks for it in the others. Where elements in documents are enough, a filter by
+    /// [`resident`](crate::field::Overflowing::resident) costs nothing beside.
+    ///
+    /// It is about what is outside of documents now: made once and used again later, it does not find what has gone there meanwhile, and
+    /// still finds documents whose element outside of them is gone. An array that is replaced as a whole meanwhile may be missed.
+    ///
+    /// # Errors
+    ///
+    /// Those of the backend; [`Invalid`](crate::ErrorKind::Invalid) for an array that does not overflow;
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) if more than 100,000 documents have such an element outside of them.
+    pub async fn any<P, E, F>(
+        &self,
+        array: impl FnOnce(T::Fields) -> P + Send,
+        condition: impl FnOnce(E::Fields<Elem<T>, role::Resident, shape::One>) -> F + Send,
+    ) -> Result<Filter<T>>
+    where
+        P: Place<Scope = T, Value = Overflow<E>>,
+        E: Stored,
+        F: IntoFilter<Elem<T>>,
+    {
+        let field = T::MODEL.overflowing(&array(T::fields()).path())?;
+        let condition = condition(FromPath::from_path(Path::ROOT)).into_filter();
+        let Some(condition) = condition else {
+            return Ok(Filter::all());
+        };
+        let found = anywhere(&self.access, &T::MODEL, field, &condition.into_node()).await?;
+        Ok(Filter::from_node(found))
     }
 
     /// Brings the elements of one document back into it, where they fit: where they are no more than three quarters of those that may
@@ -66,6 +122,43 @@ impl<T: Document> Arrays<T> {
             }
         }
         Ok(folded)
+    }
+
+    /// The same in a task of its own, at once and with this pause behind each time, until what is given back is dropped. Its
+    /// [progress](Worker::progress) tells how many arrays were brought back.
+    ///
+    /// Several processes may do so: each array is brought back by one of them. It reads the documents that have elements outside, and no
+    /// index leads there: let hours be between two rounds, not seconds.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "sales")]
+    /// # struct Book {
+    /// #     #[serde(rename = "_id")] id: i64,
+    /// #     #[embed(overflow(after = 50, into = "extra_sales", owner = "book_id"))] customers: Overflow<String>,
+    /// # }
+    /// # #[derive(Schema)] #[schema(models(Book))] struct Shop;
+    /// # async fn serve(db: &odm::Database<Shop>) {}
+    /// # async fn example(db: odm::Database<Shop>) {
+    /// let folding = db.arrays::<Book>().fold_every(Duration::from_secs(3600));
+    /// serve(&db).await;
+    /// println!("{} arrays are whole again", folding.progress().documents);
+    /// # }
+    /// ```
+    pub fn fold_every(self, pause: Duration) -> Worker {
+        let arrays = Arc::new(self);
+        Worker::start(pause, move || {
+            let arrays = arrays.clone();
+            async move {
+                let documents = arrays.fold().await?;
+                Ok(Finished {
+                    documents,
+                    failed: None,
+                })
+            }
+        })
     }
 
     /// Lets the arrays overflow that are longer in their documents than they should be: those of documents that were there before the

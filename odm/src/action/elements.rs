@@ -6,7 +6,7 @@ use bson::{Bson, RawBson};
 
 use super::find::Rows;
 use crate::{
-    Error, ErrorKind, Result,
+    Result,
     access::Access,
     backend::Cursor,
     decode,
@@ -20,7 +20,7 @@ use crate::{
 /// All elements of an array that overflows, wherever they are; made by [`Get::elements`](super::Get::elements).
 ///
 /// Every question reads the document first, of it no more than the array; where all elements are in it, that is all. It is an error of
-/// kind [`NotFound`](ErrorKind::NotFound) if there is no document.
+/// kind [`NotFound`](crate::ErrorKind::NotFound) if there is no document.
 ///
 /// Elements that are pushed or pulled while they are read may be among what is read or not; each of the others is, once and in its place.
 #[must_use = "it is a question to be asked: `all`, `stream`, `page`, `get`, `contains`, `filter`, `len`"]
@@ -32,11 +32,7 @@ pub struct Elements<T: Document, E> {
 
 impl<T: Document, E: Stored> Elements<T, E> {
     pub(super) fn new(access: Access, key: Key<T>, path: &Path) -> Self {
-        let field = T::MODEL.overflow_at(path).ok_or_else(|| {
-            let message = "no array that overflows: read it with its document";
-            error::of_model::<T>(Error::new(ErrorKind::Invalid, message))
-        });
-        let reading = field.and_then(|field| {
+        let reading = T::MODEL.overflowing(path).and_then(|field| {
             Ok(Reading {
                 access,
                 model: &T::MODEL,
@@ -76,7 +72,7 @@ impl<T: Document, E: Stored> Elements<T, E> {
     ///
     /// # Errors
     ///
-    /// [`Decode`](ErrorKind::Decode) for an element that does not fit its type, [`Conflict`](ErrorKind::Conflict) if the array was
+    /// [`Decode`](crate::ErrorKind::Decode) for an element that does not fit its type, [`Conflict`](crate::ErrorKind::Conflict) if the array was
     /// replaced again and again meanwhile.
     pub async fn all(self) -> Result<Vec<E>> {
         let all = self.reading?.all().await?;
@@ -136,7 +132,7 @@ impl<T: Document, E: Stored> Elements<T, E> {
 
     /// One after the other, in order, however many there are: those outside of the document are read batch by batch.
     ///
-    /// It ends with an error of kind [`Conflict`](ErrorKind::Conflict) if the array is replaced by another one meanwhile.
+    /// It ends with an error of kind [`Conflict`](crate::ErrorKind::Conflict) if the array is replaced by another one meanwhile.
     pub fn stream(self) -> Rows<E> {
         let start = Stream {
             reading: self.reading,

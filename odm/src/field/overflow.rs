@@ -14,7 +14,8 @@ type Of<M, T, R, S> = PhantomData<fn() -> (M, T, R, S)>;
 /// A place that holds an array of `T` of which only the first elements are in the document.
 ///
 /// An update pushes to it, pulls from it and changes its elements, wherever they are. A filter of documents sees what is in them:
-/// [`resident`](Self::resident). [`Get::elements`](crate::action::Get::elements) asks for all of them.
+/// [`resident`](Self::resident); one of elements wherever they are is a question of its own, [`Arrays::any`](crate::action::Arrays::any).
+/// [`Get::elements`](crate::action::Get::elements) asks for all of them.
 pub struct Overflowing<M: 'static, T: Stored, R: 'static, S: 'static = shape::One> {
     path: Path,
     of: Of<M, T, R, S>,
@@ -43,7 +44,8 @@ impl<M, T: Stored, R, S> Place for Overflowing<M, T, R, S> {
 impl<M, T: Stored, R, S> Overflowing<M, T, R, S> {
     /// The elements that are in the document, for a filter: the first ones.
     ///
-    /// A filter by them costs no more than any other, and finds no document by an element that is outside of it.
+    /// A filter by them costs no more than any other, and finds no document by an element that is outside of it:
+    /// [`Arrays::any`](crate::action::Arrays::any) does.
     pub fn resident(&self) -> Array<M, T, role::Resident, S> {
         FromPath::from_path(self.path.clone())
     }

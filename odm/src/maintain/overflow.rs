@@ -13,6 +13,7 @@
 //! finds one that is overdue asks its owner: nobody registers the space that they need again after that, as generations and keys never
 //! come back.
 
+mod anywhere;
 mod asked;
 mod check;
 mod extras;
@@ -30,6 +31,7 @@ use std::time::SystemTime;
 
 use bson::{Bson, DateTime};
 
+pub(crate) use anywhere::anywhere;
 pub(crate) use check::{
     Misplaced, Wrong, look_for_orphans, mend as mend_overflow, mend_orphan, misplaced,
 };

@@ -2,7 +2,9 @@
 
 use super::Model;
 use crate::{
+    Error, ErrorKind, Result,
     document::{Overflow, Stored},
+    error,
     field::Path,
 };
 
@@ -93,6 +95,14 @@ pub const fn extras_are_alone(models: &[&Model], position: usize) -> bool {
 }
 
 impl Model {
+    /// The array at a place: it is an error if it does not overflow.
+    pub(crate) fn overflowing(&self, path: &Path) -> Result<&'static OverflowField> {
+        self.overflow_at(path).ok_or_else(|| {
+            let message = "no array that overflows: read it with its document";
+            error::of(self)(Error::new(ErrorKind::Invalid, message))
+        })
+    }
+
     /// The array at a place, if its elements overflow.
     pub(crate) fn overflow_at(&self, path: &Path) -> Option<&'static OverflowField> {
         let path = path.to_string();

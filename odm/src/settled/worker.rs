@@ -1,16 +1,18 @@
-//! A task that carries out what other processes have left.
+//! A task that does what is to be done every now and then.
 
 use std::{
     fmt,
+    future::Future,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use tokio::task::JoinHandle;
 
-use crate::{Database, Error, Result, maintain::Finished, schema::Schema};
+use crate::{Error, Result, maintain::Finished};
 
-/// A task that [settles](Database::settle) every now and then; made by [`Database::settle_every`].
+/// A task that [settles](crate::Database::settle) every now and then, made by [`Database::settle_every`](crate::Database::settle_every), or
+/// that [folds](crate::action::Arrays::fold) arrays, made by [`Arrays::fold_every`](crate::action::Arrays::fold_every).
 ///
 /// It ends when this is dropped. What it is at then is left to the next one, as when a process dies.
 #[must_use = "it ends when this is dropped"]
@@ -23,26 +25,26 @@ pub struct Worker {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Progress {
-    /// How often it has looked for what is overdue.
+    /// How often it has looked for what there is to do.
     pub rounds: u64,
-    /// In how many documents it has carried out what they owed.
+    /// In how many documents it has carried out what they owed, or how many arrays it has brought back.
     pub documents: u64,
-    /// In how many rounds something could not be carried out. It is tried again in the next one.
+    /// In how many rounds something could not be done. It is tried again in the next one.
     pub failures: u64,
     /// Why not, the last time.
     pub last_failure: Option<Arc<Error>>,
 }
 
 impl Progress {
-    fn add(&mut self, settled: Result<Finished>) {
-        let settled = settled.unwrap_or_else(|error| Finished {
+    fn add(&mut self, round: Result<Finished>) {
+        let round = round.unwrap_or_else(|error| Finished {
             failed: Some(error),
             ..Finished::default()
         });
         self.rounds += 1;
-        self.documents += settled.documents;
-        if let Some(error) = settled.failed {
-            tracing::warn!(target: "odm", %error, "what is owed could not be carried out, and will be tried again");
+        self.documents += round.documents;
+        if let Some(error) = round.failed {
+            tracing::warn!(target: "odm", %error, "a worker could not do something, and will try again");
             self.failures += 1;
             self.last_failure = Some(Arc::new(error));
         }
@@ -50,22 +52,26 @@ impl Progress {
 }
 
 impl Worker {
-    pub(crate) fn start<S: Schema>(database: Database<S>, pause: Duration) -> Self {
+    /// Begins at once, and waits behind each round.
+    pub(crate) fn start<F>(pause: Duration, round: impl Fn() -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = Result<Finished>> + Send,
+    {
         let progress = Arc::<Mutex<Progress>>::default();
         let told = progress.clone();
         let task = tokio::spawn(async move {
             loop {
-                let settled = database.settle_all().await;
+                let done = round().await;
                 told.lock()
                     .unwrap_or_else(PoisonError::into_inner)
-                    .add(settled);
+                    .add(done);
                 tokio::time::sleep(pause).await;
             }
         });
         Self { task, progress }
     }
 
-    /// What it has done so far. What is left, [`Database::owed`] tells.
+    /// What it has done so far. What is left, [`Database::owed`](crate::Database::owed) tells.
     #[must_use]
     pub fn progress(&self) -> Progress {
         let progress = self.progress.lock();

@@ -624,6 +624,89 @@ pub async fn all_elements_are_read(fixture: Fixture) {
     assert_eq!(by("u700").count().await.unwrap(), 0);
 }
 
+pub async fn documents_are_found_by_an_element_wherever_it_is(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    // In the document; in the extras; waiting behind them.
+    db.insert_many([book(1, 0..2), book(2, 0..700), book(3, 5..9), book(4, [])])
+        .await
+        .unwrap();
+    db.update::<Book>(3)
+        .push(|b| b.customers_purchased(), user(1))
+        .await
+        .unwrap();
+    let bought = async |number: usize| {
+        let arrays = db.arrays::<Book>();
+        let condition = arrays.any(|b| b.customers_purchased(), move |c| c.eq(user(number)));
+        condition.await.unwrap()
+    };
+    let ids = async |condition: Filter<Book>| {
+        let found = db.find::<Book>().filter(move |_| condition);
+        let found = found.sort(|b| b.id().asc()).all().await.unwrap();
+        found.iter().map(|book| book.id).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(bought(0).await).await, [1, 2]);
+    assert_eq!(ids(bought(1).await).await, [1, 2, 3]);
+    assert_eq!(ids(bought(600).await).await, [2]);
+    assert_eq!(ids(bought(8).await).await, [2, 3]);
+    assert_eq!(ids(bought(700).await).await, [0; 0]);
+    assert_eq!(ids(!bought(1).await).await, [4]);
+    // It is a condition like any other.
+    let one = bought(1).await;
+    let found = db.find::<Book>().filter(|b| one & b.title().eq("book 3"));
+    assert_eq!(found.count().await.unwrap(), 1);
+    let some = bought(600).await;
+    let copied = db.update_many::<Book>(|_| some).inc(|b| b.copies(), 1);
+    assert_eq!(copied.await.unwrap().matched, 1);
+    assert_eq!(db.get::<Book>(2).await.unwrap().copies, 1);
+    // What is gone is not found, however it went.
+    db.update::<Book>(2)
+        .pull(|b| b.customers_purchased(), user(600))
+        .await
+        .unwrap();
+    assert_eq!(ids(bought(600).await).await, [0; 0]);
+    db.update::<Book>(3)
+        .set(
+            |b| b.customers_purchased(),
+            Overflow::from(users(100..2_000)),
+        )
+        .await
+        .unwrap();
+    assert_eq!(ids(bought(1).await).await, [1, 2]);
+    assert_eq!(ids(bought(1_999).await).await, [3]);
+    db.delete::<Book>(3).await.unwrap();
+    assert_eq!(ids(bought(1_999).await).await, [0; 0]);
+    // What comes back is.
+    db.update::<Book>(2)
+        .pull_where(|b| b.customers_purchased(), |c| c.not_in(users(690..692)))
+        .await
+        .unwrap();
+    assert_eq!(ids(bought(691).await).await, [2]);
+    db.arrays::<Book>().fold().await.unwrap();
+    assert_eq!(ids(bought(691).await).await, [2]);
+    is_clean(&db).await;
+
+    // One and the same element meets all of the condition.
+    let few = |id, comments: usize| NewPost {
+        id,
+        all_comments: (0..comments).map(comment).collect(),
+    };
+    db.insert_many([few(1, 2), few(2, 40)]).await.unwrap();
+    let by = async |who: usize, votes: i64| {
+        let who = comment(who).who;
+        let posts = db.arrays::<Post>();
+        let same = posts.any(
+            |p| p.all_comments(),
+            move |c| c.who().eq(who) & c.votes().eq(votes),
+        );
+        let same = same.await.unwrap();
+        db.find::<Post>().filter(|_| same).count().await.unwrap()
+    };
+    let (near, far) = (comment(1), comment(30));
+    assert_eq!(by(1, near.votes).await, 2);
+    assert_eq!(by(30, far.votes).await, 1);
+    assert_eq!(by(30, far.votes + 1).await, 0);
+}
+
 pub async fn documents_take_their_elements_along(fixture: Fixture) {
     let db = fresh(&fixture).await;
     db.insert_many((1..=6).map(|id| book(id, 0..60 * (id as usize % 2))))
@@ -796,6 +879,135 @@ pub async fn elements_come_back_where_they_fit(fixture: Fixture) {
     is_clean(&db).await;
 }
 
+pub async fn arrays_are_folded_in_the_background(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many((1..=3).map(|id| book(id, 0..60)))
+        .await
+        .unwrap();
+    let folding = db.arrays::<Book>().fold_every(Duration::from_millis(20));
+    let others = Db::with_backend(fixture.backend());
+    let also = others
+        .arrays::<Book>()
+        .fold_every(Duration::from_millis(20));
+    for id in [1, 3] {
+        db.update::<Book>(id)
+            .pull_all(|b| b.customers_purchased(), users(0..58))
+            .await
+            .unwrap();
+    }
+    let is_whole = async |id| {
+        !db.get::<Book>(id)
+            .await
+            .unwrap()
+            .customers_purchased
+            .has_more()
+    };
+    while !(is_whole(1).await && is_whole(3).await) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // A round tells what it has done when it is over.
+    let seen = (folding.progress().rounds, also.progress().rounds);
+    while folding.progress().rounds == seen.0 || also.progress().rounds == seen.1 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let done = folding.progress().documents + also.progress().documents;
+    assert_eq!((done, is_whole(2).await), (2, false));
+    assert!(folding.progress().failures + also.progress().failures == 0);
+    drop((folding, also));
+    for (id, expected) in [(1, 58..60), (2, 0..60), (3, 58..60)] {
+        assert_eq!(customers(&db, id).await, users(expected));
+    }
+    is_clean(&db).await;
+}
+
+/// The books of a later version of the application, whose arrays need not overflow any more.
+mod later {
+    use super::*;
+
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+    #[document(collection = "sales")]
+    pub(crate) struct Book {
+        #[serde(rename = "_id")]
+        pub(crate) id: i64,
+        pub(crate) title: String,
+        pub(crate) copies: i64,
+        #[embed(overflow(after = 1_000, into = "extra_sales", owner = "book_id"))]
+        pub(crate) customers_purchased: Overflow<String>,
+    }
+
+    #[derive(Schema)]
+    #[schema(models(Book))]
+    pub(crate) struct Shop;
+
+    /// And of one behind that.
+    pub(crate) mod last {
+        use super::*;
+
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+        #[document(collection = "sales")]
+        pub(crate) struct Book {
+            #[serde(rename = "_id")]
+            pub(crate) id: i64,
+            pub(crate) title: String,
+            pub(crate) copies: i64,
+            #[embed(max = 2_000)]
+            pub(crate) customers_purchased: Vec<String>,
+        }
+
+        #[derive(Schema)]
+        #[schema(models(Book))]
+        pub(crate) struct Shop;
+    }
+}
+
+pub async fn arrays_go_back_to_their_documents(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many((1..=6).map(|id| book(id, 0..id as usize * 100)))
+        .await
+        .unwrap();
+    let db = odm::Database::<later::Shop>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    // The application writes meanwhile.
+    let pushing = tokio::spawn({
+        let db = db.clone();
+        async move {
+            for number in 0..40_usize {
+                let id = number as i64 % 6 + 1;
+                db.update::<later::Book>(id)
+                    .push(|b| b.customers_purchased(), format!("late{number}"))
+                    .await
+                    .unwrap();
+            }
+        }
+    });
+    let mut folded = db.arrays::<later::Book>().fold().await.unwrap();
+    pushing.await.unwrap();
+    folded += db.arrays::<later::Book>().fold().await.unwrap();
+    // Of an element that is pushed while the documents of the others go, an array is brought back once more.
+    assert!(folded >= 6, "{folded}");
+    let more = db
+        .find::<later::Book>()
+        .filter(|b| b.customers_purchased().has_more());
+    assert_eq!(more.count().await.unwrap(), 0);
+    assert!(extras(&fixture).await.is_empty());
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
+    // And so they need not be declared to any more.
+    let db = odm::Database::<later::last::Shop>::with_backend(fixture.backend());
+    for id in 1..=6_i64 {
+        let late = (0..40).filter(|number| number % 6 + 1 == id);
+        let mut expected = users(0..id as usize * 100);
+        expected.extend(late.map(|number| format!("late{number}")));
+        let book = db.get::<later::last::Book>(id).await.unwrap();
+        assert_eq!(book.customers_purchased, expected);
+    }
+    let stored = raw(&fixture, "sales", rawdoc! { "_id": 1 }).await;
+    for document in stored {
+        let names: Vec<_> = document.keys().collect();
+        assert_eq!(names, ["_id", "title", "copies", "customers_purchased"]);
+    }
+}
+
 /// What is large, and what is too large.
 pub async fn documents_stay_small(fixture: Fixture) {
     let db = fresh(&fixture).await;
@@ -954,6 +1166,14 @@ pub async fn what_is_out_of_sight_stays_there(fixture: Fixture) {
         gone(update().set(|t| t.replies(), []).await.unwrap_err());
         assert_eq!(session.delete::<Thread>(id).await.unwrap().deleted, 0);
     }
+    for (session, id) in [(&acme, 1), (&globex, 3)] {
+        let arrays = session.arrays::<Thread>();
+        let any = arrays.any(|t| t.replies(), |r| r.eq("u30"));
+        let any = any.await.unwrap();
+        let found = session.find::<Thread>().filter(|_| any).all().await;
+        let found = found.unwrap();
+        assert_eq!(found.iter().map(|t| t.id).collect::<Vec<_>>(), [id]);
+    }
     let own = acme.update_many::<Thread>(|_| Filter::all());
     assert_eq!(
         own.pull(|t| t.replies(), user(30)).await.unwrap().matched,
@@ -1042,6 +1262,14 @@ pub async fn what_is_read_and_written_costs(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!(told(), "find sales");
+    // Elements anywhere: those on their way, those outside, and whose these are.
+    let bought = async |customer: &'static str| {
+        let arrays = db.arrays::<Book>();
+        let any = arrays.any(|b| b.customers_purchased(), |c| c.eq(customer));
+        any.await.unwrap()
+    };
+    drop(bought("u7").await);
+    assert_eq!(told(), "find sales, aggregate extra_sales");
     if has_transactions {
         db.delete::<Book>(1).await.unwrap();
         assert_eq!(told(), "delete sales");
@@ -1083,6 +1311,8 @@ pub async fn what_is_read_and_written_costs(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!(told(), "find sales, find extra_sales");
+    drop(bought("u7").await);
+    assert_eq!(told(), "find sales, aggregate extra_sales, find sales");
 }
 
 /// Many at once, at the threshold and beyond it.
