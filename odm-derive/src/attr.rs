@@ -12,6 +12,7 @@ mod rule;
 mod serde;
 mod shard_key;
 mod tally;
+mod unknown;
 
 pub(crate) use computed::{Computed, Formula, Operator};
 pub(crate) use derived::{Derived, Pace, Source};
@@ -22,11 +23,12 @@ pub(crate) use index::{
 };
 pub(crate) use layout::{Layout, is_overflow};
 pub(crate) use link::{Link, OnDelete, no_links};
-pub(crate) use overflow::Overflow;
+pub(crate) use overflow::{Order, Overflow};
 pub(crate) use rule::Rule;
 pub(crate) use serde::{SerdeContainer, SerdeField, SerdeVariant};
 pub(crate) use shard_key::{ShardField, parse_shard_key};
 pub(crate) use tally::{Keeps, Tally};
+use unknown::unknown;
 
 use proc_macro2::TokenTree;
 use quote::ToTokens;
@@ -122,7 +124,8 @@ impl Container {
         }
         if !known.contains(&name.as_str()) {
             return Err(meta.error(format!(
-                "unknown setting `{name}`: `#[{attribute}(…)]` has {}",
+                "{}: `#[{attribute}(…)]` has {}",
+                unknown("setting", &name, known),
                 known
                     .iter()
                     .map(|name| format!("`{name}`, "))

@@ -223,6 +223,8 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `seq = "number"` | the field with the number of the document; `seq` |
 /// | `elements = "rest"` | the field with the elements; the name of the array, with `_extra` behind it |
 /// | `flag = "has_more"` | the field of the document that says that there are others, and is not there otherwise; `has_extras` |
+/// | `first_by = seconds` | the elements are in the order of this field of theirs, and the first ones stay in the document |
+/// | `latest_by = at` | the same, from the greatest to the least |
 ///
 /// The guide, `docs/guide/overflow.md`, says what is guaranteed, and what it costs.
 ///

@@ -21,7 +21,7 @@ pub use maybe::Maybe;
 pub use overflow::Overflowing;
 pub use path::Path;
 pub(crate) use path::{Step, refuse_key};
-pub use scalar::{Bits, Date, Numeric, Ordered, Text};
+pub use scalar::{Bits, Date, Numeric, Ordered, Sorts, Text};
 #[doc(hidden)]
 pub(crate) use variant::Referring;
 pub(crate) use variant::said_outside;

@@ -59,6 +59,7 @@
 //! [`field`], [`query`] and [`aggregate`] are the typed language, [`action`] what can be done, [`relation`] what a query brings along,
 //! [`scope`] whose documents a session reaches, [`backend`] the seam to a database.
 
+pub mod derived;
 pub mod document;
 pub mod schema;
 

@@ -71,8 +71,8 @@ pub trait Projection: DeserializeOwned + Send + Sync + 'static {
 
     /// Learns how many elements of an array there are outside of the stored document; of what is no such array nothing.
     #[doc(hidden)]
-    fn look_outside(&mut self, raw: &RawDocument, stored: &str) {
-        let _ = (raw, stored);
+    fn look_outside(&mut self, raw: &RawDocument, model: &Model, stored: &str) {
+        let _ = (raw, model, stored);
     }
 
     /// The document as the joins of a query may read it, where it differs from the one that is stored.
@@ -143,8 +143,8 @@ impl<P: Projection> Projection for Overflow<P> {
     type Of = Overflow<P::Of>;
     const READS: Reads = P::READS_IN_ARRAY;
 
-    fn look_outside(&mut self, raw: &RawDocument, stored: &str) {
-        Self::look_outside(self, raw, stored);
+    fn look_outside(&mut self, raw: &RawDocument, model: &Model, stored: &str) {
+        Self::look_outside(self, raw, model, stored);
     }
 }
 

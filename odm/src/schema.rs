@@ -27,7 +27,10 @@ pub use model::{
     Model, is_filled_as, is_first_on_its_collection, leaves_to, stored_or_own, stores_alike,
 };
 pub use nested::{LinksInside, LinksWalk, all_links};
-pub use overflow::{OverflowField, Overflown, extras_are_alone, overflows_plainly};
+pub use overflow::{
+    ElementOrder, OverflowField, Overflown, element_fields, extras_are_alone, overflows_plainly,
+    sorts_by,
+};
 pub use sync::{IndexReport, SyncIndexes};
 pub use tally::{
     CountedBy, Counter, ExcerptOf, Excerpts, Keeps, SameAs, Steady, Summed, Tally, condition,

@@ -30,7 +30,7 @@ use tokio::{sync::oneshot, task::JoinHandle};
 pub use clears::Clears;
 pub use copies::{Copies, FewCopies};
 pub use counts::Counts;
-pub use overflow::Overflows;
+pub use overflow::{OrderedOverflows, Overflows};
 
 /// Something that several processes do at once, and what must be so behind it.
 pub trait Case: Send + Sync + 'static {

@@ -1,6 +1,8 @@
 //! Plans under a scheduler that picks the order of every operation.
 
-use odm_tests::schedule::{Case, Clears, Copies, Counts, FewCopies, Overflows, Sabotage, Schedule};
+use odm_tests::schedule::{
+    Case, Clears, Copies, Counts, FewCopies, OrderedOverflows, Overflows, Sabotage, Schedule,
+};
 
 /// How many schedules there are of each kind: `ODM_SCHEDULES=50000` for more.
 fn schedules() -> u64 {
@@ -75,6 +77,20 @@ fn copies_of_what_is_deleted_become_null() {
 
 /// Without a guard something is wrong in one of them.
 #[test]
+fn each_guard_of_what_becomes_null_is_needed() {
+    for sabotage in [
+        Sabotage::Revision,
+        Sabotage::Token,
+        Sabotage::Verification,
+        Sabotage::FanOut,
+    ] {
+        let wrong = first_wrong(&Clears, 5_000, false, Some(sabotage));
+        assert!(wrong.is_some(), "nobody misses {sabotage:?}");
+    }
+}
+
+/// Without a guard something is wrong in one of them.
+#[test]
 fn each_guard_of_copies_is_needed() {
     for sabotage in [
         Sabotage::Revision,
@@ -114,6 +130,14 @@ fn each_guard_of_counts_is_needed() {
 fn arrays_lose_nothing() {
     for transactions in [false, true] {
         let wrong = first_wrong(&Overflows, schedules(), transactions, None);
+        assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
+    }
+}
+
+#[test]
+fn ordered_arrays_lose_nothing_and_stay_in_order() {
+    for transactions in [false, true] {
+        let wrong = first_wrong(&OrderedOverflows, schedules(), transactions, None);
         assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
     }
 }

@@ -1,8 +1,9 @@
 //! What the framework takes from other documents: `#[denormalize(from = …)]` and `#[snapshot(…)]`.
 
+use quote::ToTokens;
 use syn::{Attribute, Ident, Token, ext::IdentExt, meta::ParseNestedMeta, parse::ParseStream};
 
-use super::{named, settings};
+use super::{named, settings, unknown};
 use crate::ctxt::Ctxt;
 
 /// A field whose value comes from another document, or never changes.
@@ -106,9 +107,10 @@ fn denormalized(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
             } else if meta.path.is_ident("background") {
                 Pace::Background
             } else {
-                return Err(meta.error(
-                    "unknown setting: `#[denormalize(…)]` has `from = reference.field`, `sync`, `background`, `on_delete = keep` and `clear`",
-                ));
+                return Err(meta.error(format!(
+                    "{}: `#[denormalize(…)]` has `from = reference.field`, `sync`, `background`, `on_delete = keep` and `clear`",
+                    unknown("setting", &name(meta), &["from", "sync", "background", "on_delete"])
+                )));
             };
             if pace.replace(said).is_some() {
                 return Err(meta.error("`sync` or `background`, and that once"));
@@ -146,6 +148,11 @@ fn when_deleted(meta: &ParseNestedMeta<'_>) -> syn::Result<Option<Ident>> {
     }
 }
 
+/// The name of a setting.
+fn name(meta: &ParseNestedMeta<'_>) -> String {
+    meta.path.to_token_stream().to_string()
+}
+
 fn snapshot(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
     let (mut from, mut origin) = (None, false);
     if attr.meta.require_path_only().is_err() {
@@ -155,9 +162,10 @@ fn snapshot(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
             } else if meta.path.is_ident("origin") {
                 origin = true;
             } else {
-                return Err(meta.error(
-                    "unknown setting: `#[snapshot(…)]` has `from = reference.field`, `origin`",
-                ));
+                return Err(meta.error(format!(
+                    "{}: `#[snapshot(…)]` has `from = reference.field`, `origin`",
+                    unknown("setting", &name(meta), &["from", "origin"])
+                )));
             }
             Ok(())
         });

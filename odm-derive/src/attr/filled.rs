@@ -5,6 +5,8 @@ use syn::{
     Ident, Token, meta::ParseNestedMeta, parse::ParseStream, spanned::Spanned, token::Paren,
 };
 
+use super::unknown;
+
 /// A field that the framework writes.
 pub(crate) struct Filled {
     pub(crate) what: What,
@@ -122,7 +124,8 @@ pub(crate) fn parse_timestamps(meta: &ParseNestedMeta<'_>) -> syn::Result<Vec<Fi
             "updated" => What::Updated,
             other => {
                 let message = format!(
-                    "unknown setting `{other}`: `timestamps(…)` has `created` and `updated`"
+                    "{}: `timestamps(…)` has `created` and `updated`",
+                    unknown("setting", other, &["created", "updated"])
                 );
                 return Err(syn::Error::new_spanned(name, message));
             }

@@ -11,6 +11,8 @@ use syn::{
     parse::{Parse, ParseStream},
 };
 
+use super::unknown;
+
 /// A declared index.
 pub(crate) struct IndexAttr {
     pub(crate) keys: Vec<Key>,
@@ -142,6 +144,15 @@ impl Parse for Options {
     }
 }
 
+const OPTIONS: &[&str] = &[
+    "unique",
+    "sparse",
+    "descending",
+    "partial",
+    "expire_after_seconds",
+    "name",
+];
+
 impl Options {
     fn parse_one(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
         let name = input.call(Ident::parse_any)?;
@@ -181,8 +192,9 @@ impl Options {
                 return Err(syn::Error::new_spanned(
                     &name,
                     format!(
-                        "unknown option `{other}`: an index has `unique`, `sparse`, `descending`, `partial = |m| …`, \
-                         `expire_after_seconds = N` and `name = \"…\"`"
+                        "{}: an index has `unique`, `sparse`, `descending`, `partial = |m| …`, \
+                         `expire_after_seconds = N` and `name = \"…\"`",
+                        unknown("option", other, OPTIONS)
                     ),
                 ));
             }

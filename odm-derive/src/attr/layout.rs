@@ -3,7 +3,7 @@
 use quote::ToTokens;
 use syn::{Attribute, Ident, LitInt, Type, meta::ParseNestedMeta};
 
-use super::{Overflow, link, named, settings, tally};
+use super::{Overflow, link, named, settings, tally, unknown};
 use crate::ctxt::Ctxt;
 
 /// How a field is laid out.
@@ -198,10 +198,11 @@ impl Arguments {
             }
             "unbounded" if known.contains(&"unbounded") => self.unbounded = true,
             _ => {
-                let known: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
+                let names: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
                 return Err(meta.error(format!(
-                    "unknown setting `{name}`: this version knows {} here",
-                    known.join(", ")
+                    "{}: this version knows {} here",
+                    unknown("setting", &name, known),
+                    names.join(", ")
                 )));
             }
         }

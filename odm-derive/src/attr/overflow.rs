@@ -2,7 +2,7 @@
 
 use syn::{Ident, LitInt, LitStr, Token, ext::IdentExt, parenthesized, parse::ParseStream};
 
-use super::refuse_collection;
+use super::{refuse_collection, tally::path, unknown};
 use crate::model::refuse_name;
 
 /// How the elements of an array overflow.
@@ -19,9 +19,29 @@ pub(crate) struct Overflow {
     elements: Option<LitStr>,
     /// The owner's field that says that there are more.
     flag: Option<LitStr>,
+    /// In which order its elements are; none if in that of the pushes.
+    pub(crate) order: Option<Order>,
 }
 
-const KNOWN: &str = "here are `after`, `into`, `owner`, `seq`, `elements` and `flag`, as in `overflow(after = 50, into = \"extra_sales\", owner = \"book_id\")`";
+/// The order of elements by a field of theirs.
+pub(crate) struct Order {
+    pub(crate) by: Vec<Ident>,
+    /// The latest stay in the document, and not the first.
+    pub(crate) is_descending: bool,
+}
+
+const SETTINGS: [&str; 8] = [
+    "after",
+    "into",
+    "owner",
+    "seq",
+    "elements",
+    "flag",
+    "first_by",
+    "latest_by",
+];
+
+const KNOWN: &str = "here are `after`, `into`, `owner`, `seq`, `elements`, `flag`, and `first_by` or `latest_by`, as in `overflow(after = 50, into = \"extra_sales\", owner = \"book_id\")`";
 
 impl Overflow {
     /// What stands behind the word `overflow`.
@@ -36,6 +56,7 @@ impl Overflow {
         parenthesized!(content in input);
         let (mut after, mut into) = (None, None);
         let [mut owner, mut seq, mut elements, mut flag] = [const { None }; 4];
+        let mut order = None;
         while !content.is_empty() {
             let setting = content.call(Ident::parse_any)?;
             content.parse::<Token![=]>()?;
@@ -46,12 +67,22 @@ impl Overflow {
                 "seq" => seq = Some(content.parse::<LitStr>()?),
                 "elements" => elements = Some(content.parse::<LitStr>()?),
                 "flag" => flag = Some(content.parse::<LitStr>()?),
+                "first_by" | "latest_by" => {
+                    let by = path(&content)?;
+                    let is_descending = setting == "latest_by";
+                    if order.replace(Order { by, is_descending }).is_some() {
+                        return Err(syn::Error::new_spanned(
+                            &setting,
+                            "its elements are in one order: say `first_by` or `latest_by`, once",
+                        ));
+                    }
+                }
                 other => {
                     // Nothing is said of what stands behind it.
                     content.parse::<proc_macro2::TokenStream>()?;
                     return Err(syn::Error::new_spanned(
                         &setting,
-                        format!("unknown setting `{other}`: {KNOWN}"),
+                        format!("{}: {KNOWN}", unknown("setting", other, &SETTINGS)),
                     ));
                 }
             }
@@ -78,6 +109,7 @@ impl Overflow {
             seq,
             elements,
             flag,
+            order,
         };
         overflow.check()?;
         Ok(overflow)

@@ -5,7 +5,7 @@ use syn::{
     parse::ParseStream, punctuated::Punctuated,
 };
 
-use super::named;
+use super::{named, unknown};
 use crate::ctxt::Ctxt;
 
 /// A field that is made of the documents which refer to the one that has it.
@@ -120,7 +120,10 @@ impl Said {
             other => {
                 return Err(syn::Error::new_spanned(
                     &name,
-                    format!("unknown setting `{other}`: here are {KNOWN}"),
+                    format!(
+                        "{}: here are {KNOWN}",
+                        unknown("setting", other, &["of", "value", "by", "when"])
+                    ),
                 ));
             }
         }
@@ -190,7 +193,8 @@ fn field(input: ParseStream<'_>) -> syn::Result<Vec<Ident>> {
     path(input)
 }
 
-fn path(input: ParseStream<'_>) -> syn::Result<Vec<Ident>> {
+/// `stats.likes`.
+pub(super) fn path(input: ParseStream<'_>) -> syn::Result<Vec<Ident>> {
     let mut path = vec![input.call(Ident::parse_any)?];
     while input.peek(Token![.]) {
         input.parse::<Token![.]>()?;

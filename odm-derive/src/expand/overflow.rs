@@ -2,10 +2,11 @@
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
-use syn::{ext::IdentExt, spanned::Spanned};
+use syn::{Ident, ext::IdentExt, spanned::Spanned};
 
+use super::{fields::layout_function, quiet, tally::steps};
 use crate::{
-    attr::{Layout, Overflow},
+    attr::{Layout, Order, Overflow},
     ctxt::Ctxt,
     model::{Field, Model},
 };
@@ -113,6 +114,15 @@ impl<'a> Model<'a> {
             ];
             let header = format!("_odm.overflow.{stored}");
             let work = format!("{header}.work");
+            let order = overflow.order.as_ref().map(|order| {
+                let (by, is_descending) =
+                    (order_by(name, field, order, private), order.is_descending);
+                quote!(order: ::core::option::Option::Some(#private::ElementOrder {
+                    by: || #private::path_of(#by),
+                    is_descending: #is_descending,
+                }),)
+            });
+            let order = order.unwrap_or_else(|| quote!(order: ::core::option::Option::None,));
             quote!(#private::OverflowField {
                 field: #rust,
                 stored: #stored,
@@ -128,6 +138,7 @@ impl<'a> Model<'a> {
                 elements: #elements,
                 header: #header,
                 work: #work,
+                #order
             })
         });
         quote!(overflows: &[#(#all),*],)
@@ -137,7 +148,7 @@ impl<'a> Model<'a> {
     pub(crate) fn look_outside(&self, value: &TokenStream, raw: &TokenStream) -> TokenStream {
         let all = self.overflows().map(|(field, _)| {
             let (ident, stored) = (field.ident, &field.stored);
-            quote!(#value.#ident.look_outside(#raw, #stored);)
+            quote!(#value.#ident.look_outside(#raw, &Self::MODEL, #stored);)
         });
         quote!(#(#all)*)
     }
@@ -164,6 +175,28 @@ impl<'a> Model<'a> {
                 );
             }
         });
-        Some(quote!(#(#plain)*))
+        let name = &self.input.ident;
+        let mut ordered = self.overflows().filter_map(|(field, overflow)| {
+            let (ty, by) = (field.ty, &overflow.order.as_ref()?.by);
+            let last = by.last().map_or_else(|| ty.span(), Ident::span);
+            let steps = steps(by);
+            Some(
+                quote_spanned!(last=> #private::sorts_by::<#ty, #name, _>(|element| element #(#steps)*);),
+            )
+        });
+        let ordered = ordered.next().map(|first| {
+            let quiet = quiet();
+            let checks = std::iter::once(first).chain(ordered);
+            let function = layout_function(&self.input.generics, checks);
+            quote!(#quiet #function)
+        });
+        Some(quote!(#(#plain)* #ordered))
     }
+}
+
+/// The place of an element by which an array is ordered.
+fn order_by(name: &Ident, field: &Field<'_>, order: &Order, private: &TokenStream) -> TokenStream {
+    let (ty, steps) = (field.ty, steps(&order.by));
+    let fields = quote_spanned!(ty.span()=> #private::element_fields::<#ty, #name>());
+    quote!(#fields #(#steps)*)
 }

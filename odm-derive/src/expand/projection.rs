@@ -51,7 +51,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     let outside: Vec<_> = outside
         .map(|field| {
             let (ident, stored) = (field.ident, &field.stored);
-            quote!(#private::Projection::look_outside(&mut value.#ident, raw, #stored);)
+            quote!(#private::Projection::look_outside(&mut value.#ident, raw, model, #stored);)
         })
         .collect();
     let look_outside = (!outside.is_empty()).then(|| {

@@ -142,7 +142,8 @@ impl<'a> Model<'a> {
     }
 }
 
-fn steps(path: &[Ident]) -> Vec<TokenStream> {
+/// The accessors that a path is.
+pub(super) fn steps(path: &[Ident]) -> Vec<TokenStream> {
     let steps = path.iter();
     steps
         .map(|step| quote_spanned!(step.span()=> .#step()))

@@ -11,7 +11,7 @@ use crate::{
     document::{Document, Overflow, Stored},
     error,
     field::{Elem, FromPath, Path, Place, role, shape},
-    maintain::{Finished, Folded, anywhere, fold, spill},
+    maintain::{Finished, Folded, anywhere, fold, spill, unsorted},
     query::{Filter, IntoFilter, IntoKey},
     schema::OverflowField,
     settled::Worker,
@@ -161,8 +161,8 @@ impl<T: Document> Arrays<T> {
         })
     }
 
-    /// Lets the arrays overflow that are longer in their documents than they should be: those of documents that were there before the
-    /// array was declared so. Tells how many there were.
+    /// Lets the arrays overflow that are longer in their documents than they should be, and brings those into their order that are not in
+    /// it: those of documents that were there before the array was declared so. Tells how many there were.
     ///
     /// # Errors
     ///
@@ -173,7 +173,11 @@ impl<T: Document> Arrays<T> {
             // Too long, or perhaps too large.
             let too_long =
                 doc! { format!("{}.{}", field.stored, field.after): { "$exists": true } };
-            for id in self.matching(&too_long).await? {
+            let found = match unsorted(field) {
+                Some(unsorted) => doc! { "$or": [too_long, unsorted] },
+                None => too_long,
+            };
+            for id in self.matching(&found).await? {
                 spilled += u64::from(spill(&self.access, &T::MODEL, field, &id).await?);
             }
         }

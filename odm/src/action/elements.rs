@@ -13,7 +13,7 @@ use crate::{
     document::{Document, Stored},
     error,
     field::{Elem, FromPath, Path, role, shape},
-    maintain::{Reading, behind},
+    maintain::Reading,
     query::{Filter, IntoFilter, IntoValue, Key},
 };
 
@@ -140,6 +140,7 @@ impl<T: Document, E: Stored> Elements<T, E> {
             owner: None,
             cursor: None,
             ready: VecDeque::new(),
+            late: VecDeque::new(),
             outside: 0,
             is_over: false,
         };
@@ -163,6 +164,8 @@ struct Stream<T: Document> {
     owner: Option<crate::maintain::Owner>,
     cursor: Option<Box<dyn Cursor>>,
     ready: VecDeque<Bson>,
+    /// Those that are still to come behind the others, or among them if they are in an order.
+    late: VecDeque<Bson>,
     /// How many elements outside have been read.
     outside: usize,
     is_over: bool,
@@ -188,6 +191,7 @@ impl<T: Document> Stream<T> {
             let owner = owner.ok_or_else(|| error::not_found::<T>(self.key.id()))?;
             self.ready.extend(owner.resident.iter().cloned());
             self.cursor = reading.open(&owner).await?;
+            self.late = reading.late(&owner);
             self.owner = Some(owner);
             return Ok(());
         };
@@ -197,7 +201,10 @@ impl<T: Document> Stream<T> {
                 let document = bson::Document::try_from(&**raw).map_err(error::encode)?;
                 let elements = reading.elements_of(&document);
                 self.outside += elements.len();
-                self.ready.extend(elements);
+                for element in elements {
+                    self.ready.extend(reading.before(&element, &mut self.late));
+                    self.ready.push_back(element);
+                }
             }
             if !batch.is_empty() {
                 return Ok(());
@@ -207,7 +214,7 @@ impl<T: Document> Stream<T> {
         if !reading.is_whole(owner, self.outside).await? {
             return Err(reading.replaced());
         }
-        self.ready.extend(behind(owner).cloned());
+        self.ready.append(&mut self.late);
         self.is_over = true;
         Ok(())
     }

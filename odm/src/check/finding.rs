@@ -142,6 +142,8 @@ pub enum Fault {
         /// How many documents have it.
         times: usize,
     },
+    /// The elements of an array that overflows are not in the order that is declared, or those in the document are not the first of all.
+    OutOfOrder,
     /// A document with elements of an array is none that the document reads which it is of.
     Orphaned {
         /// The collection of that one.
@@ -295,6 +297,7 @@ impl fmt::Display for Finding {
             Fault::OutOfSequence { of, seq, times } => {
                 write!(f, ": {times} documents of {of} have the number {seq}")
             }
+            Fault::OutOfOrder => f.write_str(": its elements are not in their order"),
             Fault::Orphaned { of, owner, seq } => {
                 write!(
                     f,

@@ -83,6 +83,7 @@ fn fault(misplaced: &Misplaced) -> Fault {
             is: Box::new(Bson::Int64(is)),
         },
         Wrong::Seq(seq, times) => Fault::OutOfSequence { of, seq, times },
+        Wrong::Order => Fault::OutOfOrder,
     }
 }
 

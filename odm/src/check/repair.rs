@@ -320,6 +320,7 @@ impl Cure {
             }
             Fault::Misflagged { .. }
             | Fault::TooManyInside { .. }
+            | Fault::OutOfOrder
             | Fault::OutOfSequence { .. } => {
                 return Self::straighten(access, finding).ok_or_else(no_array);
             }

@@ -101,8 +101,14 @@ impl<T> Overflow<T> {
 
     /// Learns how many there are outside of the stored document; called by derived code.
     #[doc(hidden)]
-    pub fn look_outside(&mut self, raw: &RawDocument, stored: &str) {
+    pub fn look_outside(&mut self, raw: &RawDocument, model: &Model, stored: &str) {
         self.outside = outside(raw, stored).unwrap_or(0);
+        // Of an array in an order some more may be there.
+        let mut fields = model.overflows.iter();
+        if let Some(field) = fields.find(|field| field.stored == stored && field.order.is_some()) {
+            self.outside += self.resident.len().saturating_sub(field.after) as u64;
+            self.resident.truncate(field.after);
+        }
     }
 }
 
@@ -110,11 +116,15 @@ impl<T: Stored> Overflow<T> {
     /// Keeps what stays in a document that is inserted as this; called by derived code.
     #[doc(hidden)]
     pub fn keep_inside(&mut self, model: &'static Model, stored: &str, raw: &RawDocument) {
-        let kept = maintain::kept_inside(model, stored, raw);
-        if let Some(kept) = kept.filter(|kept| *kept < self.resident.len()) {
-            self.outside = (self.resident.len() - kept) as u64;
-            self.resident.truncate(kept);
-        }
+        let Some(kept) = maintain::kept_inside(model, stored, raw) else {
+            return;
+        };
+        self.outside = self.resident.len().saturating_sub(kept.len()) as u64;
+        let mut all: Vec<_> = self.resident.drain(..).map(Some).collect();
+        let kept = kept.into_iter();
+        self.resident = kept
+            .filter_map(|position| all.get_mut(position)?.take())
+            .collect();
     }
 }
 

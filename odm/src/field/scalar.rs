@@ -19,6 +19,16 @@ pub trait Ordered {}
 #[diagnostic::do_not_recommend]
 impl<T: Ordered> Ordered for Option<T> {}
 
+/// What the elements of an array that overflows can be in the order of.
+#[diagnostic::on_unimplemented(
+    message = "no array is kept in the order of a `{Self}`",
+    label = "numbers, `String`, dates, `ObjectId`, `Uuid`, and an `Option` of these, are what elements are ordered by",
+    note = "a decimal number can be kept as a whole number of its smallest unit"
+)]
+pub trait Sorts: Ordered {}
+#[diagnostic::do_not_recommend]
+impl<T: Sorts> Sorts for Option<T> {}
+
 /// What can be asked for prefixes and patterns.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no text",
@@ -77,22 +87,22 @@ macro_rules! scalars {
 // Integers of more than 63 bits have no place in BSON: a `u64` is stored as an int64, or refused when it is too large.
 scalars! {
     bool [BOOL]:;
-    i8 [NUMBER]: Ordered Numeric Bits;
-    i16 [NUMBER]: Ordered Numeric Bits;
-    i32 [NUMBER]: Ordered Numeric Bits;
-    i64 [NUMBER]: Ordered Numeric Bits;
-    u8 [NUMBER]: Ordered Numeric Bits;
-    u16 [NUMBER]: Ordered Numeric Bits;
-    u32 [NUMBER]: Ordered Numeric Bits;
-    u64 [NUMBER]: Ordered Numeric Bits;
-    f32 [NAN NUMBER]: Ordered Numeric;
-    f64 [NAN NUMBER]: Ordered Numeric;
+    i8 [NUMBER]: Ordered Sorts Numeric Bits;
+    i16 [NUMBER]: Ordered Sorts Numeric Bits;
+    i32 [NUMBER]: Ordered Sorts Numeric Bits;
+    i64 [NUMBER]: Ordered Sorts Numeric Bits;
+    u8 [NUMBER]: Ordered Sorts Numeric Bits;
+    u16 [NUMBER]: Ordered Sorts Numeric Bits;
+    u32 [NUMBER]: Ordered Sorts Numeric Bits;
+    u64 [NUMBER]: Ordered Sorts Numeric Bits;
+    f32 [NAN NUMBER]: Ordered Sorts Numeric;
+    f64 [NAN NUMBER]: Ordered Sorts Numeric;
     Decimal128 [NAN NUMBER]: Ordered Numeric;
-    String [STRING]: Ordered;
-    ObjectId [OBJECT_ID]: Ordered;
-    DateTime [DATE]: Ordered;
-    Timestamp [TIMESTAMP]: Ordered;
-    Uuid [BINARY]: Ordered;
+    String [STRING]: Ordered Sorts;
+    ObjectId [OBJECT_ID]: Ordered Sorts;
+    DateTime [DATE]: Ordered Sorts;
+    Timestamp [TIMESTAMP]: Ordered Sorts;
+    Uuid [BINARY]: Ordered Sorts;
     Binary [BINARY]:;
     Bson:;
     Document [OBJECT]:;

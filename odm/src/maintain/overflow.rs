@@ -9,6 +9,8 @@
 //! it was made for. What is frozen, and what is filled before it is published, does not change: so it does not matter who writes it, nor
 //! how often.
 //!
+//! Elements can be in the order of a field of theirs (`overflow/order.rs`): then those in the document are the first of all.
+//!
 //! Documents of elements come into being before they are for sure their owner's. Until then they say so (`overflow/extras.rs`), and who
 //! finds one that is overdue asks its owner: nobody registers the space that they need again after that, as generations and keys never
 //! come back.
@@ -20,6 +22,7 @@ mod extras;
 mod fold;
 mod header;
 mod insert;
+mod order;
 mod read;
 mod removal;
 mod rewrite;
@@ -39,8 +42,9 @@ pub(crate) use fold::{Folded, fold};
 pub(crate) use header::Owner;
 use header::Work;
 pub(crate) use insert::kept_inside;
-pub(crate) use read::{Reading, behind};
-pub(super) use removal::{leave_all, leave_one, run as remove};
+pub(crate) use order::unsorted;
+pub(crate) use read::Reading;
+pub(super) use removal::{leave_all, leave_found, run as remove};
 pub(super) use settle::settle;
 use work::At;
 

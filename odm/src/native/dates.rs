@@ -6,7 +6,7 @@ use super::tagged::own_or_bson;
 use crate::{
     __private::Timestamp,
     document::{Stored, kind},
-    field::{Date, Field, Ordered},
+    field::{Date, Field, Ordered, Sorts},
     projection::{Projection, Reads},
     query::{Brackets, Operand},
     schema::{Closed, Schema},
@@ -66,6 +66,8 @@ macro_rules! dates {
         }
         #[diagnostic::do_not_recommend]
         impl Ordered for $date {}
+        #[diagnostic::do_not_recommend]
+        impl Sorts for $date {}
         #[diagnostic::do_not_recommend]
         impl Date for $date {}
         #[diagnostic::do_not_recommend]

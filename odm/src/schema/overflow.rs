@@ -5,7 +5,7 @@ use crate::{
     Error, ErrorKind, Result,
     document::{Overflow, Stored},
     error,
-    field::Path,
+    field::{Elem, FromPath, Path, Place, Single, Sorts, role, shape},
 };
 
 /// An array of a model of which only the first elements are in the document.
@@ -31,6 +31,33 @@ pub struct OverflowField {
     pub header: &'static str,
     /// Where it says what is being done to them.
     pub work: &'static str,
+    /// In which order they are; none if in that of the pushes.
+    pub order: Option<ElementOrder>,
+}
+
+/// The order of the elements of an array.
+#[derive(Debug, Clone, Copy)]
+pub struct ElementOrder {
+    /// Where they have what they are ordered by.
+    pub by: fn() -> Path,
+    /// The greatest first.
+    pub is_descending: bool,
+}
+
+/// The fields of the elements of an array of an `M`; called by derived code.
+#[doc(hidden)]
+pub fn element_fields<A: Overflown, M: 'static>()
+-> <A::Element as Stored>::Fields<Elem<M>, role::Resident, shape::One> {
+    FromPath::from_path(Path::ROOT)
+}
+
+/// The elements can be in the order of this; called by derived code, at compile time.
+#[doc(hidden)]
+pub fn sorts_by<A: Overflown, M: 'static, P>(
+    _: impl FnOnce(<A::Element as Stored>::Fields<Elem<M>, role::Resident, shape::One>) -> P,
+) where
+    P: Place<Shape: Single, Value: Sorts>,
+{
 }
 
 /// An array whose elements can be in documents of their own.

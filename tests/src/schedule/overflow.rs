@@ -15,168 +15,196 @@ use odm::{
 
 use super::{Case, Process, Sabotage, change};
 
-#[derive(Debug, Clone, Serialize, Deserialize, Document)]
-#[document(collection = "sales")]
-struct Sale {
-    #[serde(rename = "_id")]
-    id: i64,
-    /// How many lines there are.
-    count: i64,
-    /// How often all of them were read.
-    rounds: i64,
-    #[embed(overflow(after = 2, into = "extras", owner = "sale"))]
-    lines: Overflow<Line>,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize, Embedded)]
-struct Line {
-    n: i64,
-    /// The rounds that there were before it came, and those that it has seen.
-    seen: i64,
-}
-
-#[derive(Schema)]
-#[schema(models(Sale))]
-struct Shop;
-type Db = odm::Database<Shop>;
-
 /// Several processes write to one array at its threshold and beyond it, one to a document that is deleted and comes again, and one
 /// carries out what the others seem to have left.
 #[derive(Debug)]
 pub struct Overflows;
 
-fn lines(numbers: impl IntoIterator<Item = i64>) -> Vec<Line> {
-    numbers.into_iter().map(|n| Line { n, seen: 0 }).collect()
-}
+/// The same where the elements are in an order, and those that come belong among the others.
+#[derive(Debug)]
+pub struct OrderedOverflows;
 
-fn sale(id: i64, numbers: std::ops::Range<i64>) -> Sale {
-    Sale {
-        id,
-        count: numbers.end - numbers.start,
-        rounds: 0,
-        lines: lines(numbers).into(),
+/// What elements are sorted by.
+mod orders {
+    pub(super) fn latest_by(n: i64) -> std::cmp::Reverse<i64> {
+        std::cmp::Reverse(n)
     }
 }
 
-impl Case for Overflows {
-    fn begin(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, ()> {
-        Box::pin(async {
-            let db = Db::with_backend(backend);
-            db.sync_indexes().await.expect("indexes");
-            db.insert_many([sale(1, 0..2), sale(2, 0..14), sale(3, 0..30)])
-                .await
-                .expect("sales");
-            // It is full but for one.
-            let fill = db.update::<Sale>(2).push_each(|s| s.lines(), lines(14..21));
-            fill.inc(|s| s.count(), 7).await.expect("room");
-        })
-    }
+macro_rules! overflows {
+    ($module:ident, $case:ident $(, $order:ident)?) => {
+        mod $module {
+            use super::*;
 
-    fn processes(&self) -> Vec<Process> {
-        // What fails has met another write too often, and has done nothing.
-        vec![
-            |backend| {
-                Box::pin(async {
-                    let db = Db::with_backend(backend);
-                    for (id, n) in [(1, 100), (2, 101), (2, 102), (2, 103)] {
-                        let push = db.update::<Sale>(id).push_each(|s| s.lines(), lines([n]));
-                        let _ = push.inc(|s| s.count(), 1).await;
-                    }
-                    let many = db
-                        .update::<Sale>(2)
-                        .push_each(|s| s.lines(), lines(200..212));
-                    let _ = many.inc(|s| s.count(), 12).await;
-                })
-            },
-            |backend| {
-                Box::pin(async {
-                    let db = Db::with_backend(backend);
-                    for (id, n) in [(1, 110), (2, 111), (2, 112)] {
-                        let add = db
-                            .update::<Sale>(id)
-                            .add_each_to_set(|s| s.lines(), lines([n]));
-                        let _ = add.inc(|s| s.count(), 1).await;
-                    }
-                    let cleared = db.update::<Sale>(2).set(|s| s.lines(), lines(300..301));
-                    let _ = cleared.set(|s| s.count(), 1).await;
-                    let _ = db.arrays::<Sale>().fold().await;
-                })
-            },
-            |backend| {
-                Box::pin(async {
-                    let db = Db::with_backend(backend);
-                    // These are there for sure, and pulled by nobody else.
-                    for n in [3, 17] {
-                        let pull = db
-                            .update::<Sale>(3)
-                            .pull_where(|s| s.lines(), move |l| l.n().eq(n));
-                        let _ = pull.inc(|s| s.count(), -1).await;
-                    }
-                    let many = db
-                        .update::<Sale>(3)
-                        .push_each(|s| s.lines(), lines(400..410));
-                    let _ = many.inc(|s| s.count(), 10).await;
-                })
-            },
-            |backend| {
-                Box::pin(async {
-                    let db = Db::with_backend(backend);
-                    for _ in 0..2 {
-                        let seen = db.update::<Sale>(3).inc(|s| s.lines().all().seen(), 1);
-                        let _ = seen.inc(|s| s.rounds(), 1).await;
-                    }
-                    let _ = db.delete::<Sale>(1).await;
-                    let _ = db.insert(sale(1, 500..515)).await;
-                })
-            },
-            |backend| {
-                Box::pin(async move {
-                    for _ in 0..2 {
-                        overdue(&backend).await;
-                        let _ = Db::with_backend(backend.clone()).settle().await;
-                    }
-                })
-            },
-        ]
-    }
+            #[derive(Debug, Clone, Serialize, Deserialize, Document)]
+            #[document(collection = "sales")]
+            struct Sale {
+                #[serde(rename = "_id")]
+                id: i64,
+                /// How many lines there are.
+                count: i64,
+                /// How often all of them were read.
+                rounds: i64,
+                #[embed(overflow(after = 2, into = "extras", owner = "sale" $(, $order = n)?))]
+                lines: Overflow<Line>,
+            }
 
-    fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
-        Box::pin(async move {
-            let db = Db::with_backend(backend.clone());
-            let said = |error: odm::Error| error.to_string();
-            for _ in 0..2 {
-                overdue(&backend).await;
-                db.settle().await.map_err(said)?;
+            #[derive(Debug, Clone, Serialize, Deserialize, Embedded)]
+            struct Line {
+                n: i64,
+                /// The rounds that there were before it came, and those that it has seen.
+                seen: i64,
             }
-            let owed = db.owed().await.map_err(said)?;
-            if !owed.is_empty() {
-                return Err(format!("there is owed {owed}"));
+
+            #[derive(Schema)]
+            #[schema(models(Sale))]
+            struct Shop;
+            type Db = odm::Database<Shop>;
+
+            fn lines(numbers: impl IntoIterator<Item = i64>) -> Vec<Line> {
+                numbers.into_iter().map(|n| Line { n, seen: 0 }).collect()
             }
-            let report = db.check().await.map_err(said)?;
-            if !report.is_clean() {
-                return Err(report.to_string());
-            }
-            for sale in db.find::<Sale>().all().await.map_err(said)? {
-                let all = db.get::<Sale>(sale.id).elements(|s| s.lines()).all();
-                let all = all.await.map_err(said)?;
-                let numbers: Vec<_> = all.iter().map(|line| line.n).collect();
-                let distinct: BTreeSet<_> = numbers.iter().collect();
-                if distinct.len() < all.len() {
-                    return Err(format!("{} has some twice: {numbers:?}", sale.id));
-                }
-                if sale.count != all.len() as i64 || sale.lines.len() != all.len() as u64 {
-                    let (count, len) = (sale.count, sale.lines.len());
-                    return Err(format!("{} has {count}, {len}, {numbers:?}", sale.id));
-                }
-                let mut first = all.iter().filter(|line| sale.id == 3 && line.n < 100);
-                if let Some(line) = first.find(|line| line.seen != sale.rounds) {
-                    return Err(format!("{} rounds, and {line:?}", sale.rounds));
+
+            fn sale(id: i64, numbers: std::ops::Range<i64>) -> Sale {
+                Sale {
+                    id,
+                    count: numbers.end - numbers.start,
+                    rounds: 0,
+                    lines: lines(numbers).into(),
                 }
             }
-            Ok(())
-        })
-    }
+
+            impl Case for super::$case {
+                fn begin(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, ()> {
+                    Box::pin(async {
+                        let db = Db::with_backend(backend);
+                        db.sync_indexes().await.expect("indexes");
+                        db.insert_many([sale(1, 0..2), sale(2, 0..14), sale(3, 0..30)])
+                            .await
+                            .expect("sales");
+                        // It is full but for one.
+                        let fill = db.update::<Sale>(2).push_each(|s| s.lines(), lines(14..21));
+                        fill.inc(|s| s.count(), 7).await.expect("room");
+                    })
+                }
+
+                fn processes(&self) -> Vec<Process> {
+                    // What fails has met another write too often, and has done nothing.
+                    vec![
+                        |backend| {
+                            Box::pin(async {
+                                let db = Db::with_backend(backend);
+                                for (id, n) in [(1, 100), (2, 101), (2, 102), (2, 103)] {
+                                    let push = db.update::<Sale>(id).push_each(|s| s.lines(), lines([n]));
+                                    let _ = push.inc(|s| s.count(), 1).await;
+                                }
+                                let many = db
+                                    .update::<Sale>(2)
+                                    .push_each(|s| s.lines(), lines(200..212));
+                                let _ = many.inc(|s| s.count(), 12).await;
+                            })
+                        },
+                        |backend| {
+                            Box::pin(async {
+                                let db = Db::with_backend(backend);
+                                for (id, n) in [(1, 110), (2, 111), (2, 112)] {
+                                    let add = db
+                                        .update::<Sale>(id)
+                                        .add_each_to_set(|s| s.lines(), lines([n]));
+                                    let _ = add.inc(|s| s.count(), 1).await;
+                                }
+                                let cleared = db.update::<Sale>(2).set(|s| s.lines(), lines(300..301));
+                                let _ = cleared.set(|s| s.count(), 1).await;
+                                let _ = db.arrays::<Sale>().fold().await;
+                            })
+                        },
+                        |backend| {
+                            Box::pin(async {
+                                let db = Db::with_backend(backend);
+                                // These are there for sure, and pulled by nobody else.
+                                for n in [3, 17] {
+                                    let pull = db
+                                        .update::<Sale>(3)
+                                        .pull_where(|s| s.lines(), move |l| l.n().eq(n));
+                                    let _ = pull.inc(|s| s.count(), -1).await;
+                                }
+                                let many = db
+                                    .update::<Sale>(3)
+                                    .push_each(|s| s.lines(), lines(400..410));
+                                let _ = many.inc(|s| s.count(), 10).await;
+                            })
+                        },
+                        |backend| {
+                            Box::pin(async {
+                                let db = Db::with_backend(backend);
+                                for _ in 0..2 {
+                                    let seen = db.update::<Sale>(3).inc(|s| s.lines().all().seen(), 1);
+                                    let _ = seen.inc(|s| s.rounds(), 1).await;
+                                }
+                                let _ = db.delete::<Sale>(1).await;
+                                let _ = db.insert(sale(1, 500..515)).await;
+                            })
+                        },
+                        |backend| {
+                            Box::pin(async move {
+                                for _ in 0..2 {
+                                    overdue(&backend).await;
+                                    let _ = Db::with_backend(backend.clone()).settle().await;
+                                }
+                            })
+                        },
+                    ]
+                }
+
+                fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
+                    Box::pin(async move {
+                        let db = Db::with_backend(backend.clone());
+                        let said = |error: odm::Error| error.to_string();
+                        for _ in 0..2 {
+                            overdue(&backend).await;
+                            db.settle().await.map_err(said)?;
+                        }
+                        let owed = db.owed().await.map_err(said)?;
+                        if !owed.is_empty() {
+                            return Err(format!("there is owed {owed}"));
+                        }
+                        let report = db.check().await.map_err(said)?;
+                        if !report.is_clean() {
+                            return Err(report.to_string());
+                        }
+                        for sale in db.find::<Sale>().all().await.map_err(said)? {
+                            let all = db.get::<Sale>(sale.id).elements(|s| s.lines()).all();
+                            let all = all.await.map_err(said)?;
+                            let numbers: Vec<_> = all.iter().map(|line| line.n).collect();
+                            $(
+                                let mut sorted = numbers.clone();
+                                sorted.sort_by_key(|n| orders::$order(*n));
+                                if sorted != numbers {
+                                    return Err(format!("{} is not in order: {numbers:?}", sale.id));
+                                }
+                            )?
+                            let distinct: BTreeSet<_> = numbers.iter().collect();
+                            if distinct.len() < all.len() {
+                                return Err(format!("{} has some twice: {numbers:?}", sale.id));
+                            }
+                            if sale.count != all.len() as i64 || sale.lines.len() != all.len() as u64 {
+                                let (count, len) = (sale.count, sale.lines.len());
+                                return Err(format!("{} has {count}, {len}, {numbers:?}", sale.id));
+                            }
+                            let mut first = all.iter().filter(|line| sale.id == 3 && line.n < 100);
+                            if let Some(line) = first.find(|line| line.seen != sale.rounds) {
+                                return Err(format!("{} rounds, and {line:?}", sale.rounds));
+                            }
+                        }
+                        Ok(())
+                    })
+                }
+            }
+        }
+    };
 }
+overflows!(pushed, Overflows);
+overflows!(ordered, OrderedOverflows, latest_by);
 
 /// Nobody waits for what another may still be doing.
 async fn overdue(backend: &Arc<dyn Backend>) {

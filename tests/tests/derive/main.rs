@@ -6,6 +6,8 @@ mod futures;
 mod ids;
 mod kinds;
 mod names;
+#[rustfmt::skip]
+mod remedies;
 mod renamed;
 mod shapes;
 mod shard_key;

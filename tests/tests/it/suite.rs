@@ -419,6 +419,16 @@ macro_rules! for_every_test {
                     what_is_read_and_written_costs,
                     wherever_a_write_dies_nothing_is_lost,
                 ]
+                overflow_order: [
+                    it_is_as_if_all_were_sorted,
+                    many_at_once_stay_in_order,
+                    the_first_are_in_the_document,
+                    the_latest_are_in_the_document,
+                    the_order_does_not_change_in_place,
+                    what_a_push_among_others_costs,
+                    what_was_there_is_brought_into_order,
+                    wherever_a_push_dies_the_order_stays,
+                ]
                 overflow_storm: [
                     at_rest_every_element_is_where_it_was_pushed,
                 ]

@@ -25,6 +25,7 @@ use crate::{
     },
     query::document,
     schema::{Follows, Model},
+    unit,
 };
 
 /// How many documents follow by one write. More of them follow in batches, so that others come in between.
@@ -118,7 +119,10 @@ pub(super) fn fan_out<'a>(
                     _ => {
                         room.take(count.unwrap_or_default());
                         let newer = sources.iter().map(|of| Newer::everywhere(&group, of));
-                        let newer = newer.collect::<Result<_>>()?;
+                        let newer = newer.collect::<Result<Vec<_>>>()?;
+                        if count.is_some_and(|count| count > FEW) {
+                            at_once(access, owner, &group, &newer).await;
+                        }
                         bring(access, owner, &group, newer, room).await?;
                     }
                 }
@@ -293,6 +297,20 @@ pub(super) async fn bring(
     // As with the write itself: those that it does not see follow behind it.
     Owed::fan(said, pace(&further)).carry_out_behind(access, owner);
     Ok(())
+}
+
+/// Lets many follow in a transaction of their own, where there are such: what is committed together is written down once, and not for
+/// each of them. It gives way to whoever else writes one of them, and does not see who comes meanwhile: [`bring`] is to follow.
+async fn at_once(access: &Access, owner: &'static Model, group: &Group, newer: &[Newer<'_>]) {
+    if access.unit().is_some() || !access.has_transactions() {
+        return;
+    }
+    let together = unit::run(access, 1, None, |access| async move {
+        bring(&access, owner, group, newer.to_vec(), &mut Room::All).await
+    });
+    if let Err(error) = together.await {
+        tracing::debug!(target: "odm", model = owner.name, %error, "copies follow outside of a transaction");
+    }
 }
 
 /// Makes null what is copied of documents that are deleted, where that is to be so. What comes to refer to them behind this is looked

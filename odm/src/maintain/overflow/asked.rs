@@ -5,6 +5,7 @@ use bson::{Bson, Document, RawDocumentBuf, doc};
 use super::{
     MAX_ELEMENT,
     header::{array, size},
+    order::Order,
     place,
 };
 use crate::{
@@ -212,6 +213,16 @@ impl What {
                 if names(path) == field.stored && behind.is_empty() {
                     return Err(unsupported(
                         "one update does one thing to it: use several, in a transaction if they belong together",
+                        field.field,
+                    ));
+                }
+                let inside = behind.split_once(']').map_or("", |(_, inside)| inside);
+                let inside = inside.trim_start_matches('.');
+                if let Some(order) = Order::of(field)
+                    && (inside.is_empty() || overlap(inside, order.by()))
+                {
+                    return Err(unsupported(
+                        "what its elements are ordered by does not change: pull the element, and push it as it is to be",
                         field.field,
                     ));
                 }

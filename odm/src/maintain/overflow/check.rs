@@ -6,6 +6,7 @@ use super::{
     At,
     extras::{self, of_owner},
     header::{Owner, integer},
+    order::Order,
     read,
 };
 use crate::{
@@ -36,6 +37,8 @@ pub(crate) enum Wrong {
     Count(i64, i64),
     /// No document has this number, or more than one.
     Seq(i64, usize),
+    /// Elements are not in their order, or not the first ones are in the document.
+    Order,
 }
 
 /// What is wrong with arrays of some documents, though nothing is being done to them.
@@ -75,8 +78,11 @@ async fn look_at(
     if owner.flag != owner.header.is_some() {
         wrong.push(Wrong::Flag(owner.flag));
     }
-    if super::write::room_for(field, &[], &owner.resident)? < owner.resident.len() {
+    if !super::write::fits_inside(field, &owner.resident)? {
         wrong.push(Wrong::Inside(owner.resident.len()));
+    }
+    if !super::rewrite::is_in_order(field, owner) || is_ahead(access, field, owner).await? {
+        wrong.push(Wrong::Order);
     }
     let Some(header) = &owner.header else {
         return Ok(wrong);
@@ -95,6 +101,18 @@ async fn look_at(
         }
     }
     Ok(wrong)
+}
+
+/// Whether an element outside comes before what is to come before it.
+async fn is_ahead(access: &Access, field: &'static OverflowField, owner: &Owner) -> Result<bool> {
+    let header = owner.header.as_ref();
+    let Some((order, bound)) = Order::of(field).zip(header.and_then(|own| own.bound.clone()))
+    else {
+        return Ok(false);
+    };
+    let is_before = |element: &Bson| order.is_before(element, &bound);
+    let first = read::first_outside(access, field, owner, &order).await?;
+    Ok(read::behind(owner).chain(&first).any(is_before))
 }
 
 async fn numbers(access: &Access, field: &OverflowField, those: &Document) -> Result<Vec<i64>> {
@@ -242,12 +260,13 @@ pub(crate) async fn mend(
                     .await?
             }
             Wrong::Inside(_) => super::rewrite::spill_over(&at).await?,
+            Wrong::Order if owner.header.is_none() => super::rewrite::spill_over(&at).await?,
             Wrong::Count(_, is) => {
                 let count = super::place(field, "count");
                 let update = doc! { "$set": { count: *is }, "$inc": { next: 1_i64 } };
                 at.change(as_read, update).await?
             }
-            Wrong::Seq(..) => super::rewrite::rewrite(&at, &owner).await?,
+            Wrong::Seq(..) | Wrong::Order => super::rewrite::rewrite(&at, &owner).await?,
         };
         retry::pause(attempt.min(3)).await;
     }

@@ -5,6 +5,7 @@ use bson::{Bson, Document, doc};
 use super::{
     At, Reading,
     header::{Header, Kind, Owner, Work},
+    order::in_order,
     read,
     work::{attempts, put},
     write::{emptied, of_version, room_for},
@@ -61,6 +62,12 @@ pub(crate) async fn fold(
             continue;
         }
         if owner.len() > most(field) as u64 {
+            // The first of all are to be in the document.
+            let refills = field.order.is_some() && owner.resident.len() < most(field);
+            if refills && !super::rewrite::rewrite(&at, &owner).await? {
+                retry::pause(attempt).await;
+                continue;
+            }
             return Ok(Folded::TooLong);
         }
         let all = read_all(&at, &owner).await?;
@@ -91,6 +98,7 @@ async fn read_all(at: &At<'_>, owner: &Owner) -> Result<Vec<Bson>> {
         }
     }
     all.extend(read::behind(owner).cloned());
+    in_order(at.field, &mut all);
     Ok(all)
 }
 
@@ -110,8 +118,8 @@ async fn bring_back(at: &At<'_>, owner: &Owner, header: &Header, all: Vec<Bson>)
     );
     condition.insert(field.stored, doc! { "$eq": owner.resident.clone() });
     let mut update = doc! {};
+    emptied(field, &work, &all, &mut update)?;
     put(&mut update, "$set", field.stored, all);
-    emptied(field, &work, &mut update)?;
     if !at.change(condition, update).await? {
         return Ok(false);
     }

@@ -37,6 +37,8 @@ pub(crate) struct Header {
     pub(crate) version: i64,
     /// The last elements, which are in no such document yet.
     pub(crate) tail: Vec<Bson>,
+    /// Of an array with an order: what none outside of the document comes before.
+    pub(crate) bound: Option<Bson>,
     /// What is being done to them.
     pub(crate) work: Option<Work>,
 }
@@ -140,6 +142,7 @@ impl Header {
             count: integer(header.get("count")),
             version: integer(header.get("version")),
             tail: array(header.get("tail")),
+            bound: header.get("bound").cloned(),
             work: work.and_then(Work::of),
         }
     }

@@ -11,6 +11,7 @@ use super::{
     extras::{Batch, of_generation, parts},
     header::{Kind, Work, array},
     inside,
+    order::{Order, in_order},
     work::{At, count_documents},
     write::room_for,
 };
@@ -25,8 +26,13 @@ use crate::{
     schema::{Model, OverflowField},
 };
 
-/// Whether a document has more elements than stay in it.
+/// Whether arrays of documents are not kept as they are: in another order, or not as a whole in them.
 pub(super) fn is_any(model: &Model, documents: &[RawDocumentBuf]) -> bool {
+    is_any_too_long(model, documents) || is_any_unsorted(model, documents)
+}
+
+/// Whether a document has more elements than stay in it.
+fn is_any_too_long(model: &Model, documents: &[RawDocumentBuf]) -> bool {
     let mut documents = documents.iter();
     documents.any(|raw| {
         let mut fields = model.overflows.iter();
@@ -39,14 +45,37 @@ pub(super) fn is_any(model: &Model, documents: &[RawDocumentBuf]) -> bool {
     })
 }
 
-/// How many elements of an array stay in a document that is inserted; none if the model knows no such array.
-pub(crate) fn kept_inside(model: &'static Model, stored: &str, raw: &RawDocument) -> Option<usize> {
+fn is_any_unsorted(model: &Model, documents: &[RawDocumentBuf]) -> bool {
+    let mut orders = model.overflows.iter().filter_map(|field| {
+        let order = Order::of(field)?;
+        Some((field, order))
+    });
+    orders.any(|(field, order)| {
+        let mut documents = documents.iter().filter_map(|raw| open(raw).ok());
+        documents.any(|document| !order.is_sorted(&array(document.get(field.stored))))
+    })
+}
+
+/// Which elements of an array stay in a document that is inserted, by their positions, and in which order; none if the model knows no
+/// such array.
+pub(crate) fn kept_inside(
+    model: &'static Model,
+    stored: &str,
+    raw: &RawDocument,
+) -> Option<Vec<usize>> {
     let field = model
         .overflows
         .iter()
         .find(|field| field.stored == stored)?;
     let document = open(raw).ok()?;
-    room_for(field, &[], &array(document.get(stored))).ok()
+    let mut elements = array(document.get(stored));
+    let mut positions: Vec<_> = (0..elements.len()).collect();
+    if let Some(order) = Order::of(field) {
+        positions = order.positions(&elements);
+        order.sort(&mut elements);
+    }
+    positions.truncate(room_for(field, &[], &elements).ok()?);
+    Some(positions)
 }
 
 /// Refuses documents with elements that are too large for any.
@@ -81,6 +110,12 @@ pub(super) async fn run<W: Write>(
     write: W,
     sources: Sources,
 ) -> Result<W::Done> {
+    let mut write = write;
+    sort_all(model, &mut write)?;
+    let is_outside = |documents: &mut [RawDocumentBuf]| is_any_too_long(model, documents);
+    if !write.documents_to_insert().is_some_and(is_outside) {
+        return inside(access, model, write, sources).await;
+    }
     let is_alone = access.unit().is_none() && access.has_transactions();
     let work = |access: Access| {
         let (write, sources) = (write.clone(), sources.clone());
@@ -95,6 +130,23 @@ pub(super) async fn run<W: Write>(
         true => error.with_inserted(0),
         false => error,
     })
+}
+
+/// Brings the arrays of documents into their order.
+fn sort_all<W: Write>(model: &'static Model, write: &mut W) -> Result<()> {
+    for raw in write.documents_to_insert().into_iter().flatten() {
+        if !is_any_unsorted(model, std::slice::from_ref(raw)) {
+            continue;
+        }
+        let mut document = open(raw)?;
+        for field in model.overflows {
+            if let Ok(elements) = document.get_array_mut(field.stored) {
+                in_order(field, elements);
+            }
+        }
+        *raw = close(&document)?;
+    }
+    Ok(())
 }
 
 async fn insert<W: Write>(
@@ -153,6 +205,9 @@ fn take(
         "version": 1_i64,
         "tail": [],
     };
+    if let Some(order) = Order::of(field) {
+        header.insert("bound", order.bound(stay, go));
+    }
     if access.unit().is_none() {
         let kind = Kind::Published {
             expects: Some(count),

@@ -1,10 +1,13 @@
 //! Reading all elements of an array: those in the document, and those outside of it where there are some.
 
+use std::collections::VecDeque;
+
 use bson::{Bson, Document, RawDocumentBuf, doc};
 
 use super::{
     extras::{self, in_order, of_owner},
-    header::{Owner, array, integer},
+    header::{Owner, integer},
+    order::{self, Order},
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -58,6 +61,7 @@ impl Reading {
             }
             if self.is_whole(&owner, all.len() - before).await? {
                 all.extend(behind(&owner).cloned());
+                order::in_order(self.field, &mut all);
                 return Ok(Some(all));
             }
             retry::pause(attempt).await;
@@ -76,12 +80,43 @@ impl Reading {
         let Some(those) = of_owner(self.field, owner) else {
             return Ok(None);
         };
+        let extras = self.field.extras;
+        if let Some(order) = Order::of(self.field) {
+            let pipeline = sorted(self.field, those, &order)?;
+            let cursor = self.access.aggregate(extras, aggregation(extras, pipeline));
+            return cursor.await.map(Some);
+        }
         let find = in_order(self.field, &those)?;
-        self.access.find(self.field.extras, find).await.map(Some)
+        self.access.find(extras, find).await.map(Some)
     }
 
+    /// The elements of a document outside, or the one that a row of sorted ones is.
     pub(crate) fn elements_of(&self, document: &Document) -> Vec<Bson> {
-        array(document.get(self.field.elements))
+        match document.get(self.field.elements) {
+            Some(Bson::Array(elements)) => elements.clone(),
+            Some(element) if self.field.order.is_some() => vec![element.clone()],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Of some elements in order, those that come before one: they are taken out.
+    pub(crate) fn before(&self, element: &Bson, sorted: &mut VecDeque<Bson>) -> Vec<Bson> {
+        let Some(order) = Order::of(self.field) else {
+            return Vec::new();
+        };
+        let key = order.key(element);
+        let count = sorted
+            .iter()
+            .take_while(|other| order.is_before(other, &key));
+        let count = count.count();
+        sorted.drain(..count).collect()
+    }
+
+    /// The elements of an owner behind those that are in documents of the extras, or in order, to be read among these.
+    pub(crate) fn late(&self, owner: &Owner) -> VecDeque<Bson> {
+        let mut late: Vec<_> = behind(owner).cloned().collect();
+        order::in_order(self.field, &mut late);
+        late.into()
     }
 
     /// The elements from one position on, so many of them.
@@ -100,6 +135,9 @@ impl Reading {
 
     /// None if the array was replaced meanwhile.
     async fn range_of(&self, owner: &Owner, from: u64, len: usize) -> Result<Option<Vec<Bson>>> {
+        if let Some(order) = Order::of(self.field) {
+            return self.range_in_order(owner, &order, from, len).await;
+        }
         let mut left = usize::try_from(from).unwrap_or(usize::MAX);
         let mut found = Vec::new();
         let mut take = |some: &[Bson], left: &mut usize| {
@@ -145,6 +183,46 @@ impl Reading {
         }
         let behind: Vec<_> = behind(owner).cloned().collect();
         take(&behind, &mut left);
+        Ok(Some(found))
+    }
+
+    /// The same where the elements outside are sorted as they are read.
+    async fn range_in_order(
+        &self,
+        owner: &Owner,
+        order: &Order,
+        from: u64,
+        len: usize,
+    ) -> Result<Option<Vec<Bson>>> {
+        let from = usize::try_from(from).unwrap_or(usize::MAX);
+        let inside = owner.resident.iter().skip(from).take(len);
+        let mut found: Vec<_> = inside.cloned().collect();
+        let left = len - found.len();
+        let from = from.saturating_sub(owner.resident.len());
+        if left == 0 {
+            return Ok(Some(found));
+        }
+        let mut outside: Vec<_> = self.late(owner).into();
+        // So many of those in documents come before it at least.
+        let skipped = from.saturating_sub(outside.len());
+        if let Some(those) = of_owner(self.field, owner) {
+            let mut pipeline = sorted(self.field, those, order)?;
+            if skipped > 0 {
+                pipeline.push(close(&doc! { "$skip": skipped as i64 })?);
+            }
+            let wanted = (from - skipped).saturating_add(left);
+            let wanted = i64::try_from(wanted).unwrap_or(i64::MAX);
+            pipeline.push(close(&doc! { "$limit": wanted })?);
+            for row in self.aggregate(self.field.extras, pipeline).await? {
+                outside.extend(self.elements_of(&row));
+            }
+            if self.was_replaced(owner).await? {
+                return Ok(None);
+            }
+        }
+        order.sort(&mut outside);
+        let outside = outside.into_iter().skip(from - skipped).take(left);
+        found.extend(outside);
         Ok(Some(found))
     }
 
@@ -206,6 +284,7 @@ impl Reading {
                 let stages = select(behind.into(), by_id.into())?;
                 found.extend(elements(self.aggregate(self.model, stages).await?));
             }
+            order::in_order(self.field, &mut found);
             return Ok(Some(found));
         }
         Err(self.replaced())
@@ -216,12 +295,10 @@ impl Reading {
         model: &'static Model,
         pipeline: Vec<RawDocumentBuf>,
     ) -> Result<Vec<Document>> {
-        let aggregate = Aggregate {
-            collection: model.collection.into(),
-            pipeline,
-            variables: RawDocumentBuf::new(),
-        };
-        let rows = self.access.aggregate_all(model, aggregate).await?;
+        let rows = self
+            .access
+            .aggregate_all(model, aggregation(model, pipeline));
+        let rows = rows.await?;
         rows.iter().map(|row| open(row)).collect()
     }
 
@@ -273,6 +350,43 @@ pub(crate) fn behind(owner: &Owner) -> impl Iterator<Item = &Bson> {
     let block = header.and_then(|header| header.work.as_ref());
     let block = block.into_iter().flat_map(|work| &work.block);
     block.chain(header.into_iter().flat_map(|header| &header.tail))
+}
+
+/// The stages that give the elements of documents one by one, in order.
+fn sorted(field: &OverflowField, those: Document, order: &Order) -> Result<Vec<RawDocumentBuf>> {
+    let stages = [
+        doc! { "$match": those },
+        doc! { "$project": { "_id": 0, field.elements: 1 } },
+        doc! { "$unwind": format!("${}", field.elements) },
+        doc! { "$sort": order.sort_by(&format!("{}.", field.elements)) },
+    ];
+    stages.iter().map(close).collect()
+}
+
+/// The first of the elements in documents of an owner.
+pub(super) async fn first_outside(
+    access: &Access,
+    field: &'static OverflowField,
+    owner: &Owner,
+    order: &Order,
+) -> Result<Option<Bson>> {
+    let Some(those) = of_owner(field, owner) else {
+        return Ok(None);
+    };
+    let mut pipeline = sorted(field, those, order)?;
+    pipeline.push(close(&doc! { "$limit": 1 })?);
+    let rows = access.aggregate_all(field.extras, aggregation(field.extras, pipeline));
+    let rows = rows.await?;
+    let first = rows.first().map(|row| open(row)).transpose()?;
+    Ok(first.and_then(|mut row| row.remove(field.elements)))
+}
+
+fn aggregation(model: &'static Model, pipeline: Vec<RawDocumentBuf>) -> Aggregate {
+    Aggregate {
+        collection: model.collection.into(),
+        pipeline,
+        variables: RawDocumentBuf::new(),
+    }
 }
 
 fn document_of(raw: RawDocumentBuf) -> Result<Document> {

@@ -95,22 +95,26 @@ pub(in crate::maintain) async fn leave_all(
         return Ok(());
     }
     let ids: Vec<_> = ids.cloned().collect();
+    leave_found(access, model, &document("_id", one_of(&ids)?)?).await
+}
+
+/// The same for those that a filter finds: of one that is marked and about to go, its mark is part of it. Another document may have its
+/// `_id` by then.
+pub(in crate::maintain) async fn leave_found(
+    access: &Access,
+    model: &'static Model,
+    filter: &RawDocument,
+) -> Result<()> {
+    if model.overflows.is_empty() {
+        return Ok(());
+    }
     let all = access.to_everything();
     let find = Find {
         projection: Some(close(&doc! { "_id": 1, "_odm": 1 })?),
-        ..found_by(&model.collection.into(), &document("_id", one_of(&ids)?)?)
+        ..found_by(&model.collection.into(), filter)
     };
     let found = all.find_all(model, find).await?;
     leave(&all, model, &found).await
-}
-
-/// The same for one, which is marked and about to go.
-pub(in crate::maintain) async fn leave_one(
-    access: &Access,
-    model: &'static Model,
-    id: &RawBson,
-) -> Result<()> {
-    leave_all(access, model, std::iter::once(id)).await
 }
 
 async fn leave(access: &Access, model: &'static Model, documents: &[RawDocumentBuf]) -> Result<()> {

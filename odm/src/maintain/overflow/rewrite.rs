@@ -3,15 +3,17 @@
 use bson::{Bson, doc, oid::ObjectId};
 
 use super::{
-    extras::{Batch, in_order, of_owner, parts},
+    extras::{self, Batch, of_owner, parts},
     header::{Kind, Owner, Work, array},
+    order::{Order, in_order},
     place,
     work::{At, attempts},
-    write::{of_version, room_for},
+    write::{fits_inside, of_version, room_for},
 };
-use crate::{Result, maintain::stored::open, retry};
+use crate::{Result, maintain::stored::open, retry, schema::OverflowField};
 
-/// Lets an array overflow that is longer in its document than it should be; tells whether it was.
+/// Lets an array overflow that is longer in its document than it should be, and brings one into its order; tells whether there was
+/// something to do.
 pub(crate) async fn spill_over(at: &At<'_>) -> Result<bool> {
     for attempt in attempts() {
         let Some(owner) = at.owner().await? else {
@@ -21,10 +23,16 @@ pub(crate) async fn spill_over(at: &At<'_>) -> Result<bool> {
             at.help(owner, attempt).await?;
             continue;
         }
-        if room_for(at.field, &[], &owner.resident)? == owner.resident.len() {
+        let is_in_order = is_in_order(at.field, &owner);
+        let is_short = fits_inside(at.field, &owner.resident)?;
+        if is_in_order && is_short {
             return Ok(false);
         }
-        if rewrite(at, &owner).await? {
+        let is_done = match &owner.header {
+            None if is_short => sort_inside(at, &owner).await?,
+            _ => rewrite(at, &owner).await?,
+        };
+        if is_done {
             return Ok(true);
         }
         retry::pause(attempt).await;
@@ -32,11 +40,36 @@ pub(crate) async fn spill_over(at: &At<'_>) -> Result<bool> {
     Err(at.busy())
 }
 
+/// Whether the elements in a document are as they are to be beside those outside of it, as far as the document knows.
+pub(super) fn is_in_order(field: &OverflowField, owner: &Owner) -> bool {
+    let Some(order) = Order::of(field) else {
+        return true;
+    };
+    let is_before = |bound: &Bson| {
+        let last = owner.resident.last();
+        last.is_none_or(|last| !order.is_behind(last, bound))
+    };
+    let bound = owner.header.as_ref().map(|header| &header.bound);
+    order.is_sorted(&owner.resident)
+        && bound.is_none_or(|bound| bound.as_ref().is_some_and(is_before))
+}
+
+/// Brings an array into its order that is in its document as a whole.
+async fn sort_inside(at: &At<'_>, owner: &Owner) -> Result<bool> {
+    let field = at.field;
+    let mut sorted = owner.resident.clone();
+    in_order(field, &mut sorted);
+    let as_read = doc! {
+        field.header: { "$exists": false },
+        field.stored: { "$eq": owner.resident.clone() },
+    };
+    at.change(as_read, doc! { "$set": { field.stored: sorted } })
+        .await
+}
+
 /// Writes them anew as they are read, numbered from the beginning; false if somebody has written to the array meanwhile.
 pub(super) async fn rewrite(at: &At<'_>, owner: &Owner) -> Result<bool> {
     let field = at.field;
-    let stays = room_for(field, &[], &owner.resident)?;
-    let (stay, go) = owner.resident.split_at_checked(stays).unwrap_or_default();
     let work = Work::new(Kind::Stage);
     let mut as_read = match &owner.header {
         Some(header) => of_version(field, header),
@@ -47,14 +80,26 @@ pub(super) async fn rewrite(at: &At<'_>, owner: &Owner) -> Result<bool> {
     let Some(begun) = at.begin(as_read, &work, true).await? else {
         return Ok(false);
     };
-    let mut elements = go.to_vec();
+    let mut others = Vec::new();
     if let Some(those) = of_owner(field, &begun) {
-        let found = at.access.find_all(field.extras, in_order(field, &those)?);
+        let found = at
+            .access
+            .find_all(field.extras, extras::in_order(field, &those)?);
         for raw in found.await? {
-            elements.extend(array(open(&raw)?.get(field.elements)));
+            others.extend(array(open(&raw)?.get(field.elements)));
         }
     }
-    elements.extend(begun.work().into_iter().flat_map(|work| work.block.clone()));
+    others.extend(begun.work().into_iter().flat_map(|work| work.block.clone()));
+    let order = Order::of(field);
+    let mut resident = owner.resident.clone();
+    if let Some(order) = &order {
+        resident.append(&mut others);
+        order.sort(&mut resident);
+    }
+    let stays = room_for(field, &[], &resident)?;
+    let mut elements = resident.split_off(stays.min(resident.len()));
+    let bound = order.map(|order| order.bound(&resident, &elements));
+    elements.append(&mut others);
     let count = elements.len() as i64;
     let parts = parts(elements)?;
     let generation = ObjectId::new();
@@ -70,13 +115,16 @@ pub(super) async fn rewrite(at: &At<'_>, owner: &Owner) -> Result<bool> {
         sweep: begun.header.and_then(|header| header.generation),
         ..Work::new(Kind::Published { expects: None })
     };
-    let set = doc! {
-        field.stored: Bson::from(stay.to_vec()),
+    let mut set = doc! {
+        field.stored: resident,
         field.work: published.stored()?,
         place(field, "generation"): generation,
         place(field, "next"): parts.len() as i64,
         place(field, "count"): count,
     };
+    if let Some(bound) = bound {
+        set.insert(place(field, "bound"), bound);
+    }
     let key = doc! { place(field, "work.key"): { "$eq": work.key } };
     let done = at.change(key, doc! { "$set": set }).await?;
     if let Some(owner) = at.owner().await?.filter(|owner| owner.is_at(work.key)) {

@@ -201,8 +201,9 @@ impl At<'_> {
             },
             "$unset": { field.work: "" },
         };
-        self.change(self.is_at(work.key), update).await?;
-        if access.unit().is_none() {
+        // Who comes late may have made again what was its and is not any more.
+        let is_its = self.change(self.is_at(work.key), update).await?;
+        if is_its && access.unit().is_none() {
             let mut those = of_generation(field, self.id, generation);
             those.insert("_id.key", doc! { "$eq": work.key });
             self.disown(those).await?;
@@ -254,18 +255,20 @@ impl At<'_> {
         let field = self.field;
         let mut condition = self.is_at(work.key);
         condition.insert(place(field, "work.kind"), "stage");
-        if work.block.is_empty() {
-            if !self.forget(condition.clone(), header).await? {
-                let done = doc! { "$unset": { field.work: "" } };
-                self.change(condition, done).await?;
-            }
+        let is_taken_back = if work.block.is_empty() {
+            let done = doc! { "$unset": { field.work: "" } };
+            self.forget(condition.clone(), header).await? || self.change(condition, done).await?
         } else {
             let spill = Work {
                 block: work.block.clone(),
                 ..Work::new(Kind::Spill)
             };
             let set = doc! { "$set": { field.work: spill.stored()? } };
-            self.change(condition, set).await?;
+            self.change(condition, set).await?
+        };
+        // They may be published by now.
+        if !is_taken_back {
+            return Ok(());
         }
         let those = doc! {
             field.owner: { "$eq": self.id.clone() },

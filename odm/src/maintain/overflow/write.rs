@@ -4,6 +4,8 @@
 //! an array with some. The condition which of both it is, and that there is room, is part of the operation, so no two of them can both
 //! take the last place. What is about the documents of the other elements too is said in the owner by that operation, and follows.
 
+mod ordered;
+
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
@@ -11,7 +13,9 @@ use super::{
     asked::{Asked, What},
     extras::{self, Batch, of_owner, parts},
     header::{Header, Kind, Owner, Work, size},
-    inside, place, room_in_tail,
+    inside,
+    order::{Order, in_order, most_inside},
+    place, room_in_tail,
     work::{attempts, put},
 };
 use crate::{
@@ -132,10 +136,21 @@ impl<W: Write> OfOne<W> {
     }
 
     async fn run(self) -> Result<W::Done> {
+        let order = Order::of(self.field);
         match &self.asked.what {
-            What::Push(values) => self.push(values).await,
-            What::Add(values) => self.add(&distinct(values)).await,
-            What::Replace(values) => self.replace(values).await,
+            What::Push(values) => match &order {
+                Some(order) => self.push_in_order(order, values).await,
+                None => self.push(values).await,
+            },
+            What::Add(values) => match &order {
+                Some(order) => self.add_in_order(order, &distinct(values)).await,
+                None => self.add(&distinct(values)).await,
+            },
+            What::Replace(values) => {
+                let mut values = values.clone();
+                in_order(self.field, &mut values);
+                self.replace(&values).await
+            }
             What::Each { operators, counts } => self.each(operators, *counts).await,
         }
     }
@@ -350,6 +365,10 @@ impl<W: Write> OfOne<W> {
                 at.help(owner, attempt).await?;
                 continue;
             }
+            if !super::rewrite::is_in_order(field, &owner) {
+                super::rewrite::spill_over(&at).await?;
+                continue;
+            }
             let work = Work::new(Kind::Stage);
             let was_whole = owner.header.is_none();
             let condition = self.is_as_read(owner.header.as_ref());
@@ -363,22 +382,12 @@ impl<W: Write> OfOne<W> {
             }) else {
                 return Err(self.busy());
             };
-            let room = match was_whole {
-                true => room_for(field, &begun.resident, values)?,
-                false => 0,
+            let (operators, go) = match Order::of(field) {
+                Some(order) => self.staged_in_order(&order, &begun.resident, header, values)?,
+                None => self.staged(&begun.resident, was_whole, values)?,
             };
-            let (stay, go) = values.split_at_checked(room).unwrap_or((values, &[]));
-            let elements: Vec<_> = block.iter().chain(go).cloned().collect();
+            let elements: Vec<_> = block.into_iter().chain(go).collect();
             let count = elements.len() as i64;
-            let mut operators = doc! { "$set": {} };
-            if !stay.is_empty() {
-                put(
-                    &mut operators,
-                    "$push",
-                    field.stored,
-                    doc! { "$each": stay.to_vec() },
-                );
-            }
             let target = Target {
                 generation: header.generation.unwrap_or_else(ObjectId::new),
                 first: header.next,
@@ -394,6 +403,27 @@ impl<W: Write> OfOne<W> {
             }
         }
         Err(self.busy())
+    }
+
+    /// What a push of many changes in the document, and what goes elsewhere.
+    fn staged(
+        &self,
+        resident: &[Bson],
+        was_whole: bool,
+        values: &[Bson],
+    ) -> Result<(Document, Vec<Bson>)> {
+        let field = self.field;
+        let room = match was_whole {
+            true => room_for(field, resident, values)?,
+            false => 0,
+        };
+        let (stay, go) = values.split_at_checked(room).unwrap_or((values, &[]));
+        let mut operators = doc! { "$set": {} };
+        if !stay.is_empty() {
+            let push = doc! { "$each": stay.to_vec() };
+            put(&mut operators, "$push", field.stored, push);
+        }
+        Ok((operators, go.to_vec()))
     }
 
     /// Fills documents and lets them be read, together with the write. None if another has taken them back meanwhile.
@@ -499,6 +529,10 @@ impl<W: Write> OfOne<W> {
                     &self.place("tail"),
                     Vec::<Bson>::new(),
                 );
+                if let Some(order) = Order::of(field) {
+                    let bound = order.bound(stay, go);
+                    put(&mut operators, "$set", &self.place("bound"), bound);
+                }
                 let target = Target {
                     generation: ObjectId::new(),
                     first: 0,
@@ -516,7 +550,7 @@ impl<W: Write> OfOne<W> {
             }
             let done = match &owner.header {
                 None => self.attempt(self.is_whole(), &[&set]).await?,
-                Some(header) => self.empty(&at, header, sweep, set).await?,
+                Some(header) => self.empty(&at, header, sweep, stay, set).await?,
             };
             match done {
                 Some(done) => return Ok(done),
@@ -532,13 +566,14 @@ impl<W: Write> OfOne<W> {
         at: &At<'_>,
         header: &Header,
         sweep: Option<ObjectId>,
+        stay: &[Bson],
         mut operators: Document,
     ) -> Result<Option<W::Done>> {
         let work = Work {
             sweep,
             ..Work::new(Kind::Sweep)
         };
-        emptied(self.field, &work, &mut operators)?;
+        emptied(self.field, &work, stay, &mut operators)?;
         let done = self
             .attempt(self.is_as_read(Some(header)), &[&operators])
             .await?;
@@ -747,8 +782,21 @@ struct Target {
     sweep: Option<ObjectId>,
 }
 
-/// Says that what was outside of a document goes.
-pub(super) fn emptied(field: &OverflowField, work: &Work, operators: &mut Document) -> Result<()> {
+/// Says that what was outside of a document goes, and that these are all of its elements.
+pub(super) fn emptied(
+    field: &OverflowField,
+    work: &Work,
+    all: &[Bson],
+    operators: &mut Document,
+) -> Result<()> {
+    if let Some(order) = Order::of(field) {
+        put(
+            operators,
+            "$set",
+            &place(field, "bound"),
+            order.bound(all, &[]),
+        );
+    }
     put(operators, "$set", field.work, work.stored()?);
     put(operators, "$set", &place(field, "tail"), Vec::<Bson>::new());
     put(operators, "$set", &place(field, "next"), 0_i64);
@@ -810,6 +858,15 @@ pub(super) fn room_for(field: &OverflowField, resident: &[Bson], values: &[Bson]
         room += 1;
     }
     Ok(room)
+}
+
+/// Whether these can be all elements in a document.
+pub(super) fn fits_inside(field: &OverflowField, elements: &[Bson]) -> Result<bool> {
+    let mut bytes = SIZE_OF_AN_ARRAY;
+    for element in elements {
+        bytes += size(element)?;
+    }
+    Ok(elements.len() <= most_inside(field) && bytes <= MAX_PART)
 }
 
 /// The bytes of a document with an array without elements.

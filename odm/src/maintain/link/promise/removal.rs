@@ -135,7 +135,7 @@ pub(super) async fn go(
             Parted::Before => {
                 copy::clear(all, model, std::iter::once(id)).await?;
                 tally::leave(all, model, id).await?;
-                overflow::leave_one(all, model, id).await?;
+                overflow::leave_found(all, model, &marked).await?;
                 return leave(all, model, &found).await;
             }
             Parted::NotYet => attempt += 1,

@@ -1,0 +1,514 @@
+//! Arrays that overflow, in the order of a field of their elements: the first or the latest are in the document.
+
+use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
+
+use odm::{
+    ErrorKind,
+    backend::{
+        Recorder,
+        operation::{Find, Insert, Operation},
+    },
+    bson::{Bson, Document as BsonDocument, RawDocumentBuf, doc, rawdoc},
+    check::Fault,
+    prelude::*,
+};
+use rand::{Rng, SeedableRng, seq::SliceRandom};
+use rand_chacha::ChaCha8Rng;
+
+use crate::Fixture;
+use crate::crash::{Crashes, Write};
+
+/// The latest lines of a host are with it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "hosts")]
+struct Host {
+    #[serde(rename = "_id")]
+    id: i64,
+    pushed: i64,
+    #[embed(overflow(after = 4, into = "more_lines", owner = "host", latest_by = at))]
+    lines: Overflow<Line>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+struct Line {
+    at: DateTime,
+    text: String,
+    seen: i64,
+}
+
+/// The best times are with a race.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "races")]
+struct Race {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[embed(overflow(after = 3, into = "more_times", first_by = took.seconds))]
+    times: Overflow<Time>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+struct Time {
+    who: String,
+    #[embed]
+    took: Took,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+struct Took {
+    seconds: Option<f64>,
+}
+
+#[derive(Schema)]
+#[schema(models(Host, Race))]
+struct Net;
+type Db = odm::Database<Net>;
+
+fn line(at: i64) -> Line {
+    Line {
+        at: DateTime::from_millis(at),
+        text: format!("line {at}"),
+        seen: 0,
+    }
+}
+
+fn lines(at: impl IntoIterator<Item = i64>) -> Vec<Line> {
+    at.into_iter().map(line).collect()
+}
+
+fn host(id: i64, at: impl IntoIterator<Item = i64>) -> Host {
+    Host {
+        id,
+        pushed: 0,
+        lines: lines(at).into(),
+    }
+}
+
+fn times(lines: &[Line]) -> Vec<i64> {
+    lines
+        .iter()
+        .map(|line| line.at.timestamp_millis())
+        .collect()
+}
+
+async fn fresh(fixture: &Fixture) -> Db {
+    let db = Db::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    db
+}
+
+async fn all(db: &Db, id: i64) -> Vec<i64> {
+    let all = db.get::<Host>(id).elements(|h| h.lines()).all();
+    times(&all.await.unwrap())
+}
+
+async fn is_clean(db: &Db) {
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
+    let owed = db.owed().await.unwrap();
+    assert!(owed.is_empty(), "{owed}");
+}
+
+async fn stored(fixture: &Fixture, collection: &'static str) -> Vec<BsonDocument> {
+    let find = Find {
+        collection: collection.into(),
+        filter: rawdoc! {},
+        projection: None,
+        sort: Some(rawdoc! { "_id": 1 }),
+        limit: None,
+    };
+    let found = fixture.backend().find_all(find).await.unwrap();
+    let found = found
+        .iter()
+        .map(|raw| BsonDocument::try_from(&**raw).unwrap());
+    found.collect()
+}
+
+/// Whatever is pushed, and in which order, the latest are in the document.
+pub async fn the_latest_are_in_the_document(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    let inserted = db.insert(host(1, [3, 1, 2])).await.unwrap();
+    assert_eq!(times(inserted.lines.resident()), [3, 2, 1]);
+    let inserted = db.insert(host(2, [5, 9, 1, 7, 3, 8])).await.unwrap();
+    assert_eq!(times(inserted.lines.resident()), [9, 8, 7, 5]);
+    assert_eq!(inserted.lines.len(), 6);
+    for (id, expected) in [(1, &[3, 2, 1][..]), (2, &[9, 8, 7, 5])] {
+        let read = db.get::<Host>(id).await.unwrap();
+        assert_eq!(times(read.lines.resident()), expected);
+        assert_eq!(read.lines.has_more(), id == 2);
+    }
+    assert_eq!(all(&db, 2).await, [9, 8, 7, 5, 3, 1]);
+
+    // A later one is, and one that is earlier than these is not.
+    let push = |id, at: Vec<i64>| {
+        let push = db.update::<Host>(id).push_each(|h| h.lines(), lines(at));
+        push.inc(|h| h.pushed(), 1)
+    };
+    push(2, vec![10]).await.unwrap();
+    push(2, vec![4]).await.unwrap();
+    push(2, vec![6, 11]).await.unwrap();
+    let read = db.get::<Host>(2).await.unwrap();
+    assert_eq!(times(read.lines.resident()), [11, 10, 9, 8]);
+    assert_eq!((read.lines.len(), read.pushed), (10, 3));
+    assert_eq!(all(&db, 2).await, [11, 10, 9, 8, 7, 6, 5, 4, 3, 1]);
+
+    // One at a time, and many at once.
+    for at in 12..60 {
+        push(1, vec![at]).await.unwrap();
+    }
+    push(1, (60..200).rev().step_by(2).collect()).await.unwrap();
+    push(1, (60..200).step_by(2).collect()).await.unwrap();
+    let expected: Vec<_> = (12..200).rev().chain([3, 2, 1]).collect();
+    assert_eq!(all(&db, 1).await, expected);
+    let read = db.get::<Host>(1).await.unwrap();
+    assert_eq!(times(read.lines.resident()), [199, 198, 197, 196]);
+    assert_eq!(read.lines.len(), 191);
+
+    // Every way to read them has the same order.
+    let elements = || db.get::<Host>(1).elements(|h| h.lines());
+    let mut stream = elements().stream();
+    let mut streamed = Vec::new();
+    while let Some(line) = stream.next().await {
+        streamed.push(line.unwrap().at.timestamp_millis());
+    }
+    assert_eq!(streamed, expected);
+    for from in [0, 1, 3, 4, 5, 9, 100, 180, 190, 191, 300] {
+        for len in [1, 2, 10, 500] {
+            let page = elements().page(from, len).await.unwrap();
+            let skipped = expected.iter().skip(from as usize).take(len);
+            assert_eq!(
+                times(&page),
+                skipped.copied().collect::<Vec<_>>(),
+                "{from}, {len}"
+            );
+        }
+    }
+    let filtered = elements().filter(|l| l.at().lt(DateTime::from_millis(15)));
+    assert_eq!(times(&filtered.await.unwrap()), [14, 13, 12, 3, 2, 1]);
+    assert!(elements().contains(line(13)).await.unwrap());
+    is_clean(&db).await;
+
+    // What there is to see in the database: some more than four may be in the document until these go, all of them later than the others.
+    for document in stored(&fixture, "hosts").await {
+        let inside = document.get_array("lines").unwrap();
+        assert!((4..=8).contains(&inside.len()), "{document}");
+    }
+}
+
+/// By a field in a struct in the elements, the least first, and those without it before all.
+pub async fn the_first_are_in_the_document(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    let time = |seconds: Option<f64>| Time {
+        who: format!("{seconds:?}"),
+        took: Took { seconds },
+    };
+    let seconds = [9.5, 3.0, 12.25, 1.0, 7.5, 2.0].map(Some);
+    let race = Race {
+        id: 1,
+        times: seconds.map(time).into(),
+    };
+    let inserted = db.insert(race).await.unwrap();
+    let of = |times: &[Time]| times.iter().map(|t| t.took.seconds).collect::<Vec<_>>();
+    assert_eq!(of(inserted.times.resident()), [1.0, 2.0, 3.0].map(Some));
+    for seconds in [Some(2.5), None, Some(f64::INFINITY), Some(8.0)] {
+        let push = db.update::<Race>(1).push(|r| r.times(), time(seconds));
+        push.await.unwrap();
+    }
+    let read = db.get::<Race>(1).await.unwrap();
+    assert_eq!(of(read.times.resident()), [None, Some(1.0), Some(2.0)]);
+    let elements = db.get::<Race>(1).elements(|r| r.times());
+    let expected = [1.0, 2.0, 2.5, 3.0, 7.5, 8.0, 9.5, 12.25, f64::INFINITY];
+    let expected: Vec<_> = [None].into_iter().chain(expected.map(Some)).collect();
+    assert_eq!(of(&elements.all().await.unwrap()), expected);
+    is_clean(&db).await;
+}
+
+/// Beside a list that is sorted: pushes, sets, pulls, replacements and folds at random.
+pub async fn it_is_as_if_all_were_sorted(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    let mut random = ChaCha8Rng::seed_from_u64(7);
+    for id in 1..=4 {
+        let mut expected: BTreeSet<Reverse<i64>> = BTreeSet::new();
+        let fresh = |random: &mut ChaCha8Rng, used: &BTreeSet<Reverse<i64>>, count: usize| {
+            let mut found = Vec::new();
+            while found.len() < count {
+                let at = random.random_range(0..5_000);
+                if !used.contains(&Reverse(at)) && !found.contains(&at) {
+                    found.push(at);
+                }
+            }
+            found
+        };
+        let first = fresh(&mut random, &expected, id as usize * 3);
+        expected.extend(first.iter().copied().map(Reverse));
+        db.insert(host(id, first)).await.unwrap();
+        for _ in 0..40 {
+            let update = db.update::<Host>(id);
+            match random.random_range(0..10) {
+                0..=3 => {
+                    let at = fresh(&mut random, &expected, 1);
+                    expected.extend(at.iter().copied().map(Reverse));
+                    update.push_each(|h| h.lines(), lines(at)).await.unwrap();
+                }
+                4 => {
+                    let count = random.random_range(2..30);
+                    let at = fresh(&mut random, &expected, count);
+                    expected.extend(at.iter().copied().map(Reverse));
+                    update.push_each(|h| h.lines(), lines(at)).await.unwrap();
+                }
+                5..=6 => {
+                    let mut at = fresh(&mut random, &expected, 2);
+                    at.extend(expected.iter().take(1).map(|at| at.0));
+                    at.extend(expected.iter().last().map(|at| at.0));
+                    at.shuffle(&mut random);
+                    expected.extend(at.iter().copied().map(Reverse));
+                    let add = update.add_each_to_set(|h| h.lines(), lines(at));
+                    add.await.unwrap();
+                }
+                7 => {
+                    let (from, to) = (random.random_range(0..5_000), 1_000);
+                    expected.retain(|at| !(from..from + to).contains(&at.0));
+                    let pulled = update.pull_where(
+                        |h| h.lines(),
+                        move |l| {
+                            l.at().gte(DateTime::from_millis(from))
+                                & l.at().lt(DateTime::from_millis(from + to))
+                        },
+                    );
+                    pulled.await.unwrap();
+                }
+                8 => {
+                    let count = random.random_range(0..40);
+                    expected.clear();
+                    let at = fresh(&mut random, &expected, count);
+                    expected.extend(at.iter().copied().map(Reverse));
+                    let set = update.set(|h| h.lines(), Overflow::from(lines(at)));
+                    set.await.unwrap();
+                }
+                _ => {
+                    db.arrays::<Host>().fold().await.unwrap();
+                }
+            }
+            let sorted: Vec<_> = expected.iter().map(|at| at.0).collect();
+            assert_eq!(all(&db, id).await, sorted);
+            let read = db.get::<Host>(id).await.unwrap();
+            assert_eq!(read.lines.len(), sorted.len() as u64);
+            let inside = times(read.lines.resident());
+            assert_eq!(inside, sorted[..inside.len()]);
+            let from = random.random_range(0..=sorted.len());
+            let page = db.get::<Host>(id).elements(|h| h.lines());
+            let page = times(&page.page(from as u64, 7).await.unwrap());
+            assert_eq!(page, sorted[from..sorted.len().min(from + 7)]);
+        }
+        is_clean(&db).await;
+        // After pulls there may be fewer inside than could be: folding fills up.
+        db.arrays::<Host>().fold().await.unwrap();
+        let read = db.get::<Host>(id).await.unwrap();
+        assert!(read.lines.resident().len() as u64 >= read.lines.len().min(3));
+    }
+}
+
+/// What there was before it had an order.
+pub async fn what_was_there_is_brought_into_order(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    let raw = |id: i64, at: Vec<i64>| {
+        let lines = at.into_iter().map(|at| {
+            doc! { "at": DateTime::from_millis(at), "text": format!("line {at}"), "seen": 0_i64 }
+        });
+        let lines: Vec<_> = lines.collect();
+        let document = doc! { "_id": id, "pushed": 0_i64, "lines": lines };
+        RawDocumentBuf::try_from(&document).unwrap()
+    };
+    let long: Vec<_> = (0..90).map(|n| n * 37 % 90).collect();
+    let insert = Insert {
+        collection: "hosts".into(),
+        documents: vec![
+            raw(1, vec![1, 3, 2]),
+            raw(2, vec![3, 2, 1]),
+            raw(3, long.clone()),
+            raw(4, vec![]),
+            raw(5, long.clone()),
+        ],
+        ordered: true,
+    };
+    fixture.backend().insert(insert).await.unwrap();
+    let report = db.check().await.unwrap();
+    let wrong = report
+        .findings
+        .iter()
+        .map(|finding| (finding.id.clone(), &finding.fault));
+    let wrong: Vec<_> = wrong
+        .filter(|(_, fault)| matches!(fault, Fault::OutOfOrder))
+        .map(|(id, _)| id)
+        .collect();
+    assert_eq!(wrong, [1, 3, 5].map(Bson::Int64));
+    // A push does not wait for it.
+    let push = db.update::<Host>(5).push(|h| h.lines(), line(90));
+    push.await.unwrap();
+    assert_eq!(all(&db, 5).await, (0..=90).rev().collect::<Vec<_>>());
+    assert_eq!(db.arrays::<Host>().spill().await.unwrap(), 2);
+    assert_eq!(db.arrays::<Host>().spill().await.unwrap(), 0);
+    assert_eq!(all(&db, 1).await, [3, 2, 1]);
+    assert_eq!(all(&db, 2).await, [3, 2, 1]);
+    assert_eq!(all(&db, 3).await, (0..90).rev().collect::<Vec<_>>());
+    is_clean(&db).await;
+}
+
+/// Another field of an element is changed as ever, and what it is ordered by is not.
+pub async fn the_order_does_not_change_in_place(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many([host(1, 0..2), host(2, 0..40)])
+        .await
+        .unwrap();
+    for id in [1, 2] {
+        let early = DateTime::from_millis(0);
+        let moved = db.update::<Host>(id).set(|h| h.lines().all().at(), early);
+        assert_eq!(moved.await.unwrap_err().kind(), ErrorKind::Unsupported);
+        let matching = db.update::<Host>(id).set(
+            |h| h.lines().matching(|l| l.text().eq("line 1")).at(),
+            early,
+        );
+        let error = matching.await.unwrap_err();
+        assert!(error.to_string().contains("ordered by"), "{error}");
+        let seen = db.update::<Host>(id).inc(|h| h.lines().all().seen(), 1);
+        seen.await.unwrap();
+        let all = db.get::<Host>(id).elements(|h| h.lines()).all();
+        assert!(all.await.unwrap().iter().all(|line| line.seen == 1));
+    }
+    is_clean(&db).await;
+}
+
+/// Sixteen push at once, single ones and several, earlier and later ones.
+pub async fn many_at_once_stay_in_order(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert(host(1, [])).await.unwrap();
+    let tasks = (0..16_i64).map(|task| {
+        let db = db.clone();
+        tokio::spawn(async move {
+            for round in 0..6_i64 {
+                let at = match task % 2 {
+                    0 => round * 16 + task,
+                    _ => 10_000 - round * 16 - task,
+                };
+                let push = db.update::<Host>(1).push(|h| h.lines(), line(at));
+                push.inc(|h| h.pushed(), 1).await.unwrap();
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    let early = (0..96).filter(|at| at % 2 == 0);
+    let late = (0..96).filter(|at| at % 2 == 1).map(|at| 10_000 - at);
+    let mut expected: Vec<_> = early.chain(late).collect();
+    expected.sort_by_key(|at| Reverse(*at));
+    assert_eq!(all(&db, 1).await, expected);
+    let read = db.get::<Host>(1).await.unwrap();
+    assert_eq!(read.pushed, 96);
+    assert_eq!(times(read.lines.resident()), expected[..4]);
+    is_clean(&db).await;
+}
+
+/// Round trips: one as long as all of them are in the document, and two more behind that.
+pub async fn what_a_push_among_others_costs(fixture: Fixture) {
+    let recorder = Arc::new(Recorder::new(fixture.backend()));
+    let db = Db::with_backend(recorder.clone());
+    db.sync_indexes().await.unwrap();
+    db.insert_many([host(1, 0..2), host(2, 0..30)])
+        .await
+        .unwrap();
+    db.settled().await.unwrap();
+    let told = || {
+        let operations = recorder.operations();
+        let told = operations.iter().map(|operation| match operation {
+            Operation::Find(find) => format!("find {}", find.collection),
+            Operation::Update(update) => format!("update {}", update.collection),
+            Operation::FindAndModify(modify) => format!("modify {}", modify.collection),
+            other => panic!("{other:?}"),
+        });
+        let told: Vec<_> = told.collect();
+        recorder.clear();
+        told.join(", ")
+    };
+    recorder.clear();
+    let push = async |id, at| {
+        let push = db.update::<Host>(id).push(|h| h.lines(), line(at));
+        push.await.unwrap();
+    };
+    push(1, 100).await;
+    assert_eq!(told(), "update hosts");
+    push(2, 100).await;
+    assert_eq!(told(), "update hosts, find hosts, update hosts");
+    push(2, -1).await;
+    assert_eq!(told(), "update hosts, find hosts, update hosts");
+    // What is displaced goes together, and sometimes what waits to go elsewhere does.
+    let mut counts = Vec::new();
+    for at in 200..240 {
+        push(2, at).await;
+        counts.push(told().split(", ").count());
+    }
+    let of = |count: usize| counts.iter().filter(|other| **other == count).count();
+    assert_eq!(of(3) + of(8), counts.len(), "{counts:?}");
+    assert!((1..=5).contains(&of(8)), "{counts:?}");
+}
+
+fn crashing() -> &'static [Write<Net>] {
+    &[
+        ("push a later one", |db| {
+            Box::pin(async move {
+                let push = db.update::<Host>(1).push(|h| h.lines(), line(1_000));
+                push.inc(|h| h.pushed(), 1).await.map(drop)
+            })
+        }),
+        ("push an earlier one", |db| {
+            Box::pin(async move {
+                let push = db.update::<Host>(1).push(|h| h.lines(), line(-1_000));
+                push.inc(|h| h.pushed(), 1).await.map(drop)
+            })
+        }),
+        ("push to one that is full", |db| {
+            Box::pin(async move {
+                let push = db.update::<Host>(2).push(|h| h.lines(), line(5));
+                push.inc(|h| h.pushed(), 1).await.map(drop)
+            })
+        }),
+        ("push many", |db| {
+            Box::pin(async move {
+                let many = lines((1..21).map(|n| n * 100 + 7));
+                let push = db.update::<Host>(1).push_each(|h| h.lines(), many);
+                push.inc(|h| h.pushed(), 20).await.map(drop)
+            })
+        }),
+    ]
+}
+
+pub async fn wherever_a_push_dies_the_order_stays(fixture: Fixture) {
+    let crashes = Crashes {
+        writes: crashing(),
+        begin: |db| {
+            Box::pin(async move {
+                db.sync_indexes().await.unwrap();
+                db.insert(host(1, 0..40)).await.unwrap();
+                // It is full.
+                db.insert(host(2, [])).await.unwrap();
+                for at in 0..8 {
+                    let push = db.update::<Host>(2).push(|h| h.lines(), line(at * 10));
+                    push.await.unwrap();
+                }
+            })
+        },
+        may_find: |_| false,
+        agrees: |db, name| {
+            Box::pin(async move {
+                for (id, before) in [(1, 40), (2, 8)] {
+                    let read = db.get::<Host>(id).await.unwrap();
+                    let all = all(db, id).await;
+                    assert!(all.is_sorted_by(|a, b| a > b), "{name}: {all:?}");
+                    let inside = times(read.lines.resident());
+                    assert_eq!(inside, all[..inside.len()], "{name}");
+                    assert_eq!(all.len() as i64, before + read.pushed, "{name}");
+                }
+            })
+        },
+    };
+    crashes.run(&fixture).await;
+}
