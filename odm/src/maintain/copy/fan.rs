@@ -120,10 +120,10 @@ pub(super) fn fan_out<'a>(
                         room.take(count.unwrap_or_default());
                         let newer = sources.iter().map(|of| Newer::everywhere(&group, of));
                         let newer = newer.collect::<Result<Vec<_>>>()?;
-                        if count.is_some_and(|count| count > FEW) {
-                            at_once(access, owner, &group, &newer).await;
+                        let are_many = count.is_some_and(|count| count > FEW);
+                        if !are_many || !at_once(access, owner, &group, &newer).await {
+                            bring(access, owner, &group, newer, room).await?;
                         }
-                        bring(access, owner, &group, newer, room).await?;
                     }
                 }
             }
@@ -300,17 +300,26 @@ pub(super) async fn bring(
 }
 
 /// Lets many follow in a transaction of their own, where there are such: what is committed together is written down once, and not for
-/// each of them. It gives way to whoever else writes one of them, and does not see who comes meanwhile: [`bring`] is to follow.
-async fn at_once(access: &Access, owner: &'static Model, group: &Group, newer: &[Newer<'_>]) {
+/// each of them. It gives way to whoever else writes one of them; tells whether they have followed. Who comes meanwhile, and is not seen,
+/// is looked at again.
+async fn at_once(
+    access: &Access,
+    owner: &'static Model,
+    group: &Group,
+    newer: &[Newer<'_>],
+) -> bool {
+    // In one that is under way the write of the source is not to be seen yet: who comes meanwhile may not see it either.
     if access.unit().is_some() || !access.has_transactions() {
-        return;
+        return false;
     }
     let together = unit::run(access, 1, None, |access| async move {
         bring(&access, owner, group, newer.to_vec(), &mut Room::All).await
     });
-    if let Err(error) = together.await {
+    let done = together.await;
+    if let Err(error) = &done {
         tracing::debug!(target: "odm", model = owner.name, %error, "copies follow outside of a transaction");
     }
+    done.is_ok()
 }
 
 /// Makes null what is copied of documents that are deleted, where that is to be so. What comes to refer to them behind this is looked
