@@ -29,7 +29,7 @@ use tokio::{sync::oneshot, task::JoinHandle};
 
 pub use clears::Clears;
 pub use copies::{Copies, FewCopies};
-pub use counts::Counts;
+pub use counts::{Counts, FewCounts};
 pub use overflow::{OrderedOverflows, Overflows};
 
 /// Something that several processes do at once, and what must be so behind it.

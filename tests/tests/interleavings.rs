@@ -1,7 +1,8 @@
 //! Plans under a scheduler that picks the order of every operation.
 
 use odm_tests::schedule::{
-    Case, Clears, Copies, Counts, FewCopies, OrderedOverflows, Overflows, Sabotage, Schedule,
+    Case, Clears, Copies, Counts, FewCopies, FewCounts, OrderedOverflows, Overflows, Sabotage,
+    Schedule,
 };
 
 /// How many schedules there are of each kind: `ODM_SCHEDULES=50000` for more.
@@ -35,18 +36,23 @@ fn copies_converge() {
     }
 }
 
-/// Every order in which a process is interrupted once at most: `ODM_SWITCHES=2` for more.
+/// Every order in which processes are interrupted once at most, all in all: `ODM_SWITCHES=2` for more.
 #[test]
 fn copies_converge_in_every_order() {
+    every_order(&FewCopies, 1);
+}
+
+/// Every order in which processes are interrupted `switches` times at most.
+fn every_order(case: &dyn Case, switches: usize) {
     let said = std::env::var("ODM_SWITCHES").ok();
-    let switches = said.and_then(|said| said.parse().ok()).unwrap_or(1);
+    let switches = said.and_then(|said| said.parse().ok()).unwrap_or(switches);
     for transactions in [false, true] {
         let schedule = Schedule {
             seed: 0,
             transactions,
             sabotage: None,
         };
-        let orders = schedule.run_all(&FewCopies, switches);
+        let orders = schedule.run_all(case, switches);
         let orders = orders.unwrap_or_else(|wrong| panic!("{wrong}"));
         println!("{orders} orders, transactions: {transactions}");
         assert!(orders > 100);
@@ -109,6 +115,12 @@ fn counts_are_exact() {
         let wrong = first_wrong(&Counts, schedules(), transactions, None);
         assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
     }
+}
+
+/// Every order in which they are interrupted twice at most, all in all.
+#[test]
+fn counts_are_exact_in_every_order() {
+    every_order(&FewCounts, 2);
 }
 
 /// Without a guard something is wrong in one of them.

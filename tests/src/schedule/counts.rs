@@ -127,6 +127,38 @@ impl Case for Counts {
     }
 }
 
+/// Few enough for every order: a document is moved, and that at which it was counted is deleted and inserted anew.
+#[derive(Debug)]
+pub struct FewCounts;
+
+impl Case for FewCounts {
+    fn begin(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, ()> {
+        Counts.begin(backend)
+    }
+
+    fn processes(&self) -> Vec<Process> {
+        vec![
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    let _ = db.update::<Comment>(1).set(|c| c.post(), Ref::new(2)).await;
+                })
+            },
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    let _ = db.delete::<Post>(1).await;
+                    let _ = db.insert(NewPost { id: 1 }).await;
+                })
+            },
+        ]
+    }
+
+    fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
+        Counts.end(backend)
+    }
+}
+
 /// Takes a guard out of an insert.
 pub(super) fn spoil_insert(sabotage: Sabotage, insert: &mut Insert) {
     let taken = match sabotage {

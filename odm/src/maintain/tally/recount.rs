@@ -98,8 +98,9 @@ async fn owners(
 
 /// Counts the members of an owner again; tells whether that changed anything.
 ///
-/// Its members are first counted as what they are, one by one, as after a write to them. Then what they remember is summed, and written
-/// if nobody has written what the owner is made of meanwhile.
+/// Its members are first counted as what they are, one by one, as after a write to them: those too that are leaving it, as whoever counts
+/// them may have found no owner here, and would let them forget it without telling this one. Then what they remember is summed, and
+/// written if nobody has written what the owner is made of meanwhile.
 pub(crate) async fn count_again(access: &Access, model: &'static Model, id: &Bson) -> Result<bool> {
     let all = access.to_everything();
     let mut is_changed = false;
@@ -119,7 +120,7 @@ pub(crate) async fn count_again(access: &Access, model: &'static Model, id: &Bso
     Ok(is_changed)
 }
 
-/// The members of an owner that do not remember what they are to be counted as.
+/// The members of an owner, and those that are leaving it, that do not remember what they are to be counted as.
 async fn miscounted(
     access: &Access,
     member: &'static Model,
@@ -128,7 +129,7 @@ async fn miscounted(
 ) -> Result<Vec<Bson>> {
     let groups = groups(access.models(), member);
     let mut wrong = Vec::new();
-    let filter = close(&doc! { &group.reference: { "$eq": id.clone() } })?;
+    let filter = close(&group.concerned(&doc! { "$eq": id.clone() }))?;
     each(access, member, &filter, None, &mut |raw| {
         let current = upgrade::current(member, raw)?;
         let found = Member::of(member, &groups, &current)?;
