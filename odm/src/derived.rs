@@ -419,7 +419,7 @@ pub trait Opaque {
 impl<T> Opaque for Inside<'_, T> {}
 
 /// The declared indexes, with that by which what writes to links have begun is found, and for each reference with a rule one by which
-/// the documents are found that refer to another one.
+/// the documents are found that refer to another one, where that does not list them all.
 #[must_use]
 #[doc(hidden)]
 pub fn with_references(model: &Model, mut declared: Vec<Index>) -> Vec<Index> {
@@ -427,7 +427,7 @@ pub fn with_references(model: &Model, mut declared: Vec<Index>) -> Vec<Index> {
     if !links.is_empty() || !model.inverses.is_empty() {
         declared.push(Index::sparse_on("_odm.due"));
     }
-    for link in links.iter().filter(|link| link.inverse.is_none()) {
+    for link in links.iter().filter(|link| link.lister().is_none()) {
         Index::declare_on(link.side.stored, &mut declared);
     }
     declared

@@ -29,8 +29,8 @@ pub(crate) use copy::{
 };
 pub use link::Consequences;
 pub(crate) use link::{
-    Effect, Finished, Mending, PROMISE, Rule, bring_up, consequences, ids_at, list_once, mend,
-    refuse_another, rules,
+    Effect, Finished, Mending, PROMISE, Rule, bring_up, consequences, ids_at, list_once, listed,
+    mend, refuse_another, rules,
 };
 pub(crate) use number::Numbers;
 pub(crate) use overflow::{

@@ -28,8 +28,8 @@ pub use model::{
 };
 pub use nested::{LinksInside, LinksWalk, all_links};
 pub use overflow::{
-    ElementOrder, OverflowField, Overflown, element_fields, extras_are_alone, overflows_plainly,
-    sorts_by,
+    ElementOrder, OverflowField, Overflown, element_fields, extras_are_alone,
+    overflowing_references, overflows_plainly, overflows_references, sorts_by,
 };
 pub use sync::{IndexReport, SyncIndexes};
 pub use tally::{

@@ -20,6 +20,8 @@ pub(crate) enum Layout {
     Reference,
     /// `#[reference(max = N)]`.
     ReferenceMany(LitInt),
+    /// `#[reference(overflow(…))]`.
+    ReferenceOverflow(Box<Overflow>),
     /// What it says cannot be: reported already.
     Wrong,
 }
@@ -28,6 +30,14 @@ const SAY_HOW_LONG: &str = "an array says how long it can get: `#[embed(max = N)
 
 const SAY_WHERE_TO: &str =
     "where do its elements overflow? Say `#[embed(overflow(after = 50, into = \"…\"))]`";
+
+const SAY_WHERE_REFERENCES_GO: &str =
+    "where do its references overflow? Say `#[reference(overflow(after = 50, into = \"…\"))]`";
+
+const NO_BOUND: &str =
+    "an array that overflows has neither a `max` nor is it `unbounded`: leave that out";
+
+const NO_OVERFLOW: &str = "an array whose elements overflow is an `Overflow<…>`: it knows how many there are, and not all of them";
 
 impl Layout {
     /// What the attributes of a field say.
@@ -55,7 +65,7 @@ impl Layout {
             return Self::Wrong;
         }
         if attr.path().is_ident("reference") {
-            Self::reference(ctxt, attr)
+            Self::reference(ctxt, attr, ty)
         } else {
             Self::embed(ctxt, attr, ty)
         }
@@ -83,17 +93,11 @@ impl Layout {
         };
         if let Some(overflow) = arguments.overflow {
             if arguments.max.is_some() || arguments.unbounded {
-                ctxt.error(
-                    attr,
-                    "an array that overflows has neither a `max` nor is it `unbounded`: leave that out",
-                );
+                ctxt.error(attr, NO_BOUND);
                 return Self::Wrong;
             }
             if !is_overflow(ty) {
-                ctxt.error(
-                    ty,
-                    "an array whose elements overflow is an `Overflow<…>`: it knows how many there are, and not all of them",
-                );
+                ctxt.error(ty, NO_OVERFLOW);
                 return Self::Wrong;
             }
             return Self::Overflow(Box::new(overflow));
@@ -116,17 +120,40 @@ impl Layout {
         }
     }
 
-    fn reference(ctxt: &mut Ctxt, attr: &Attribute) -> Self {
-        let known: Vec<_> = ["max"].into_iter().chain(link::SETTINGS).collect();
-        match Arguments::parse(ctxt, attr, &known) {
-            None => Self::Wrong,
-            Some(arguments) => arguments.max.map_or(Self::Reference, Self::ReferenceMany),
+    fn reference(ctxt: &mut Ctxt, attr: &Attribute, ty: &Type) -> Self {
+        let known: Vec<_> = ["max", "overflow"]
+            .into_iter()
+            .chain(link::SETTINGS)
+            .collect();
+        let Some(arguments) = Arguments::parse(ctxt, attr, &known) else {
+            return Self::Wrong;
+        };
+        let Some(overflow) = arguments.overflow else {
+            if is_overflow(ty) {
+                ctxt.error(ty, SAY_WHERE_REFERENCES_GO);
+                return Self::Wrong;
+            }
+            return arguments.max.map_or(Self::Reference, Self::ReferenceMany);
+        };
+        let by = overflow.order.as_ref().and_then(|order| order.by.last());
+        if arguments.max.is_some() {
+            ctxt.error(attr, NO_BOUND);
+        } else if !is_overflow(ty) {
+            ctxt.error(ty, NO_OVERFLOW);
+        } else if let Some(by) = by {
+            ctxt.error(
+                by,
+                "references have no fields to be in the order of: leave this out, or embed a struct with the reference and what it is ordered by",
+            );
+        } else {
+            return Self::ReferenceOverflow(Box::new(overflow));
         }
+        Self::Wrong
     }
 
     /// The same where no array overflows yet.
     pub(crate) fn without_overflow(self, ctxt: &mut Ctxt, ty: &Type, place: &str) -> Self {
-        if !matches!(self, Self::Overflow(_)) {
+        if self.overflow().is_none() {
             return self;
         }
         ctxt.error(
@@ -134,6 +161,14 @@ impl Layout {
             format!("no array overflows in {place} yet: declare it on a field of a document, or say `max`"),
         );
         Self::Wrong
+    }
+
+    /// How the elements of an array overflow, if they do.
+    pub(crate) fn overflow(&self) -> Option<&Overflow> {
+        match self {
+            Self::Overflow(overflow) | Self::ReferenceOverflow(overflow) => Some(overflow),
+            _ => None,
+        }
     }
 
     /// The `max` of an array.

@@ -1,6 +1,7 @@
 //! What a reference says of what it leads to: `exists`, `on_delete`, `inverse`, `inverse_of`.
 
-use syn::{Attribute, Ident, Type, meta::ParseNestedMeta};
+use proc_macro2::TokenStream;
+use syn::{Attribute, Ident, Type, meta::ParseNestedMeta, parenthesized};
 
 use super::{Layout, layout::is_vec, named};
 use crate::{ctxt::Ctxt, model::is_option};
@@ -144,6 +145,11 @@ impl Said {
             _ if meta.input.peek(syn::Token![=]) => {
                 meta.value()?.parse::<syn::Expr>()?;
             }
+            _ if meta.input.peek(syn::token::Paren) => {
+                let inside;
+                parenthesized!(inside in meta.input);
+                inside.parse::<TokenStream>()?;
+            }
             _ => {}
         }
         Ok(())
@@ -156,7 +162,8 @@ impl Said {
         layout: &Layout,
         is_embedded: bool,
     ) -> Option<Link> {
-        let is_many = matches!(layout, Layout::ReferenceMany(_));
+        let overflows = matches!(layout, Layout::ReferenceOverflow(_));
+        let is_many = overflows || matches!(layout, Layout::ReferenceMany(_));
         let word = self.on_delete.as_ref().map(|(word, _)| word);
         let at = self.inverse.as_ref().or(self.inverse_of.as_ref());
         let at = at.or(self.exists.as_ref()).or(word)?.clone();
@@ -164,7 +171,15 @@ impl Said {
             ctxt.error(
                 at,
                 "how many can there be? Each change of a link rewrites its array, so it has a bound: say `max = N`; where there can be \
-                 very many, let only the other side refer to this one, and find them by `with_children`",
+                 very many, let an inverse overflow, or let only the other side refer to this one, and find them by `with_children`",
+            );
+            return None;
+        }
+        if overflows && self.inverse_of.is_none() {
+            ctxt.error(
+                at,
+                "references with a rule do not overflow yet: say `max = N`, leave the rule out, or let the other side have the rule and this \
+                 one follow it, `#[reference(inverse_of = …, overflow(…))]`",
             );
             return None;
         }
@@ -186,7 +201,8 @@ impl Said {
             if !is_many && !is_option(ty) {
                 ctxt.error(
                     ty,
-                    "nothing may refer to this yet: the inverse of a link is an `Option<Ref<…>>` or, with a `max`, a `Vec<Ref<…>>`",
+                    "nothing may refer to this yet: the inverse of a link is an `Option<Ref<…>>`, with a `max` a `Vec<Ref<…>>`, or with \
+                     `overflow(…)` an `Overflow<Ref<…>>`",
                 );
                 return None;
             }

@@ -36,7 +36,7 @@ impl<'a> Model<'a> {
                 None => Some(format!(
                     "there is no field `{reference}` beside this one: a copy is taken through a reference in the same struct"
                 )),
-                Some(Layout::ReferenceMany(_)) => Some(format!(
+                Some(Layout::ReferenceMany(_) | Layout::ReferenceOverflow(_)) => Some(format!(
                     "`{reference}` leads to several documents: embed a struct with one reference and its copies, \
                      `#[embed(max = N)] {reference}: Vec<…>`"
                 )),

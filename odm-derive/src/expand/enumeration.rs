@@ -314,7 +314,7 @@ impl<'a> Enum<'a> {
                 Layout::Embed => quote!(Embeds),
                 _ if part.steps.is_empty() => quote!(BesideTag),
                 Layout::EmbedMany(_) => quote!(EmbedsMany),
-                Layout::Overflow(_) => return None,
+                Layout::Overflow(_) | Layout::ReferenceOverflow(_) => return None,
                 Layout::Reference => quote!(Refers),
                 Layout::ReferenceMany(_) => quote!(RefersMany),
                 Layout::Wrong => return None,

@@ -22,7 +22,7 @@ impl<'a> Model<'a> {
                 Layout::Embed => quote!(Embeds),
                 Layout::EmbedMany(_) => quote!(EmbedsMany),
                 // Its elements have checks of their own.
-                Layout::Overflow(_) => return None,
+                Layout::Overflow(_) | Layout::ReferenceOverflow(_) => return None,
                 Layout::Reference => quote!(Refers),
                 Layout::ReferenceMany(_) => quote!(RefersMany),
                 Layout::Wrong => return None,

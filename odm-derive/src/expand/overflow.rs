@@ -13,10 +13,8 @@ use crate::{
 
 impl<'a> Model<'a> {
     fn overflows(&self) -> impl Iterator<Item = (&Field<'a>, &Overflow)> {
-        self.fields.iter().filter_map(|field| match &field.layout {
-            Layout::Overflow(overflow) => Some((field, &**overflow)),
-            _ => None,
-        })
+        let fields = self.fields.iter();
+        fields.filter_map(|field| Some((field, field.layout.overflow()?)))
     }
 
     /// Refuses them where nothing keeps them.
@@ -168,7 +166,14 @@ impl<'a> Model<'a> {
         self.overflows().next()?;
         let plain = self.overflows().map(|(field, _)| {
             let ty = field.ty;
+            if matches!(field.layout, Layout::ReferenceOverflow(_)) {
+                return quote_spanned!(ty.span()=> const _: () = #private::overflowing_references::<#ty>(););
+            }
             quote_spanned! {ty.span()=>
+                const _: () = ::core::assert!(
+                    !#private::overflows_references::<#ty>(),
+                    "references are not embedded: say `#[reference(overflow(…))]`"
+                );
                 const _: () = ::core::assert!(
                     #private::overflows_plainly::<#ty>(),
                     "the elements of an array that overflows have no copies, no snapshots and no references with rules yet: leave them out of the embedded struct"

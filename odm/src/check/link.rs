@@ -9,7 +9,7 @@ use crate::{
     Result,
     access::Access,
     decode,
-    maintain::{PROMISE, ids_at},
+    maintain::{PROMISE, ids_at, listed},
     query::append,
     schema::{LinkSide, Model},
 };
@@ -30,17 +30,17 @@ struct Claim {
 /// The sides of links in a batch that the other side does not know of, and what is listed twice.
 pub(super) async fn look_at(
     access: &Access,
-    model: &Model,
+    model: &'static Model,
     batch: &[RawDocumentBuf],
 ) -> Result<Vec<(usize, Finding)>> {
     let mut found = Vec::new();
     let mut claims = Vec::new();
     for (position, raw) in batch.iter().enumerate() {
-        claims.extend(claims_of(model, position, raw));
+        claims.extend(claims_of(access, model, position, raw).await?);
         for inverse in model.inverses {
-            let listed = ids_at(raw, inverse.side.stored);
+            let listed = listed(access, model, inverse, raw).await?;
             let mut seen = HashSet::new();
-            for id in listed {
+            for id in listed.into_iter().flatten() {
                 if !seen.insert(key(id.as_raw_bson_ref())) {
                     let finding = Finding::of_side(model, raw, &inverse.side, id, |to, id| {
                         Fault::ListedTwice { to, id }
@@ -68,7 +68,8 @@ pub(super) async fn look_at(
     for now in by_ids(access, model, &ids, None).await? {
         let position = decode::id(&now).and_then(|id| asked.get(&key(id)));
         if let Some(position) = position {
-            let claims = claims_of(model, *position, &now).into_iter();
+            let claims = claims_of(access, model, *position, &now).await?;
+            let claims = claims.into_iter();
             again.extend(claims.filter(|claim| places.contains(&place(claim))));
         }
     }
@@ -88,32 +89,39 @@ fn place(claim: &Claim) -> (Key, &'static str, Key) {
 }
 
 /// What a document says of its links; nothing while a write to it is not finished.
-fn claims_of(model: &Model, document: usize, raw: &RawDocument) -> Vec<Claim> {
+async fn claims_of(
+    access: &Access,
+    model: &'static Model,
+    document: usize,
+    raw: &RawDocument,
+) -> Result<Vec<Claim>> {
     let (Some(id), false) = (decode::id(raw), is_unfinished(raw)) else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
     let from = key(id);
-    let links = model.links.iter().filter_map(|link| {
-        let inverse = link.inverse()?;
-        Some((link.side, inverse.side.stored))
-    });
-    let inverses = model.inverses.iter().filter_map(|inverse| {
-        let link = inverse.own()?;
-        Some((inverse.side, link.side.stored))
-    });
-    let sides = links.chain(inverses);
-    let claims = sides.flat_map(|(side, other)| {
-        let from = from.clone();
-        let targets = ids_at(raw, side.stored).into_iter();
-        targets.map(move |to| Claim {
+    let mut claims = Vec::new();
+    let mut claim = |side: LinkSide, other: &'static str, targets: Vec<RawBson>| {
+        claims.extend(targets.into_iter().map(|to| Claim {
             document,
             side,
             other,
             to,
             from: from.clone(),
-        })
-    });
-    claims.collect()
+        }));
+    };
+    for link in model.links {
+        if let Some(inverse) = link.inverse() {
+            let targets = ids_at(raw, link.side.stored);
+            claim(link.side, inverse.side.stored, targets);
+        }
+    }
+    for inverse in model.inverses {
+        if let Some(link) = inverse.own() {
+            let targets = listed(access, model, inverse, raw).await?;
+            claim(inverse.side, link.side.stored, targets.unwrap_or_default());
+        }
+    }
+    Ok(claims)
 }
 
 /// Whether a write to a document is not finished.
@@ -133,7 +141,7 @@ type Listed = Option<HashSet<Key>>;
 
 /// The claims whose other side is there, and says something else.
 async fn broken(access: &Access, claims: Vec<Claim>) -> Result<Vec<Claim>> {
-    let mut targets: HashMap<Side<'_>, (&Model, HashMap<Key, RawBson>)> = HashMap::new();
+    let mut targets: HashMap<Side<'_>, (&'static Model, HashMap<Key, RawBson>)> = HashMap::new();
     for claim in &claims {
         let model = (claim.side.model)();
         let (_, ids) = targets
@@ -148,13 +156,22 @@ async fn broken(access: &Access, claims: Vec<Claim>) -> Result<Vec<Claim>> {
         for field in ["_id", field, "_odm"] {
             append(&mut projection, field, 1)?;
         }
-        let there = by_ids(access, model, &ids, Some(projection)).await?;
-        let there = there.iter().filter_map(|raw| {
-            let ids = ids_at(raw, field).into_iter();
-            let ids = ids.map(|id| key(id.as_raw_bson_ref())).collect();
-            Some((key(decode::id(raw)?), (!is_unfinished(raw)).then_some(ids)))
-        });
-        said.insert((collection, field), there.collect());
+        let mut inverses = model.inverses.iter();
+        let inverse = inverses.find(|inverse| inverse.side.stored == field);
+        let mut there = HashMap::new();
+        for raw in by_ids(access, model, &ids, Some(projection)).await? {
+            let Some(id) = decode::id(&raw) else {
+                continue;
+            };
+            let ids = match inverse {
+                _ if is_unfinished(&raw) => None,
+                Some(inverse) => listed(access, model, inverse, &raw).await?,
+                None => Some(ids_at(&raw, field)),
+            };
+            let ids = ids.map(|ids| ids.iter().map(|id| key(id.as_raw_bson_ref())).collect());
+            there.insert(key(id), ids);
+        }
+        said.insert((collection, field), there);
     }
     let is_broken = |claim: &Claim| {
         let of_side = said.get(&(claim.side.collection, claim.other))?;

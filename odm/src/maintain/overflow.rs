@@ -32,7 +32,7 @@ mod write;
 
 use std::time::SystemTime;
 
-use bson::{Bson, DateTime};
+use bson::{Bson, DateTime, RawDocumentBuf};
 
 pub(crate) use anywhere::anywhere;
 pub(crate) use check::{
@@ -47,12 +47,16 @@ pub(crate) use read::Reading;
 pub(super) use removal::{leave_all, leave_found, run as remove};
 pub(super) use settle::settle;
 use work::At;
+pub(super) use write::{has_room, is_whole};
 
 use super::{Effect, LEASE, Promise, Sources, Write, inside};
 use crate::{
     Result,
     access::Access,
-    backend::operation::{Direction, Index},
+    backend::{
+        BoxFuture,
+        operation::{Direction, Index, Update, Updated},
+    },
     schema::{Model, OverflowField},
 };
 
@@ -107,6 +111,37 @@ pub(super) async fn run<W: Write>(
         }
         None => write::run(access, model, write, sources).await,
     }
+}
+
+/// Changes an array of a document by what follows from a write to another one, which may lead here itself: so this says what it gives.
+pub(super) fn follow(
+    access: &Access,
+    model: &'static Model,
+    update: Update,
+) -> BoxFuture<'static, Result<Updated>> {
+    let access = access.clone();
+    Box::pin(write::run(access, model, update, Sources::default()))
+}
+
+/// All elements of an array, in order; nothing without a document.
+pub(super) async fn all(
+    access: &Access,
+    model: &'static Model,
+    field: &'static OverflowField,
+    filter: RawDocumentBuf,
+) -> Result<Vec<Bson>> {
+    let reading = Reading {
+        access: access.clone(),
+        model,
+        field,
+        filter,
+    };
+    Ok(reading.all().await?.unwrap_or_default())
+}
+
+/// How many elements are added to a set at once.
+pub(super) fn most_added(field: &OverflowField) -> usize {
+    room_in_tail(field)
 }
 
 /// The declared indexes, with those by which the elements of an owner, and what is owed, are found: of the models, and of the

@@ -145,6 +145,15 @@ pub(super) fn say(
     Ok(Some(said))
 }
 
+/// Says in the mark of documents that go from now on that they are to be counted again: whoever is counting one as what it was lets it
+/// remember nothing of that any more.
+pub(super) fn say_gone(access: &Access, model: &Model, set: &mut RawDocumentBuf) -> Result<()> {
+    match is_member(access, model) {
+        true => append(set, COUNT.0, Said::now().to_raw()?),
+        false => Ok(()),
+    }
+}
+
 /// Carries out a write, and what follows from it at the owners of its documents.
 pub(super) async fn run<W: Write>(
     access: Access,

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     Result,
     document::{Document, Stored},
-    field::{Array, Field, Maybe, Path},
+    field::{Array, Field, Maybe, Overflowing, Path},
     projection::{Projection, ProjectionOf},
     query::{Filter, IntoFilter, IntoSort, Node, Sort, sort_to_raw},
 };
@@ -208,7 +208,12 @@ where
     type Out = P::Out<J::Item>;
     fn into_join(self) -> Join<P::Scope, Self::Out> {
         let edge = self.edge();
-        let needs = edge.as_ref().map(|edge| edge.way.needs());
+        let needs = edge.as_ref().map(|edge| {
+            let mut needs = edge.way.needs();
+            // What is outside of a document is found by it.
+            needs.extend(P::overflows_in().map(|_| "_id".to_owned()));
+            needs
+        });
         let needs = needs.map_err(Clone::clone);
         let joins = self.joins;
         Join::new(needs, move |access, parents| {
@@ -295,4 +300,5 @@ macro_rules! edges {
 pub(super) use edges;
 edges!([M: 'static, T, R: 'static, S: 'static] Field<M, T, R, S>);
 edges!([M: 'static, T: Stored, R: 'static, S: 'static] Array<M, T, R, S>);
+edges!([M: 'static, T: Stored, R: 'static, S: 'static] Overflowing<M, T, R, S>);
 edges!([M: 'static, T: Stored, R: 'static, S: 'static] Maybe<M, T, R, S>);

@@ -14,8 +14,9 @@ use crate::{
     access::Access,
     backend::BoxFuture,
     document::{Document, Ref},
-    field::{Array, Field, Maybe, Place, shape},
+    field::{Array, Field, Maybe, Overflowing, Place, shape},
     projection::Projection,
+    schema::Model,
 };
 
 /// A place that refers to documents of another model.
@@ -35,6 +36,12 @@ pub trait Reference: Place {
     /// Whether a document that has the place has a reference there.
     #[doc(hidden)]
     const IS_REQUIRED: bool = false;
+
+    /// The model of the documents, if some of the references may be outside of them.
+    #[doc(hidden)]
+    fn overflows_in() -> Option<&'static Model> {
+        None
+    }
 }
 
 #[diagnostic::do_not_recommend]
@@ -81,11 +88,24 @@ impl<M: 'static, T: Document, R: 'static> Reference for Maybe<M, Ref<T>, R, shap
 }
 
 #[diagnostic::do_not_recommend]
+impl<M: Document, T: Document, R: 'static> Reference for Overflowing<M, Ref<T>, R, shape::One> {
+    type Target = T;
+    type Out<X: Item<Of = T>> = Links<X>;
+    type Inside = shape::One;
+
+    fn overflows_in() -> Option<&'static Model> {
+        Some(&M::MODEL)
+    }
+}
+
+#[diagnostic::do_not_recommend]
 impl<M: 'static, T: Document, R> RefersToMany for Field<M, Ref<T>, R, shape::Many> {}
 #[diagnostic::do_not_recommend]
 impl<M: 'static, T: Document, R: 'static> RefersToMany for Array<M, Ref<T>, R, shape::One> {}
 #[diagnostic::do_not_recommend]
 impl<M: 'static, T: Document, R: 'static> RefersToMany for Array<M, Ref<T>, R, shape::Many> {}
+#[diagnostic::do_not_recommend]
+impl<M: Document, T: Document, R: 'static> RefersToMany for Overflowing<M, Ref<T>, R, shape::One> {}
 #[diagnostic::do_not_recommend]
 impl<M: 'static, T: Document, R: 'static> RefersToMany for Maybe<M, Ref<T>, R, shape::Many> {}
 

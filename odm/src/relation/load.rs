@@ -16,8 +16,10 @@ use crate::{
     decode::{self, decode_all},
     document::Document,
     error,
+    maintain::{Owner, Reading},
     projection::{self, Projection},
     query::{document, encode},
+    schema::Model,
 };
 
 /// How many ids one query asks for at most: some megabytes at the worst, far below the 48 MB of a command.
@@ -36,10 +38,21 @@ where
     R: Projection<Of = P::Target>,
     J: Joins<R, Item: Item<Of = P::Target>>,
 {
+    let outside = match P::overflows_in() {
+        Some(model) => outside(&access, model, &parents, edge.way.dotted()).await?,
+        None => HashMap::new(),
+    };
     let mut ids = Ids::default();
     let mut references: Vec<Option<Vec<To<'_>>>> = parents
         .iter()
-        .map(|parent| Some(ids.place_all(edge.way.references(parent)?)))
+        .enumerate()
+        .map(|(position, parent)| {
+            let found = match outside.get(&position) {
+                Some(all) => all.iter().map(RawBson::as_raw_bson_ref).collect(),
+                None => edge.way.references(parent)?,
+            };
+            Some(ids.place_all(found))
+        })
         .collect();
     let leaves_out = !edge.filter.is_empty() || edge.limit.is_some();
     let leaves_out = leaves_out && <P::Out<J::Item> as Gather<J::Item>>::IS_MANY;
@@ -70,6 +83,40 @@ where
             P::Out::gather(targets.links(references)?).ok_or_else(no_reference)
         })
         .collect())
+}
+
+/// All references of those parents, by position, that have some outside of their document: these are few.
+async fn outside(
+    access: &Access,
+    model: &'static Model,
+    parents: &[RawDocumentBuf],
+    stored: &str,
+) -> Result<HashMap<usize, Vec<RawBson>>> {
+    let mut found = HashMap::new();
+    let mut fields = model.overflows.iter();
+    let Some(field) = fields.find(|field| field.stored == stored) else {
+        return Ok(found);
+    };
+    for (position, parent) in parents.iter().enumerate() {
+        let owner = Owner::of(field, parent)?;
+        if owner.header.is_none() {
+            continue;
+        }
+        let id = RawBson::try_from(owner.id).map_err(error::encode)?;
+        let reading = Reading {
+            access: access.clone(),
+            model,
+            field,
+            filter: document("_id", document("$eq", id)?)?,
+        };
+        let all = reading.all().await?.unwrap_or_default();
+        let all = all.into_iter().map(RawBson::try_from);
+        found.insert(
+            position,
+            all.collect::<Result<_, _>>().map_err(error::encode)?,
+        );
+    }
+    Ok(found)
 }
 
 /// Loads documents by their ids, in the order of the ids.

@@ -2,8 +2,8 @@
 
 use super::{Model, same};
 use crate::{
-    document::{Document, Ref},
-    field::{Array, Field, Maybe, role, shape},
+    document::{Document, Overflow, Ref},
+    field::{Array, Field, Maybe, Overflowing, role, shape},
 };
 
 /// A field with references.
@@ -50,7 +50,7 @@ pub struct InverseLink {
     pub side: LinkSide,
     /// The reference that it follows, in Rust.
     pub of: &'static str,
-    /// How many there can be; one if it is no array.
+    /// How many there can be; any number if it is an array that overflows, and one if it is none.
     pub max: Option<usize>,
 }
 
@@ -104,6 +104,13 @@ impl LinkSide {
 }
 
 impl OwnLink {
+    /// The other side, if there is one and all of it is in one document.
+    pub(crate) fn lister(&self) -> Option<&'static InverseLink> {
+        let inverse = self.inverse()?;
+        let overflows = (self.side.model)().overflow_of(inverse).is_some();
+        (!overflows).then_some(inverse)
+    }
+
     /// The other side, if there is one.
     pub(crate) fn inverse(&self) -> Option<&'static InverseLink> {
         let field = self.inverse?;
@@ -197,7 +204,7 @@ const fn are_one(from: &Model, link: &OwnLink, to: &Model, inverse: &InverseLink
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` is no reference, and no side of a link",
-    label = "not a `Ref`, an `Option<Ref>` or a `Vec<Ref>`"
+    label = "not a `Ref`, an `Option<Ref>`, a `Vec<Ref>` or an `Overflow<Ref>`"
 )]
 pub trait RefersTo {
     /// The model that it refers to.
@@ -218,17 +225,24 @@ impl<T: Document> RefersTo for Vec<Ref<T>> {
     type Target = T;
     const IS_MANY: bool = true;
 }
+#[diagnostic::do_not_recommend]
+impl<T: Document> RefersTo for Overflow<Ref<T>> {
+    type Target = T;
+    const IS_MANY: bool = true;
+}
 
 /// The field that is the inverse of a reference from `M`.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "this field is no inverse of a reference from `{M}`",
     label = "does not list the `{M}`s that refer to it",
-    note = "declare it so: `#[reference(inverse_of = …, max = N)]` on a `Vec<Ref<{M}>>`, or `#[reference(inverse_of = …)]` on an `Option<Ref<{M}>>`"
+    note = "declare it so: `#[reference(inverse_of = …, max = N)]` on a `Vec<Ref<{M}>>`, `#[reference(inverse_of = …, overflow(…))]` on an `Overflow<Ref<{M}>>`, or `#[reference(inverse_of = …)]` on an `Option<Ref<{M}>>`"
 )]
 pub trait InverseFrom<M> {}
 #[diagnostic::do_not_recommend]
 impl<T, M: Document> InverseFrom<M> for Array<T, Ref<M>, role::Inverse, shape::One> {}
+#[diagnostic::do_not_recommend]
+impl<T, M: Document> InverseFrom<M> for Overflowing<T, Ref<M>, role::Inverse, shape::One> {}
 #[diagnostic::do_not_recommend]
 impl<T, M: Document> InverseFrom<M> for Maybe<T, Ref<M>, role::Inverse, shape::One> {}
 

@@ -1,6 +1,6 @@
 //! Arrays whose elements overflow into another collection, as plain data.
 
-use super::Model;
+use super::{InverseLink, Model, RefersTo};
 use crate::{
     Error, ErrorKind, Result,
     document::{Overflow, Stored},
@@ -64,12 +64,11 @@ pub fn sorts_by<A: Overflown, M: 'static, P>(
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "the elements of a `{Self}` cannot be in documents of their own",
-    label = "no `Overflow` of values or of embedded structs",
-    note = "references as elements are not supported yet: keep the ids themselves, or let the documents on the other side refer to this one"
+    label = "no `Overflow` of values, of embedded structs or of references"
 )]
 pub trait Overflown {
     /// What it holds.
-    type Element: Stored;
+    type Element: Stored<Kind: Spills>;
 }
 #[diagnostic::do_not_recommend]
 impl<T: Stored<Kind: Spills>> Overflown for Overflow<T> {
@@ -78,14 +77,28 @@ impl<T: Stored<Kind: Spills>> Overflown for Overflow<T> {
 
 /// The kinds of elements that can be in another document.
 #[doc(hidden)]
-pub trait Spills {}
+pub trait Spills {
+    /// Whether they are references.
+    const ARE_REFERENCES: bool;
+}
 macro_rules! spills {
-    ($($kind:ident)*) => {$(
+    ($($kind:ident: $are_references:expr,)*) => {$(
         #[diagnostic::do_not_recommend]
-        impl Spills for crate::document::kind::$kind {}
+        impl Spills for crate::document::kind::$kind {
+            const ARE_REFERENCES: bool = $are_references;
+        }
     )*};
 }
-spills!(Value Struct Enum Array Map);
+spills! { Value: false, Struct: false, Enum: false, Array: false, Map: false, Reference: true, }
+
+/// Whether the elements of an array that overflows are references; called by derived code, at compile time.
+#[must_use]
+pub const fn overflows_references<A: Overflown>() -> bool {
+    <<A::Element as Stored>::Kind as Spills>::ARE_REFERENCES
+}
+
+/// The elements of an array that overflows are references; called by derived code, at compile time.
+pub const fn overflowing_references<A: Overflown + RefersTo>() {}
 
 /// Whether nothing has to be maintained inside of the elements of an array that overflows; called by derived code, at compile time.
 #[must_use]
@@ -128,6 +141,12 @@ impl Model {
             let message = "no array that overflows: read it with its document";
             error::of(self)(Error::new(ErrorKind::Invalid, message))
         })
+    }
+
+    /// The array that an inverse of the model is, if that overflows.
+    pub(crate) fn overflow_of(&self, inverse: &InverseLink) -> Option<&'static OverflowField> {
+        let mut fields = self.overflows.iter();
+        fields.find(|field| field.stored == inverse.side.stored)
     }
 
     /// The array at a place, if its elements overflow.

@@ -419,6 +419,17 @@ macro_rules! for_every_test {
                     what_is_read_and_written_costs,
                     wherever_a_write_dies_nothing_is_lost,
                 ]
+                overflow_links: [
+                    an_inverse_overflows,
+                    deletions_ask_what_is_outside,
+                    it_follows_whatever_is_written,
+                    joins_reach_what_is_outside,
+                    many_at_once_leave_both_sides_right,
+                    references_without_a_rule_overflow,
+                    the_check_looks_outside,
+                    what_leads_nowhere_is_refused,
+                    wherever_a_write_dies_both_sides_agree,
+                ]
                 overflow_order: [
                     it_is_as_if_all_were_sorted,
                     many_at_once_stay_in_order,

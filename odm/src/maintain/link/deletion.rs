@@ -28,6 +28,8 @@ pub(crate) struct Rule {
     pub(super) position: usize,
     /// Where the documents that it leads to list what refers to them, if they do.
     pub(crate) inverse: Option<&'static InverseLink>,
+    /// The same if all of the list is in the document: only then it is asked, else the index of the reference.
+    pub(super) lister: Option<&'static InverseLink>,
 }
 
 /// What the schema says of references to a model.
@@ -45,6 +47,7 @@ impl Rule {
             link,
             position,
             inverse: link.inverse(),
+            lister: link.lister(),
         })
     }
 
@@ -66,10 +69,10 @@ impl Rule {
         self.link.side.collection == self.model.collection
     }
 
-    /// Those that refer to one of these documents by what it lists, and are none of them; nothing without an inverse.
+    /// Those that refer to one of these documents by what it lists, and are none of them; nothing if it does not list them all.
     pub(super) fn listed(&self, documents: &[Linked]) -> BTreeSet<Id> {
         let own = (self.link.side.model)();
-        let listed = self.inverse.into_iter().flat_map(|inverse| {
+        let listed = self.lister.into_iter().flat_map(|inverse| {
             let documents = documents.iter();
             documents.flat_map(|document| document.listed(own, inverse))
         });
@@ -84,7 +87,7 @@ impl Rule {
 
     /// The condition that a document refers to one of these, and is none of them; none if there is no such document.
     pub(super) fn referring(&self, documents: &[Linked]) -> Result<Option<RawDocumentBuf>> {
-        let mut filter = match self.inverse {
+        let mut filter = match self.lister {
             Some(_) => {
                 let owners = self.listed(documents).into_iter();
                 let owners = owners.map(|owner| owner.value());

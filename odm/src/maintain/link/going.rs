@@ -120,7 +120,7 @@ impl Going {
     pub(super) async fn refuse_restricted(&self, access: &Access) -> Result<()> {
         for goes in self.all() {
             for rule in rules(access, goes.model).filter(Rule::is_restricting) {
-                match rule.inverse {
+                match rule.lister {
                     Some(_) => self.refuse_listed(&rule, &goes.documents)?,
                     None => self.refuse_found(access, &rule, &goes.documents).await?,
                 }

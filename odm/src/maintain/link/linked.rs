@@ -22,6 +22,8 @@ pub(super) struct Linked {
     /// By inverse of its model.
     inverses: Vec<Vec<RawBson>>,
     pub(super) fate: Fate,
+    /// What each write of an inverse changes.
+    pub(super) fence: Option<RawBson>,
 }
 
 /// What a deletion that is no transaction has made of a document.
@@ -52,11 +54,14 @@ impl Linked {
         let id = id.ok_or_else(|| Error::new(ErrorKind::Decode, "a document has no `_id`"))?;
         let at = |side: &LinkSide| ids_at(raw, side.stored);
         let inverses = model.inverses.iter();
+        let own = raw.get_document("_odm").ok();
+        let fence = own.and_then(|own| own.get("fence").ok().flatten());
         Ok(Self {
             id,
             links: model.links().iter().map(|link| at(&link.side)).collect(),
             inverses: inverses.map(|inverse| at(&inverse.side)).collect(),
             fate: Fate::of(raw),
+            fence: fence.map(RawBson::from),
         })
     }
 

@@ -8,6 +8,7 @@ use super::{
     FENCE,
     deletion::Rule,
     linked::{Id, Linked, array, by_id, holds, read},
+    listing::Listing,
     promise, run,
     sides::Sides,
     update,
@@ -58,7 +59,11 @@ async fn agree(all: &Access, rule: &Rule, owner: &RawBson, target: &RawBson) -> 
     let refers = one(all, rule.model, owner).await?;
     let refers = refers.is_some_and(|owner| owner.held(rule.position).contains(&Id::of(target)));
     let (mut sides, owners) = (Sides::new(all, all), vec![owner.clone()]);
-    match (refers, holds(there.listed(other, inverse), owner)) {
+    let is_listed = match Listing::of(rule.link, inverse) {
+        Some(listing) => holds(&listing.all(all, target).await?, owner),
+        None => holds(there.listed(other, inverse), owner),
+    };
+    match (refers, is_listed) {
         (true, false) => {
             let target = target.clone();
             sides.enter(rule.link, inverse, target, owners).await?;
@@ -103,11 +108,22 @@ pub(crate) async fn list_once(
     let Some(found) = one(all, model, id).await? else {
         return Ok(false);
     };
-    let listed = found.listed(model, inverse);
+    let outside;
+    let listing = Listing::on(model, inverse);
+    let listed = match &listing {
+        Some(listing) => {
+            outside = listing.all(all, id).await?;
+            &outside
+        }
+        None => found.listed(model, inverse),
+    };
     let mut seen = BTreeSet::new();
     let once: Vec<_> = listed.iter().filter(|id| seen.insert(Id::of(id))).collect();
     if once.len() == listed.len() {
         return Ok(false);
+    }
+    if let Some(listing) = listing {
+        return listing.replace(all, id, found.fence.as_ref(), &once).await;
     }
     let mut filter = by_id(id)?;
     append(&mut filter, path, document("$eq", array(listed))?)?;

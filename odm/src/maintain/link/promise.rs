@@ -44,12 +44,12 @@ use crate::{
         outcome,
     },
     error,
-    maintain::{Effect, Write, computed, with},
+    maintain::{Effect, Write, computed, tally, with},
     query::{append, document},
     retry,
     schema::Model,
 };
-use decision::{close, fate, is_among_themselves, release};
+use decision::{close, fate, gone, is_among_themselves, release};
 use found::{APPLIED, BEFORE, Found, GIVEN_UP, TOKEN, WANTED, at_rest, by_link, due, find};
 use removal::{go, remove};
 use side::{enter, leave};
@@ -169,7 +169,9 @@ async fn enter_new(
     if let Err(error) = entered {
         let mut filter = by_id(id)?;
         append(&mut filter, TOKEN, document("$eq", token)?)?;
-        let mark = document("$set", document(GOING, token)?)?;
+        let mut mark = document(GOING, token)?;
+        tally::say_gone(access, model, &mut mark)?;
+        let mark = document("$set", mark)?;
         // Somebody else may have taken it back.
         if update(access, model, filter, mark).await? == 1 {
             settle(access, model, id).await?;
@@ -378,8 +380,7 @@ async fn finalize(
     let mut filter = by_id(id)?;
     append(&mut filter, GOING, document("$eq", token)?)?;
     append(&mut filter, CLOSING, document("$exists", true)?)?;
-    let unset = document("$unset", document(CLOSING, "")?)?;
-    Ok(update(access, model, filter, unset).await? == 1)
+    Ok(update(access, model, filter, gone(access, model)?).await? == 1)
 }
 
 /// Finishes a write that was carried out or given up.

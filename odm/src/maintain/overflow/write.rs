@@ -217,9 +217,8 @@ impl<W: Write> OfOne<W> {
         Ok((W::documents(&done) > 0).then_some(done))
     }
 
-    /// That nothing of the array is outside of the document.
     fn is_whole(&self) -> Document {
-        doc! { self.field.header: { "$exists": false } }
+        is_whole(self.field)
     }
 
     /// That something is, and that nothing is being done to it.
@@ -235,14 +234,6 @@ impl<W: Write> OfOne<W> {
         let mut condition = self.is_at_rest();
         condition.extend(of_version(self.field, header));
         condition
-    }
-
-    /// That there is room for these behind the elements in the document.
-    fn has_room(&self, values: &[Bson]) -> Result<Option<Document>> {
-        let Some(left) = self.field.after.checked_sub(values.len()) else {
-            return Ok(None);
-        };
-        fits(self.field.stored, left, values)
     }
 
     /// Pushes to the tail, if it has room and those in the document are as many as stay there.
@@ -265,7 +256,7 @@ impl<W: Write> OfOne<W> {
         let field = self.field;
         let mut is_whole = true;
         for attempt in attempts() {
-            if let Some(room) = self.has_room(values)?.filter(|_| is_whole) {
+            if let Some(room) = has_room(self.field, values)?.filter(|_| is_whole) {
                 let mut condition = self.is_whole();
                 condition.extend(room);
                 let push = doc! { "$push": { field.stored: { "$each": values.to_vec() } } };
@@ -628,7 +619,7 @@ impl<W: Write> OfOne<W> {
 
     async fn add(&self, values: &[Bson]) -> Result<W::Done> {
         let field = self.field;
-        if let Some(room) = self.has_room(values)? {
+        if let Some(room) = has_room(self.field, values)? {
             let mut condition = self.is_whole();
             condition.extend(room);
             let add = doc! { "$addToSet": { field.stored: { "$each": values.to_vec() } } };
@@ -675,7 +666,7 @@ impl<W: Write> OfOne<W> {
                                 doc! { "$push": { field.stored: { "$each": missing.clone() } } };
                             let mut condition = others;
                             condition.extend(self.is_whole());
-                            match self.has_room(&missing)? {
+                            match has_room(self.field, &missing)? {
                                 Some(room) => {
                                     let both = doc! { "$and": [condition, room] };
                                     self.attempt(both, &[&push]).await?
@@ -817,6 +808,22 @@ pub(super) fn of_version(field: &OverflowField, header: &Header) -> Document {
         None => doc! { "$exists": false },
     };
     doc! { place(field, "version"): version, place(field, "generation"): generation }
+}
+
+/// That nothing of an array is outside of its document.
+pub(in crate::maintain) fn is_whole(field: &OverflowField) -> Document {
+    doc! { field.header: { "$exists": false } }
+}
+
+/// That there is room for these behind the elements in the document; none if there never is.
+pub(in crate::maintain) fn has_room(
+    field: &OverflowField,
+    values: &[Bson],
+) -> Result<Option<Document>> {
+    let Some(left) = field.after.checked_sub(values.len()) else {
+        return Ok(None);
+    };
+    fits(field.stored, left, values)
 }
 
 /// That an array has no more elements than `left`, and room for the bytes of these; none if they are too many by themselves.

@@ -25,7 +25,7 @@ use crate::{
     Result,
     access::{Access, also, found_by},
     backend::operation::Find,
-    maintain::narrow,
+    maintain::{narrow, tally},
     query::{append, document},
     schema::{Model, OnDelete},
 };
@@ -41,7 +41,7 @@ pub(super) fn is_needed(all: &Access, model: &'static Model) -> bool {
         let mut rules = rules(all, other).filter(Rule::is_restricting);
         let is_itself = other.collection == model.collection;
         rules.any(|rule| {
-            !is_itself || rule.inverse.is_none() || reach.contains_key(rule.model.collection)
+            !is_itself || rule.lister.is_none() || reach.contains_key(rule.model.collection)
         })
     })
 }
@@ -99,8 +99,18 @@ pub(super) async fn close(
         decision.take_back(&going).await?;
         return Err(error);
     }
-    let unset = document("$unset", document(CLOSING, "")?)?;
-    Ok(update(all, model, decision.marked()?, unset).await? == 1)
+    Ok(update(all, model, decision.marked()?, gone(all, model)?).await? == 1)
+}
+
+/// The change that makes a mark final.
+pub(super) fn gone(all: &Access, model: &Model) -> Result<RawDocumentBuf> {
+    let mut change = document("$unset", document(CLOSING, "")?)?;
+    let mut set = RawDocumentBuf::new();
+    tally::say_gone(all, model, &mut set)?;
+    if !set.is_empty() {
+        append(&mut change, "$set", set)?;
+    }
+    Ok(change)
 }
 
 /// Takes the mark of a document away that goes with another one, if that stays.
@@ -196,7 +206,7 @@ impl Decision<'_> {
     async fn refuse(&self, going: &Going) -> Result<()> {
         for goes in going.all() {
             for rule in rules(self.all, goes.model).filter(Rule::is_restricting) {
-                if rule.inverse.is_some() {
+                if rule.lister.is_some() {
                     going.refuse_listed(&rule, &goes.documents)?;
                     continue;
                 }

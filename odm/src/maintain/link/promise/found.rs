@@ -42,7 +42,6 @@ pub(super) struct Found {
     pub(super) is_closing: bool,
     /// The collection and `_id` of the document that it goes with, if it goes, and which decides.
     pub(super) goes_with: Option<(String, RawBson)>,
-    pub(super) fence: Option<RawBson>,
 }
 
 /// What a write says that is not finished.
@@ -97,7 +96,6 @@ impl Found {
             goes_with: value("closing")
                 .and_then(RawBsonRef::as_document)
                 .and_then(goes_with),
-            fence: value("fence").map(RawBson::from),
         })
     }
 

@@ -61,7 +61,7 @@ pub(super) async fn remove<W: Write>(
             let these = going.add(model, vec![found.linked.clone()]);
             for rule in rules(&all, model).filter(Rule::is_restricting) {
                 going.refuse_listed(&rule, &these)?;
-                if let Some(inverse) = rule.inverse {
+                if let Some(inverse) = rule.lister {
                     let listed = found.linked.listed(model, inverse);
                     also(&mut filter, inverse.side.stored, only(inverse, listed)?)?;
                 }
@@ -70,8 +70,9 @@ pub(super) async fn remove<W: Write>(
         let token = ObjectId::new();
         let mut mark = document(GOING, token)?;
         append(&mut mark, DUE, due())?;
-        if is_closing {
-            append(&mut mark, CLOSING, true)?;
+        match is_closing {
+            true => append(&mut mark, CLOSING, true)?,
+            false => tally::say_gone(&all, model, &mut mark)?,
         }
         if update(access, model, filter, document("$set", mark)?).await? == 0 {
             retry::pause(attempt).await;
@@ -120,7 +121,7 @@ pub(super) async fn go(
         };
         let mut parted = Parted::Before;
         for rule in rules(all, model).filter(Rule::acts) {
-            let owners = match rule.inverse {
+            let owners = match rule.lister {
                 Some(inverse) => found.linked.listed(model, inverse).to_vec(),
                 None => {
                     sweep(all, &rule, id).await?;
@@ -149,7 +150,7 @@ pub(super) async fn go(
     Err(busy(model, id))
 }
 
-/// Parts at once all that refer to a document which does not list them, if nobody writes to them and nothing else follows.
+/// Parts at once all that refer to a document which does not list them all, if nobody writes to them and nothing else follows.
 async fn sweep(all: &Access, rule: &Rule, gone: &RawBson) -> Result<()> {
     let refers = document("$eq", gone.clone())?;
     let mut filter = document(rule.link.side.stored, refers)?;
@@ -272,7 +273,7 @@ async fn narrowed<W: Write>(access: &Access, model: &'static Model, mut write: W
     Ok(write)
 }
 
-/// Some of those that refer to a document, or are about to, where it does not list them.
+/// Some of those that refer to a document, or are about to, where it does not list them all.
 async fn some_referring(all: &Access, rule: &Rule, id: &RawBson) -> Result<Vec<RawBson>> {
     let filter = referring(all, rule, &[id]).await?;
     let find = Find {

@@ -7,6 +7,7 @@ use super::{
         FENCE, GOING,
         deletion::Rule,
         linked::{Id, array, by_id, holds},
+        listing::{Listing, Turn},
         refusal::{busy, dangling, full, taken},
         update,
     },
@@ -138,13 +139,32 @@ async fn side(
                 false => Ok(()),
             };
         };
-        let listed = there.linked.listed(other, inverse);
-        let is_listed = holds(listed, owner_id);
-        let mut filter = by_id(&target_id)?;
-        let fence = match &there.fence {
+        let fence = match &there.linked.fence {
             Some(fence) => document("$eq", fence.clone())?,
             None => document("$exists", false)?,
         };
+        if let Some(listing) = Listing::of(link, inverse) {
+            let turn = match is_wanted {
+                true => Turn::Enters,
+                false => Turn::Leaves,
+            };
+            if turn == Turn::Leaves && there.going.is_some() && !there.is_closing {
+                // All of it goes.
+                return Ok(());
+            }
+            let mut condition = Listing::condition(&target_id, turn)?;
+            append(&mut condition, FENCE, fence)?;
+            let owners = std::slice::from_ref(owner_id);
+            let write = listing.write(access, &condition, turn, owners, ObjectId::new());
+            if write.await? {
+                return Ok(());
+            }
+            retry::pause(attempt).await;
+            continue;
+        }
+        let listed = there.linked.listed(other, inverse);
+        let is_listed = holds(listed, owner_id);
+        let mut filter = by_id(&target_id)?;
         append(&mut filter, FENCE, fence)?;
         let mut set = document(FENCE, ObjectId::new())?;
         let mut change = RawDocumentBuf::new();

@@ -1,0 +1,620 @@
+//! References as elements of arrays that overflow: inverses of any length, and joins along what is outside of a document.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use odm::{
+    ErrorKind,
+    backend::operation::{Change, Find, Update},
+    bson::{Document as BsonDocument, RawDocumentBuf, rawdoc},
+    check::{Fault, RepairOutcome},
+    prelude::*,
+};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::Fixture;
+use crate::crash::{Crashes, Write};
+
+/// What it is needed by are any number of others.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "packages")]
+struct Package {
+    #[serde(rename = "_id")]
+    id: i64,
+    size: i64,
+    #[reference(inverse = required_by, on_delete = restrict, max = 10)]
+    depends: Vec<Ref<Package>>,
+    #[reference(inverse_of = depends, overflow(after = 3, into = "more_required_by", owner = "package"))]
+    required_by: Overflow<Ref<Package>>,
+    #[reference(inverse = members, on_delete = pull, max = 5)]
+    groups: Vec<Ref<Group>>,
+    #[reference(inverse = stars, on_delete = nullify)]
+    star: Option<Ref<Group>>,
+}
+
+/// Two inverses of one model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "groups", soft_delete)]
+struct Group {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[serde(rename = "packages")]
+    #[reference(inverse_of = groups, overflow(after = 2, into = "more_members", flag = "more_packages"))]
+    members: Overflow<Ref<Package>>,
+    #[reference(inverse_of = star, overflow(after = 2, into = "more_stars", flag = "more_stars"))]
+    stars: Overflow<Ref<Package>>,
+    deleted_at: Option<DateTime>,
+}
+
+/// A tree.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "folders")]
+struct Folder {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(inverse = children, on_delete = cascade)]
+    parent: Option<Ref<Folder>>,
+    #[reference(inverse_of = parent, overflow(after = 2, into = "more_children"))]
+    children: Overflow<Ref<Folder>>,
+}
+
+/// References without a rule.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "lists")]
+struct List {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(overflow(after = 2, into = "more_listed"))]
+    packages: Overflow<Ref<Package>>,
+}
+
+#[derive(Schema)]
+#[schema(models(Package, Group, Folder, List))]
+struct Index;
+type Db = odm::Database<Index>;
+
+fn package(id: i64, depends: &[i64]) -> NewPackage {
+    NewPackage {
+        id,
+        size: id % 7,
+        depends: refs(depends.iter().copied()),
+        groups: Vec::new(),
+        star: None,
+    }
+}
+
+fn refs<T: Document<Id = i64>>(ids: impl IntoIterator<Item = i64>) -> Vec<Ref<T>> {
+    ids.into_iter().map(Ref::new).collect()
+}
+
+fn ids<T: Document<Id = i64>>(refs: &[Ref<T>]) -> Vec<i64> {
+    refs.iter().map(|one| *one.id()).collect()
+}
+
+async fn fresh(fixture: &Fixture) -> Db {
+    let db = Db::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    db
+}
+
+/// A package that these need, 2 to 10.
+async fn needed(db: &Db) {
+    db.insert(package(1, &[])).await.unwrap();
+    let others = (2..=10).map(|id| package(id, &[1]));
+    db.insert_many(others).await.unwrap();
+}
+
+async fn required_by(db: &Db, id: i64) -> Vec<i64> {
+    let all = db.get::<Package>(id).elements(|p| p.required_by());
+    ids(&all.all().await.unwrap())
+}
+
+async fn stored(
+    fixture: &Fixture,
+    collection: &'static str,
+    filter: RawDocumentBuf,
+) -> Vec<BsonDocument> {
+    let find = Find {
+        collection: collection.into(),
+        filter,
+        projection: None,
+        sort: Some(rawdoc! { "seq": 1 }),
+        limit: None,
+    };
+    let found = fixture.backend().find_all(find).await.unwrap();
+    let found = found.iter().map(|raw| BsonDocument::try_from(&**raw));
+    found.collect::<Result<_, _>>().unwrap()
+}
+
+/// Whatever the inverses list is what the references say, once; and the check finds nothing.
+async fn agrees(db: &Db) {
+    let packages = db.find::<Package>().all().await.unwrap();
+    let mut required: BTreeMap<i64, BTreeSet<i64>> = BTreeMap::new();
+    let (mut members, mut stars) = (required.clone(), required.clone());
+    for package in &packages {
+        for on in &package.depends {
+            required.entry(*on.id()).or_default().insert(package.id);
+        }
+        for group in &package.groups {
+            members.entry(*group.id()).or_default().insert(package.id);
+        }
+        for group in &package.star {
+            stars.entry(*group.id()).or_default().insert(package.id);
+        }
+    }
+    let same = |listed: &[Ref<Package>], truth: Option<&BTreeSet<i64>>, what: String| {
+        let mut listed = ids(listed);
+        listed.sort_unstable();
+        let truth: Vec<_> = truth.into_iter().flatten().copied().collect();
+        assert_eq!(listed, truth, "{what}");
+    };
+    for package in &packages {
+        let get = || db.get::<Package>(package.id);
+        let all = get().elements(|p| p.required_by()).all().await.unwrap();
+        let now = get().await.unwrap();
+        assert_eq!(now.required_by.len(), all.len() as u64);
+        assert!(now.required_by.resident().len() <= 3);
+        let truth = required.get(&package.id);
+        same(&all, truth, format!("package {}", package.id));
+    }
+    for group in db.find::<Group>().with_deleted().all().await.unwrap() {
+        let get = || db.get::<Group>(group.id).with_deleted();
+        let all = get().elements(|g| g.members()).all().await.unwrap();
+        same(&all, members.get(&group.id), format!("group {}", group.id));
+        let all = get().elements(|g| g.stars()).all().await.unwrap();
+        same(&all, stars.get(&group.id), format!("stars of {}", group.id));
+    }
+    is_clean(db).await;
+}
+
+async fn is_clean(db: &Db) {
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
+    let owed = db.owed().await.unwrap();
+    assert!(owed.is_empty(), "{owed}");
+}
+
+pub async fn an_inverse_overflows(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    needed(&db).await;
+
+    let first = db.get::<Package>(1).await.unwrap();
+    assert_eq!(ids(first.required_by.resident()), [2, 3, 4]);
+    assert_eq!(first.required_by.len(), 9);
+    assert_eq!(required_by(&db, 1).await, Vec::from_iter(2..=10));
+    agrees(&db).await;
+
+    let document = stored(&fixture, "packages", rawdoc! { "_id": 1_i64 })
+        .await
+        .remove(0);
+    assert_eq!(document.get_array("required_by").unwrap().len(), 3);
+    assert!(document.get_bool("has_extras").unwrap());
+    // A typical one has nothing of it.
+    let typical = stored(&fixture, "packages", rawdoc! { "_id": 2_i64 })
+        .await
+        .remove(0);
+    assert!(!typical.contains_key("has_extras"));
+    let own = typical.get_document("_odm").ok();
+    assert!(own.is_none_or(|own| !own.contains_key("overflow")));
+
+    // More than a tail holds at once: 8.
+    let others = (11..=60).map(|id| package(id, &[1, 2]));
+    db.insert_many(others).await.unwrap();
+    let extras = stored(&fixture, "more_required_by", rawdoc! { "package": 1_i64 }).await;
+    assert!(!extras.is_empty());
+    assert_eq!(required_by(&db, 1).await.len(), 59);
+    assert_eq!(required_by(&db, 2).await.len(), 50);
+    agrees(&db).await;
+}
+
+pub async fn joins_reach_what_is_outside(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    needed(&db).await;
+    db.insert_many((11..=20).map(|id| package(id, &[2])))
+        .await
+        .unwrap();
+
+    let found = db
+        .find::<Package>()
+        .filter(|p| p.id().lte(2))
+        .sort(|p| p.id().asc())
+        .with(|p| p.required_by())
+        .all()
+        .await
+        .unwrap();
+    let joined: Vec<Vec<_>> = found
+        .iter()
+        .map(|(_, by)| by.loaded().map(|package| package.id).collect())
+        .collect();
+    assert_eq!(joined, [Vec::from_iter(2..=10), Vec::from_iter(11..=20)]);
+
+    #[derive(Debug, Deserialize, Projection)]
+    #[projection(of = Package)]
+    struct Size {
+        size: i64,
+    }
+    // The largest three of those that are large, with a join of their own, to what is no field of the projection.
+    let found = db
+        .find::<Package>()
+        .filter(|p| p.id().eq(1))
+        .select::<Size>()
+        .with(|p| {
+            let large = p.required_by().filter(|by| by.size().gte(2));
+            large
+                .sort(|by| (by.size().desc(), by.id().asc()))
+                .limit(3)
+                .with(|by| by.required_by().limit(2))
+        })
+        .first()
+        .await
+        .unwrap();
+    let (size, by) = found.unwrap();
+    assert_eq!(size.size, 1);
+    let by: Vec<_> = by
+        .loaded()
+        .map(|(package, by)| {
+            (
+                package.id,
+                by.loaded().map(|package| package.id).collect::<Vec<_>>(),
+            )
+        })
+        .collect();
+    assert_eq!(by, [(6, vec![]), (5, vec![]), (4, vec![])]);
+
+    let get = || db.get::<Package>(2).elements(|p| p.required_by());
+    assert!(get().contains(&Ref::new(20)).await.unwrap());
+    assert!(!get().contains(&Ref::new(3)).await.unwrap());
+    assert_eq!(ids(&get().page(8, 5).await.unwrap()), [19, 20]);
+}
+
+pub async fn it_follows_whatever_is_written(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    let mut random = ChaCha8Rng::seed_from_u64(11);
+    let groups = (1..=3).map(|id| NewGroup { id });
+    db.insert_many(groups).await.unwrap();
+    db.insert_many((1..=4).map(|id| package(id, &[])))
+        .await
+        .unwrap();
+    let mut next = 5;
+    for step in 0..150 {
+        let any = |random: &mut ChaCha8Rng| random.random_range(1..next.max(2));
+        let (one, other) = (any(&mut random), random.random_range(1..=4));
+        let group = random.random_range(1..=3);
+        let done = match random.random_range(0..12) {
+            0..4 => {
+                let count = random.random_range(1..15);
+                let new: Vec<_> = (next..next + count)
+                    .map(|id| {
+                        let mut new = package(id, &[1, 1 + id % 4]);
+                        new.groups = refs([group, 1]);
+                        new.star = (id % 3 == 0).then(|| Ref::new(group));
+                        new
+                    })
+                    .collect();
+                next += count;
+                db.insert_many(new).await.map(drop)
+            }
+            4 => {
+                let update = db
+                    .update::<Package>(one)
+                    .push(|p| p.depends(), Ref::new(other));
+                update.await.map(drop)
+            }
+            5 => {
+                let update = db
+                    .update::<Package>(one)
+                    .pull(|p| p.depends(), Ref::new(other));
+                update.await.map(drop)
+            }
+            6 => {
+                let update = db
+                    .update::<Package>(one)
+                    .set(|p| p.depends(), refs([other, 2]));
+                update.await.map(drop)
+            }
+            7 => {
+                let some = db.update_many::<Package>(|p| p.id().gte(one));
+                some.set(|p| p.star(), Ref::new(group)).await.map(drop)
+            }
+            8 => db.delete::<Package>(one).await.map(drop),
+            9 => {
+                let some =
+                    db.delete_many::<Package>(|p| p.id().gt(one.max(4)) & p.size().eq(group));
+                some.await.map(drop)
+            }
+            10 => {
+                let modified = db.modify::<Package>(one, |package| {
+                    package.groups = refs([group]);
+                    package.star = None;
+                });
+                modified.await.map(drop)
+            }
+            _ => db
+                .transaction(async |tx| {
+                    tx.insert(package(next, &[other])).await?;
+                    let update = tx
+                        .update::<Package>(next)
+                        .push(|p| p.depends(), Ref::new(one));
+                    update.await.map(drop)
+                })
+                .await
+                .inspect(|()| next += 1),
+        };
+        if let Err(error) = done {
+            let kinds = [
+                ErrorKind::NotFound,
+                ErrorKind::Restricted,
+                ErrorKind::Dangling,
+                ErrorKind::TooManyElements,
+                ErrorKind::Unsupported,
+            ];
+            assert!(kinds.contains(&error.kind()), "step {step}: {error}");
+        }
+        if step % 10 == 9 {
+            agrees(&db).await;
+        }
+    }
+    let first = db.get::<Package>(1).await.unwrap();
+    assert!(first.required_by.len() > 20, "{}", first.required_by.len());
+}
+
+pub async fn deletions_ask_what_is_outside(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    needed(&db).await;
+
+    let kept = db.delete::<Package>(1).await.unwrap_err();
+    assert_eq!(kept.kind(), ErrorKind::Restricted);
+    assert!(
+        kept.to_string()
+            .contains("9 documents of packages refer to it"),
+        "{kept}"
+    );
+    // All that refer to it go with it.
+    db.delete_many::<Package>(|p| p.id().lt(2))
+        .await
+        .unwrap_err();
+    db.delete_many::<Package>(|p| p.id().gt(3)).await.unwrap();
+    assert_eq!(required_by(&db, 1).await, [2, 3]);
+    agrees(&db).await;
+    db.delete_many::<Package>(|p| p.id().gt(0)).await.unwrap();
+    assert!(
+        stored(&fixture, "more_required_by", rawdoc! {})
+            .await
+            .is_empty()
+    );
+
+    db.insert(NewGroup { id: 1 }).await.unwrap();
+    let members = (1..=9).map(|id| NewPackage {
+        groups: refs([1]),
+        star: Some(Ref::new(1)),
+        ..package(id, &[])
+    });
+    db.insert_many(members).await.unwrap();
+    agrees(&db).await;
+    let all = db.delete::<Group>(1).permanently();
+    all.await.unwrap();
+    for package in db.find::<Package>().all().await.unwrap() {
+        assert!(
+            package.groups.is_empty() && package.star.is_none(),
+            "{package:?}"
+        );
+    }
+    is_clean(&db).await;
+
+    let folder = |id, parent: Option<i64>| NewFolder {
+        id,
+        parent: parent.map(Ref::new),
+    };
+    db.insert(folder(1, None)).await.unwrap();
+    db.insert_many((2..=12).map(|id| folder(id, Some(1))))
+        .await
+        .unwrap();
+    db.insert_many((13..=30).map(|id| folder(id, Some(id - 10))))
+        .await
+        .unwrap();
+    let all = db.delete::<Folder>(1).dry_run().await.unwrap();
+    assert_eq!(all.to_string(), "30 of folders would be deleted\n");
+    db.delete::<Folder>(3).await.unwrap();
+    let children = db.get::<Folder>(1).elements(|f| f.children());
+    assert_eq!(ids(&children.all().await.unwrap()).len(), 10);
+    is_clean(&db).await;
+    db.delete::<Folder>(1).await.unwrap();
+    assert_eq!(db.find::<Folder>().count().await.unwrap(), 0);
+    assert!(
+        stored(&fixture, "more_children", rawdoc! {})
+            .await
+            .is_empty()
+    );
+    is_clean(&db).await;
+}
+
+pub async fn what_leads_nowhere_is_refused(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    needed(&db).await;
+    let nowhere = db.insert(package(20, &[1, 99])).await.unwrap_err();
+    assert_eq!(nowhere.kind(), ErrorKind::Dangling);
+    db.insert(NewGroup { id: 1 }).await.unwrap();
+    db.delete::<Group>(1).await.unwrap();
+    let deleted = db.update::<Package>(2).set(|p| p.star(), Ref::new(1));
+    assert_eq!(deleted.await.unwrap_err().kind(), ErrorKind::Dangling);
+    agrees(&db).await;
+}
+
+pub async fn references_without_a_rule_overflow(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    needed(&db).await;
+    let packages = Overflow::from(refs(2..=6));
+    db.insert(List { id: 1, packages }).await.unwrap();
+    db.update::<List>(1)
+        .push(|l| l.packages(), Ref::new(99))
+        .await
+        .unwrap();
+    db.update::<List>(1)
+        .add_to_set(|l| l.packages(), Ref::new(3))
+        .await
+        .unwrap();
+    db.update::<List>(1)
+        .pull(|l| l.packages(), Ref::new(5))
+        .await
+        .unwrap();
+
+    let found = db
+        .find::<List>()
+        .with(|l| l.packages().with(|p| p.required_by()))
+        .first()
+        .await
+        .unwrap();
+    let (list, packages) = found.unwrap();
+    assert_eq!(list.packages.len(), 5);
+    let loaded: Vec<_> = packages.loaded().map(|(package, _)| package.id).collect();
+    assert_eq!(loaded, [2, 3, 4, 6]);
+    assert_eq!(
+        packages.missing().map(|one| *one.id()).collect::<Vec<_>>(),
+        [99]
+    );
+
+    let arrays = db.arrays::<List>();
+    let with_it = arrays.any(|l| l.packages(), |package| package.eq(Ref::new(6)));
+    let with_it = with_it.await.unwrap();
+    let found = db.find::<List>().filter(|_| with_it).all().await.unwrap();
+    assert_eq!(found.len(), 1);
+    is_clean(&db).await;
+}
+
+pub async fn many_at_once_leave_both_sides_right(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many((1..=3).map(|id| package(id, &[])))
+        .await
+        .unwrap();
+    db.insert(NewGroup { id: 1 }).await.unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..8_i64 {
+        let db = db.clone();
+        tasks.spawn(async move {
+            let mut random = ChaCha8Rng::seed_from_u64(task.unsigned_abs());
+            for step in 0..12 {
+                let id = 10 + task * 100 + step;
+                let on = random.random_range(1..=3);
+                let mut new = package(id, &[on, 1]);
+                new.groups = refs([1]);
+                let mut done = vec![db.insert(new).await.map(drop)];
+                if random.random_bool(0.4) {
+                    let moved = db.update::<Package>(id).set(|p| p.depends(), refs([2]));
+                    done.push(moved.await.map(drop));
+                }
+                if random.random_bool(0.3) {
+                    done.push(db.delete::<Package>(id).await.map(drop));
+                }
+                for done in done {
+                    if let Err(error) = done {
+                        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+                    }
+                }
+            }
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+    db.settled().await.unwrap();
+    agrees(&db).await;
+    assert!(db.get::<Package>(1).await.unwrap().required_by.has_more());
+}
+
+const WRITES: &[Write<Index>] = &[
+    ("an insert", |db| {
+        Box::pin(async move { db.insert(package(20, &[1, 2])).await.map(drop) })
+    }),
+    ("an insert of many", |db| {
+        Box::pin(async move {
+            let new = (20..32).map(|id| package(id, &[1, 3]));
+            db.insert_many(new).await.map(drop)
+        })
+    }),
+    ("an update", |db| {
+        Box::pin(async move {
+            let moved = db.update::<Package>(9).set(|p| p.depends(), refs([2, 3]));
+            moved.await.map(drop)
+        })
+    }),
+    ("a deletion", |db| {
+        Box::pin(async move { db.delete::<Package>(8).await.map(drop) })
+    }),
+];
+
+pub async fn wherever_a_write_dies_both_sides_agree(fixture: Fixture) {
+    let crashes = Crashes {
+        writes: WRITES,
+        begin: |db| {
+            Box::pin(async move {
+                db.sync_indexes().await.unwrap();
+                needed(db).await;
+            })
+        },
+        may_find: |_| false,
+        agrees: |db, when| {
+            Box::pin(async move {
+                agrees(db).await;
+                let again = db.insert(package(99, &[1, 2, 3])).await;
+                again.unwrap_or_else(|error| panic!("{when}: {error}"));
+                agrees(db).await;
+            })
+        },
+    };
+    crashes.run(&fixture).await;
+}
+
+pub async fn the_check_looks_outside(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    needed(&db).await;
+    db.insert_many((11..=30).map(|id| package(id, &[1])))
+        .await
+        .unwrap();
+    let extras = stored(&fixture, "more_required_by", rawdoc! { "package": 1_i64 }).await;
+    let first = extras.first().unwrap();
+    let elements = first.get_array("required_by_extra").unwrap();
+    let (gone, kept) = (elements[0].as_i64().unwrap(), elements[1].as_i64().unwrap());
+    let change = async |collection: &'static str, filter, update| {
+        let write = Update {
+            collection: collection.into(),
+            filter,
+            change: Change::operators(update),
+            multi: false,
+            upsert: false,
+        };
+        fixture.backend().update(write).await.unwrap();
+    };
+    // One is not listed, one twice, and one is that does not refer to it.
+    let those = || rawdoc! { "package": 1_i64, "required_by_extra": gone };
+    change(
+        "more_required_by",
+        those(),
+        rawdoc! { "$set": { "required_by_extra.$": kept } },
+    )
+    .await;
+    let stranger = rawdoc! { "$set": { "depends": [] } };
+    change("packages", rawdoc! { "_id": 30_i64 }, stranger).await;
+
+    let report = db.check().await.unwrap();
+    let found: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        found,
+        [
+            format!("packages 1, `required_by`: lists {kept} of packages more than once"),
+            "packages 1, `required_by`: leads to 30 of packages, which does not lead back"
+                .to_owned(),
+            format!("packages {gone}, `depends`: leads to 1 of packages, which does not lead back"),
+        ]
+    );
+    assert!(matches!(
+        report.findings[0].fault,
+        Fault::ListedTwice { to: "packages", .. }
+    ));
+    let repaired = db.repair().apply().await.unwrap();
+    for step in &repaired.steps {
+        assert!(matches!(step.outcome, RepairOutcome::Done), "{step}");
+    }
+    agrees(&db).await;
+    let expected = BTreeSet::from_iter(2..=29);
+    assert_eq!(BTreeSet::from_iter(required_by(&db, 1).await), expected);
+}

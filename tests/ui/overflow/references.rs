@@ -1,0 +1,45 @@
+//! References as elements.
+
+use odm::prelude::*;
+
+#[derive(Serialize, Deserialize, Document)]
+#[document(collection = "people")]
+struct Person {
+    #[serde(rename = "_id")]
+    id: i64,
+    name: String,
+}
+
+#[derive(Serialize, Deserialize, Document)]
+#[document(collection = "lists")]
+struct List {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference]
+    nowhere: Overflow<Ref<Person>>,
+    #[reference(max = 5, overflow(after = 50, into = "bounded"))]
+    bounded: Overflow<Ref<Person>>,
+    #[reference(overflow(after = 50, into = "arrays"))]
+    array: Vec<Ref<Person>>,
+    #[reference(overflow(after = 50, into = "sorted", latest_by = name))]
+    sorted: Overflow<Ref<Person>>,
+    #[reference(on_delete = pull, overflow(after = 50, into = "ruled"))]
+    ruled: Overflow<Ref<Person>>,
+    #[reference(overflow(after = 50, into = "linked", flag = "more"), inverse = lists)]
+    linked: Overflow<Ref<Person>>,
+    #[reference(overflw(after = 50, into = "misspelt"))]
+    misspelt: Overflow<Ref<Person>>,
+}
+
+#[derive(Serialize, Deserialize, Document)]
+#[document(collection = "other_lists")]
+struct Other {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(overflow(after = 50, into = "texts"))]
+    texts: Overflow<String>,
+    #[reference(overflow(after = 50, into = "options", flag = "more"))]
+    options: Overflow<Option<Ref<Person>>>,
+}
+
+fn main() {}
