@@ -296,7 +296,7 @@ async fn look_at(
     let (mut candidates, mut found) = (Vec::new(), Vec::new());
     let mut count = 0;
     for (position, raw) in batch.iter().enumerate() {
-        match (check.look)(raw) {
+        match references(access, check, raw).await? {
             Err(error) => {
                 let finding = Finding::of_error(check.model, raw, error);
                 found.push((position, finding));
@@ -340,7 +340,8 @@ async fn look_at(
         let Some((document, places)) = places else {
             continue;
         };
-        let references = (check.look)(&now).unwrap_or_default().into_iter();
+        let references = references(access, check, &now).await?;
+        let references = references.unwrap_or_default().into_iter();
         let still = references.filter(|referring| {
             let place = (referring.path.clone(), key(referring.id.as_raw_bson_ref()));
             places.contains(&place) && must_lead(check.model, &now, referring)
@@ -356,6 +357,41 @@ async fn look_at(
         found.push((candidate.document, finding));
     }
     Ok((count, found))
+}
+
+/// The references of a document, those too that are outside of it; an error if it cannot be read as its model says.
+async fn references(
+    access: &Access,
+    check: ModelCheck,
+    raw: &RawDocument,
+) -> Result<Result<Vec<Referring>>> {
+    let mut found = match (check.look)(raw) {
+        Ok(found) => found,
+        wrong => return Ok(wrong),
+    };
+    for field in check.model.overflows {
+        let Some(mut parts) = overflow::Parts::open(access, check.model, field, raw).await? else {
+            continue;
+        };
+        while let Some(part) = parts.next().await? {
+            match (check.look)(&part) {
+                Ok(more) => {
+                    found.extend(
+                        more.into_iter()
+                            .filter(|one| is_in(&one.path, field.stored)),
+                    );
+                }
+                wrong => return Ok(wrong),
+            }
+        }
+    }
+    Ok(Ok(found))
+}
+
+/// Whether a path is that of a field, or inside of it.
+fn is_in(path: &str, field: &str) -> bool {
+    let behind = path.strip_prefix(field);
+    behind.is_some_and(|behind| behind.is_empty() || behind.starts_with('.'))
 }
 
 /// Whether a reference must lead to a document. One with `keep` need not, and a write to a document that is not

@@ -2,16 +2,80 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use bson::{Bson, RawDocumentBuf};
+use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf};
 
 use super::{Fault, Finding, Key, by_ids, id_of, key};
 use crate::{
     Result,
     access::Access,
-    decode,
-    maintain::{self, Misplaced, Wrong},
-    schema::Model,
+    backend::Cursor,
+    decode, error,
+    maintain::{self, Misplaced, Owner, Reading, Wrong},
+    query::document,
+    schema::{Model, OverflowField},
 };
+
+/// A document with others of its elements in an array that overflows, as if these were in it: some at a time, however many there are.
+pub(super) struct Parts {
+    document: Document,
+    reading: Reading,
+    cursor: Option<Box<dyn Cursor>>,
+    batch: VecDeque<RawDocumentBuf>,
+    /// Those behind the ones in documents.
+    last: Option<Vec<Bson>>,
+}
+
+impl Parts {
+    /// None if all elements are in the document.
+    pub(super) async fn open(
+        access: &Access,
+        model: &'static Model,
+        field: &'static OverflowField,
+        raw: &RawDocument,
+    ) -> Result<Option<Self>> {
+        let owner = Owner::of(field, raw)?;
+        if owner.header.is_none() {
+            return Ok(None);
+        }
+        let id = RawBson::try_from(owner.id.clone()).map_err(error::encode)?;
+        let reading = Reading {
+            access: access.clone(),
+            model,
+            field,
+            filter: document("_id", document("$eq", id)?)?,
+        };
+        Ok(Some(Self {
+            document: Document::try_from(raw).map_err(error::encode)?,
+            last: Some(reading.late(&owner).into()),
+            cursor: reading.open(&owner).await?,
+            reading,
+            batch: VecDeque::new(),
+        }))
+    }
+
+    pub(super) async fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
+        let elements = loop {
+            if let Some(next) = self.batch.pop_front() {
+                let next = Document::try_from(&*next).map_err(error::encode)?;
+                break self.reading.elements_of(&next);
+            }
+            let Some(cursor) = &mut self.cursor else {
+                match self.last.take() {
+                    Some(last) => break last,
+                    None => return Ok(None),
+                }
+            };
+            let batch = cursor.next_batch().await;
+            self.batch = batch.map_err(error::of(self.reading.model))?.into();
+            if self.batch.is_empty() {
+                self.cursor = None;
+            }
+        };
+        self.document.insert(self.reading.field.stored, elements);
+        let part = RawDocumentBuf::try_from(&self.document);
+        part.map(Some).map_err(error::encode)
+    }
+}
 
 /// What is wrong in a batch with arrays that overflow.
 pub(super) async fn look_at(

@@ -47,6 +47,6 @@ pub async fn package(db: &Db, name: &str, limit: usize) -> odm::Result<String> {
         package.section,
         thousands(package.size.download.unsigned_abs()),
         maintainer.loaded().map_or("nobody", |m| &m.name),
-        thousands(package.required_by.len() as u64),
+        thousands(package.required_by.len()),
     ))
 }

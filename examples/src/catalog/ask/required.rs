@@ -1,7 +1,7 @@
 //! Which packages the others depend on.
 //!
-//! A package lists those that depend on it, so their number stands in itself. The names that no package has stand nowhere but where they
-//! are needed: the application counts them, a batch at a time.
+//! A package lists those that depend on it, and knows how many they are, though it has no more than 200 of them in itself. The names that
+//! no package has stand nowhere but where they are needed: the application counts them, a batch at a time.
 
 use std::{cmp::Reverse, collections::HashMap};
 
@@ -20,7 +20,7 @@ struct Needs {
     #[serde(rename = "_id")]
     id: String,
     missing: Vec<String>,
-    required_by: Vec<Ref<Package>>,
+    required_by: Overflow<Ref<Package>>,
 }
 
 /// How many packages depend on each name.
@@ -28,6 +28,8 @@ struct Needs {
 pub struct Requirements {
     /// The packages that others depend on, with the number of these, most required first.
     pub packages: Vec<(String, u64)>,
+    /// How many of them are listed outside of the package too.
+    pub outliers: usize,
     /// The names that no package has, in the same way.
     pub missing: Vec<(String, u64)>,
 }
@@ -39,12 +41,13 @@ impl Requirements {
     ///
     /// Those of the database.
     pub async fn count(db: &Db) -> odm::Result<Self> {
-        let mut packages = Vec::new();
+        let (mut packages, mut outliers) = (Vec::new(), 0);
         let mut missing = HashMap::new();
         let mut needs = db.find::<Package>().select::<Needs>().stream();
         while let Some(package) = needs.next().await.transpose()? {
+            outliers += usize::from(package.required_by.has_more());
             if !package.required_by.is_empty() {
-                packages.push((package.id, package.required_by.len() as u64));
+                packages.push((package.id, package.required_by.len()));
             }
             for name in package.missing {
                 *missing.entry(name).or_default() += 1;
@@ -52,6 +55,7 @@ impl Requirements {
         }
         let mut counted = Self {
             packages,
+            outliers,
             missing: missing.into_iter().collect(),
         };
         for names in [&mut counted.packages, &mut counted.missing] {

@@ -22,6 +22,8 @@ pub struct Totals {
     pub dependencies: u64,
     /// Names that packages depend on and that no package has.
     pub missing: u64,
+    /// Packages that so many depend on that not all of these are listed in them.
+    pub outliers: usize,
     /// What most packages depend on, and how many these are.
     pub most_required: Option<(String, u64)>,
 }
@@ -38,6 +40,7 @@ pub async fn totals(db: &Db, requirements: &Requirements) -> odm::Result<Totals>
         sections: db.find::<Section>().count().await?,
         dependencies: requirements.total(),
         missing: requirements.missing.len() as u64,
+        outliers: requirements.outliers,
         most_required: requirements.packages.first().cloned(),
     })
 }
@@ -50,6 +53,7 @@ impl fmt::Display for Totals {
         line("sections", thousands(self.sections))?;
         line("dependencies", thousands(self.dependencies))?;
         line("missing names", thousands(self.missing))?;
+        line("outliers", thousands(self.outliers as u64))?;
         if let Some((package, number)) = &self.most_required {
             let number = thousands(*number);
             writeln!(f, "  most required: {package}, by {number} packages")?;
