@@ -6,6 +6,7 @@
 mod clears;
 mod copies;
 mod counts;
+mod listings;
 mod order;
 mod overflow;
 
@@ -30,6 +31,7 @@ use tokio::{sync::oneshot, task::JoinHandle};
 pub use clears::Clears;
 pub use copies::{Copies, FewCopies};
 pub use counts::{Counts, FewCounts};
+pub use listings::Listings;
 pub use overflow::{OrderedOverflows, Overflows};
 
 /// Something that several processes do at once, and what must be so behind it.
@@ -72,6 +74,10 @@ pub enum Sabotage {
     Remembering,
     /// New owners do not say that they may have members.
     NewOwners,
+    /// An inverse is written though others have written it since the reference was read.
+    SideFence,
+    /// A write of references does not say what may be new.
+    Wanted,
     /// What is finished late is finished though something else is being done by then.
     WorkKey,
     /// A change of elements is made again where it was made.
@@ -343,6 +349,7 @@ impl<T: Executor + ?Sized> Wrapper for Scheduled<T> {
         if let Some(sabotage) = self.schedule.sabotage {
             copies::spoil_update(sabotage, update);
             counts::spoil_update(sabotage, update);
+            listings::spoil_update(sabotage, update);
             overflow::spoil_update(sabotage, update);
         }
     }

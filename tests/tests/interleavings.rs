@@ -1,8 +1,8 @@
 //! Plans under a scheduler that picks the order of every operation.
 
 use odm_tests::schedule::{
-    Case, Clears, Copies, Counts, FewCopies, FewCounts, OrderedOverflows, Overflows, Sabotage,
-    Schedule,
+    Case, Clears, Copies, Counts, FewCopies, FewCounts, Listings, OrderedOverflows, Overflows,
+    Sabotage, Schedule,
 };
 
 /// How many schedules there are of each kind: `ODM_SCHEDULES=50000` for more.
@@ -134,6 +134,23 @@ fn each_guard_of_counts_is_needed() {
         Sabotage::NewOwners,
     ] {
         let wrong = first_wrong(&Counts, 5_000, false, Some(sabotage));
+        assert!(wrong.is_some(), "nobody misses {sabotage:?}");
+    }
+}
+
+#[test]
+fn both_sides_of_links_agree() {
+    for transactions in [false, true] {
+        let wrong = first_wrong(&Listings, schedules(), transactions, None);
+        assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
+    }
+}
+
+/// Without a guard something is wrong in one of them.
+#[test]
+fn each_guard_of_links_is_needed() {
+    for sabotage in [Sabotage::SideFence, Sabotage::Wanted] {
+        let wrong = first_wrong(&Listings, 5_000, false, Some(sabotage));
         assert!(wrong.is_some(), "nobody misses {sabotage:?}");
     }
 }

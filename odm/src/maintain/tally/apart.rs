@@ -245,7 +245,8 @@ async fn at_owner(
         );
         for member in &seen {
             let id = member.key()?;
-            let remembered = member.was(position, &key)?.cloned().unwrap_or_default();
+            let announced = member.was(position, &key)?;
+            let remembered = announced.cloned().unwrap_or_default();
             let was = before.get(&id);
             if !own.contains(&id) {
                 // What it remembers by now needs no note.
@@ -259,7 +260,12 @@ async fn at_owner(
                 );
                 continue;
             }
-            let now = member.share(position, &key)?;
+            // One that has become another meanwhile, and does not say yet that it is to be counted here, is not: who sums up what its
+            // members remember would not know of it.
+            let now = match announced {
+                Some(_) => member.share(position, &key)?,
+                None => None,
+            };
             let counts = now.map(|now| now.counts.clone()).unwrap_or_default();
             moved.push(Moved {
                 id: &member.id,
