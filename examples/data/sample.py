@@ -84,6 +84,8 @@ def count(path):
     print("sections        ", len({stanza["Section"] for stanza in stanzas}))
     print("dependency edges", sum(required.values()))
     print("most required   ", required.most_common(3))
+    outliers = [name for name, n in required.items() if n > 200 and name in names]
+    print("outliers        ", len(outliers), "names that more than 200 depend on")
     print("missing         ", len(missing), "names in", sum(missing.values()), "edges")
     print("                ", collections.Counter(missing).most_common(3))
 

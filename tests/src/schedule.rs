@@ -31,7 +31,7 @@ use tokio::{sync::oneshot, task::JoinHandle};
 pub use clears::Clears;
 pub use copies::{Copies, FewCopies};
 pub use counts::{Counts, FewCounts};
-pub use listings::Listings;
+pub use listings::{FewListings, Listings};
 pub use overflow::{OrderedOverflows, Overflows};
 
 /// Something that several processes do at once, and what must be so behind it.

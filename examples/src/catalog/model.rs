@@ -34,8 +34,8 @@ pub struct Package {
     /// The names that it needs and that no package has: other packages provide them, or other architectures have them.
     #[embed(max = 1_000)]
     pub missing: Vec<String>,
-    /// The packages that need it, by the framework: whoever has it in `depends`. In Debian 12, `libc6` has 21,809, and all but a few
-    /// hundred have no more than 200.
+    /// The packages that need it, by the framework: whoever has it in `depends`. In Debian 12, `libc6` has 21,809, and 107 packages
+    /// have more than 200.
     #[reference(inverse_of = depends, overflow(after = 200, into = "required_by_more", owner = "package"))]
     pub required_by: Overflow<Ref<Package>>,
 }
