@@ -53,7 +53,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `#[reference(max = N)]` | a `Vec<Ref>` of at most `N` elements |
 /// | `#[reference(exists, on_delete = …)]` | a reference to a document that is there, [see below](#references-with-rules); an array of them with `max = N` |
 /// | `#[reference(inverse = field, on_delete = …)]` | the same, and the other side knows of it, [see below](#two-way-links) |
-/// | `#[reference(inverse_of = field)]` | the other side: an `Option<Ref>` or, with `max = N`, a `Vec<Ref>` |
+/// | `#[reference(inverse_of = field)]` | the other side: an `Option<Ref>`, with `max = N` a `Vec<Ref>`, or with `overflow(…)` an `Overflow<Ref>` |
 /// | `#[denormalize(from = host.ipaddr)]` | a copy that follows its source, [see below](#copies-and-snapshots); with `sync` or `background` |
 /// | `#[count(of = Comment::post)]`, `#[sum(…)]`, `#[latest(…)]` | what others make of it that refer to it, [see below](#counts-sums-and-the-latest) |
 /// | `#[snapshot(from = product.price)]`, `#[snapshot]` | a value that is taken, or said, once; with `origin` it is remembered of what and when |
@@ -225,6 +225,9 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `flag = "has_more"` | the field of the document that says that there are others, and is not there otherwise; `has_extras` |
 /// | `first_by = seconds` | the elements are in the order of this field of theirs, and the first ones stay in the document |
 /// | `latest_by = at` | the same, from the greatest to the least |
+///
+/// References overflow by `#[reference(overflow(…))]` on an `Overflow<Ref<T>>`, if they have no rule, and so does the inverse of a link:
+/// `#[reference(inverse_of = field, overflow(…))]`.
 ///
 /// The guide, `docs/guide/overflow.md`, says what is guaranteed, and what it costs.
 ///

@@ -427,7 +427,9 @@ macro_rules! for_every_test {
                     many_at_once_leave_both_sides_right,
                     references_without_a_rule_overflow,
                     the_check_looks_outside,
+                    what_a_link_to_an_outlier_costs,
                     what_leads_nowhere_is_refused,
+                    what_was_there_overflows_and_comes_back,
                     wherever_a_write_dies_both_sides_agree,
                 ]
                 overflow_order: [

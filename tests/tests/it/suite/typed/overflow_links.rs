@@ -1,10 +1,16 @@
 //! References as elements of arrays that overflow: inverses of any length, and joins along what is outside of a document.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use odm::{
     ErrorKind,
-    backend::operation::{Change, Find, Update},
+    backend::{
+        Recorder,
+        operation::{Change, Find, Update},
+    },
     bson::{Document as BsonDocument, RawDocumentBuf, rawdoc},
     check::{Fault, RepairOutcome},
     prelude::*,
@@ -58,6 +64,25 @@ struct Folder {
     children: Overflow<Ref<Folder>>,
 }
 
+/// An inverse that does not overflow.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "shelves")]
+struct Shelf {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(inverse_of = shelf, max = 10)]
+    volumes: Vec<Ref<Volume>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "volumes")]
+struct Volume {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(inverse = volumes)]
+    shelf: Ref<Shelf>,
+}
+
 /// References without a rule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "lists")]
@@ -69,7 +94,7 @@ struct List {
 }
 
 #[derive(Schema)]
-#[schema(models(Package, Group, Folder, List))]
+#[schema(models(Package, Group, Folder, List, Shelf, Volume))]
 struct Index;
 type Db = odm::Database<Index>;
 
@@ -519,6 +544,100 @@ pub async fn many_at_once_leave_both_sides_right(fixture: Fixture) {
     db.settled().await.unwrap();
     agrees(&db).await;
     assert!(db.get::<Package>(1).await.unwrap().required_by.has_more());
+}
+
+/// However many refer to a document, one more costs the same.
+pub async fn what_a_link_to_an_outlier_costs(fixture: Fixture) {
+    let recorder = Arc::new(Recorder::new(fixture.backend()));
+    let db = Db::with_backend(recorder.clone());
+    db.sync_indexes().await.unwrap();
+    db.insert_many((1..=2).map(|id| package(id, &[])))
+        .await
+        .unwrap();
+    let has_transactions = fixture.backend().capabilities().transactions;
+    let mut next = 3;
+    let mut costs = Vec::new();
+    for until in [20, 200, 600] {
+        let others = (next..until).map(|id| package(id, &[1]));
+        db.insert_many(others).await.unwrap();
+        // Room in the tail for those that follow.
+        db.update::<Package>(until - 1)
+            .set(|p| p.size(), 0)
+            .await
+            .unwrap();
+        let mut least = [usize::MAX; 3];
+        for id in until..until + 10 {
+            recorder.clear();
+            db.insert(package(id, &[1])).await.unwrap();
+            let inserted = recorder.operations().len();
+            recorder.clear();
+            let moved = db.update::<Package>(id).set(|p| p.depends(), refs([2]));
+            moved.await.unwrap();
+            let moved = recorder.operations().len();
+            db.update::<Package>(id)
+                .set(|p| p.depends(), refs([1]))
+                .await
+                .unwrap();
+            recorder.clear();
+            db.delete::<Package>(id).await.unwrap();
+            let deleted = recorder.operations().len();
+            for (least, cost) in least.iter_mut().zip([inserted, moved, deleted]) {
+                *least = cost.min(*least);
+            }
+        }
+        next = until + 10;
+        costs.push(least);
+    }
+    // An insert, a move away, a deletion.
+    let expected = match has_transactions {
+        true => [9, 11, 14],
+        false => [10, 18, 17],
+    };
+    assert_eq!(costs, [expected; 3]);
+
+    // To one that is none: as to an inverse that does not overflow.
+    db.insert(NewGroup { id: 1 }).await.unwrap();
+    recorder.clear();
+    let mut new = package(9_000, &[]);
+    new.star = Some(Ref::new(1));
+    db.insert(new).await.unwrap();
+    let typical = recorder.operations().len();
+    db.insert(NewShelf { id: 1 }).await.unwrap();
+    recorder.clear();
+    let shelf = Ref::new(1);
+    db.insert(Volume { id: 1, shelf }).await.unwrap();
+    let plain = recorder.operations().len();
+    assert_eq!(typical, plain);
+}
+
+/// Inverses that were arrays before, and those that are short again.
+pub async fn what_was_there_overflows_and_comes_back(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    needed(&db).await;
+    let whole = Update {
+        collection: "packages".into(),
+        filter: rawdoc! { "_id": 1_i64 },
+        change: Change::operators(rawdoc! {
+            "$set": { "required_by": [2_i64, 3_i64, 4_i64, 5_i64, 6_i64, 7_i64, 8_i64, 9_i64, 10_i64] },
+            "$unset": { "_odm.overflow": "", "has_extras": "" },
+        }),
+        multi: false,
+        upsert: false,
+    };
+    fixture.backend().update(whole).await.unwrap();
+    assert_eq!(db.arrays::<Package>().spill().await.unwrap(), 1);
+    assert!(db.get::<Package>(1).await.unwrap().required_by.has_more());
+    agrees(&db).await;
+
+    db.delete_many::<Package>(|p| p.id().gt(3)).await.unwrap();
+    assert_eq!(db.arrays::<Package>().fold().await.unwrap(), 1);
+    let folded = db.get::<Package>(1).await.unwrap();
+    assert!(!folded.required_by.has_more());
+    agrees(&db).await;
+    db.insert_many((20..40).map(|id| package(id, &[1])))
+        .await
+        .unwrap();
+    agrees(&db).await;
 }
 
 const WRITES: &[Write<Index>] = &[
