@@ -7,7 +7,8 @@ use bson::{Bson, Document, RawDocumentBuf, doc};
 use super::{
     COUNT, RECOUNT,
     group::{Group, groups_of},
-    has, is_owner, owner,
+    has, is_owner,
+    owner::read_latest,
     recount::{add, each},
 };
 use crate::{
@@ -67,7 +68,8 @@ pub(crate) async fn miscounted(
                         Bson::Int64(sum.unwrap_or(0))
                     }
                     Keeps::Latest { .. } => {
-                        let latest = owner::read_latest(access, member, &group, position, id);
+                        let place = (position, id);
+                        let latest = read_latest(access, member, &group, place, Document::new());
                         Bson::Array(latest.await?)
                     }
                 };

@@ -57,7 +57,7 @@ pub(super) async fn update(
                     Latest::Others => {
                         set.insert(
                             tally.stored,
-                            read_latest(access, member, group, position, at).await?,
+                            read_counted(access, member, group, position, at).await?,
                         );
                     }
                 }
@@ -119,13 +119,31 @@ fn find<'h>(held: &'h [Bson], id: &Bson) -> Result<Option<&'h Document>> {
     Ok(None)
 }
 
-/// The latest members of an owner, as it has them.
-pub(super) async fn read_latest(
+/// The latest members of an owner, as it has them from now on.
+///
+/// Where members and their owner are not written in one, those alone that say that they are counted here: another may leave before it does,
+/// and nobody would tell this owner.
+pub(super) async fn read_counted(
     access: &Access,
     member: &'static Model,
     group: &Group,
     position: usize,
     at: &Bson,
+) -> Result<Vec<Bson>> {
+    let mut filter = doc! {};
+    if !access.has_transactions() {
+        filter.insert(format!("{}.at", group.place()), doc! { "$eq": at.clone() });
+    }
+    read_latest(access, member, group, (position, at), filter).await
+}
+
+/// The latest members of an owner that meet a condition, as it has them.
+pub(super) async fn read_latest(
+    access: &Access,
+    member: &'static Model,
+    group: &Group,
+    (position, at): (usize, &Bson),
+    mut filter: Document,
 ) -> Result<Vec<Bson>> {
     let Some(tally) = group.tallies.get(position) else {
         return Ok(Vec::new());
@@ -134,7 +152,7 @@ pub(super) async fn read_latest(
         return Ok(Vec::new());
     };
     let (condition, sort) = group.latest_of(member, tally)?;
-    let mut filter = doc! { &group.reference: { "$eq": at.clone() } };
+    filter.insert(&group.reference, doc! { "$eq": at.clone() });
     filter.extend(condition);
     let find = Find {
         sort: Some(close(&sort)?),

@@ -170,7 +170,7 @@ async fn sum_up(access: &Access, member: &'static Model, group: &Group, id: &Bso
             let is = match tally.keeps {
                 Keeps::Count | Keeps::Sum(_) => sums.get_i64(tally.stored).unwrap_or(0).into(),
                 Keeps::Latest { .. } => {
-                    Bson::Array(owner::read_latest(access, member, group, position, id).await?)
+                    Bson::Array(owner::read_counted(access, member, group, position, id).await?)
                 }
             };
             if held.get(tally.stored) != Some(&is) {
