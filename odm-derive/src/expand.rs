@@ -40,6 +40,7 @@ pub(crate) fn quiet() -> TokenStream {
     quote! {
         #[allow(
             dead_code,
+            non_camel_case_types,
             non_snake_case,
             unreachable_pub,
             unused_qualifications,

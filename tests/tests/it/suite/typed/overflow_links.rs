@@ -163,7 +163,7 @@ async fn agrees(db: &Db) {
         for group in &package.groups {
             members.entry(*group.id()).or_default().insert(package.id);
         }
-        for group in &package.star {
+        if let Some(group) = &package.star {
             stars.entry(*group.id()).or_default().insert(package.id);
         }
     }

@@ -1,0 +1,37 @@
+//! An embedded struct with a parameter, inside another one, and a newtype with one.
+
+use odm::prelude::*;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+#[serde(bound = "")]
+struct Range<T: Embedded> {
+    #[embed(max = 2)]
+    ends: Vec<T>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+#[serde(bound = "")]
+struct Marked<T: Embedded>(T);
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+struct Point {
+    x: i64,
+}
+
+#[derive(Serialize, Deserialize, Document)]
+#[document(collection = "walks")]
+struct Walk {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[embed]
+    range: Range<Point>,
+    #[embed(max = 3)]
+    ranges: Vec<Range<Range<Point>>>,
+    marked: Marked<Point>,
+}
+
+pub(crate) fn main() {
+    let w = Walk::fields();
+    let filter = w.range().ends().x().gt(3) & w.ranges().ends().ends().x().eq(1);
+    assert!(format!("{filter:?}").contains("ranges.ends.ends.x"));
+}
