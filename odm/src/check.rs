@@ -373,25 +373,26 @@ async fn references(
         let Some(mut parts) = overflow::Parts::open(access, check.model, field, raw).await? else {
             continue;
         };
-        while let Some(part) = parts.next().await? {
-            match (check.look)(&part) {
-                Ok(more) => {
-                    found.extend(
-                        more.into_iter()
-                            .filter(|one| is_in(&one.path, field.stored)),
-                    );
-                }
+        while let Some((first, part)) = parts.next().await? {
+            let more = match (check.look)(&part) {
+                Ok(more) => more,
                 wrong => return Ok(wrong),
-            }
+            };
+            found.extend(more.into_iter().filter_map(|mut one| {
+                one.path = in_array(&one.path, field.stored, first)?;
+                Some(one)
+            }));
         }
     }
     Ok(Ok(found))
 }
 
-/// Whether a path is that of a field, or inside of it.
-fn is_in(path: &str, field: &str) -> bool {
-    let behind = path.strip_prefix(field);
-    behind.is_some_and(|behind| behind.is_empty() || behind.starts_with('.'))
+/// A path into a part of an array, as one into the array, of which the part begins with this element; none if it leads elsewhere.
+fn in_array(path: &str, array: &str, first: usize) -> Option<String> {
+    let element = path.strip_prefix(array)?.strip_prefix('.')?;
+    let (position, behind) = element.split_at(element.find('.').unwrap_or(element.len()));
+    let position: usize = position.parse().ok()?;
+    Some(format!("{array}.{}{behind}", first + position))
 }
 
 /// Whether a reference must lead to a document. One with `keep` need not, and a write to a document that is not

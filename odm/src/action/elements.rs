@@ -13,7 +13,7 @@ use crate::{
     document::{Document, Stored},
     error,
     field::{Elem, FromPath, Path, role, shape},
-    maintain::Reading,
+    overflow::{Owner, Reading},
     query::{Filter, IntoFilter, IntoValue, Key},
 };
 
@@ -161,7 +161,7 @@ impl<T: Document, E: Stored> Elements<T, E> {
 struct Stream<T: Document> {
     reading: Result<Reading>,
     key: Key<T>,
-    owner: Option<crate::maintain::Owner>,
+    owner: Option<Owner>,
     cursor: Option<Box<dyn Cursor>>,
     ready: VecDeque<Bson>,
     /// Those that are still to come behind the others, or among them if they are in an order.

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf};
+use bson::{Bson, Document, RawDocument, RawDocumentBuf};
 
 use super::{Fault, Finding, Key, by_ids, id_of, key};
 use crate::{
@@ -10,8 +10,8 @@ use crate::{
     access::Access,
     backend::Cursor,
     decode, error,
-    maintain::{self, Misplaced, Owner, Reading, Wrong},
-    query::document,
+    maintain::{self, Misplaced, Wrong},
+    overflow::Reading,
     schema::{Model, OverflowField},
 };
 
@@ -23,6 +23,8 @@ pub(super) struct Parts {
     batch: VecDeque<RawDocumentBuf>,
     /// Those behind the ones in documents.
     last: Option<Vec<Bson>>,
+    /// How many elements are before the next ones.
+    position: usize,
 }
 
 impl Parts {
@@ -33,27 +35,21 @@ impl Parts {
         field: &'static OverflowField,
         raw: &RawDocument,
     ) -> Result<Option<Self>> {
-        let owner = Owner::of(field, raw)?;
-        if owner.header.is_none() {
+        let Some((reading, owner)) = Reading::of(access, model, field, raw)? else {
             return Ok(None);
-        }
-        let id = RawBson::try_from(owner.id.clone()).map_err(error::encode)?;
-        let reading = Reading {
-            access: access.clone(),
-            model,
-            field,
-            filter: document("_id", document("$eq", id)?)?,
         };
         Ok(Some(Self {
             document: Document::try_from(raw).map_err(error::encode)?,
             last: Some(reading.late(&owner).into()),
             cursor: reading.open(&owner).await?,
+            position: owner.resident.len(),
             reading,
             batch: VecDeque::new(),
         }))
     }
 
-    pub(super) async fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
+    /// The next ones, and the position of the first of them.
+    pub(super) async fn next(&mut self) -> Result<Option<(usize, RawDocumentBuf)>> {
         let elements = loop {
             if let Some(next) = self.batch.pop_front() {
                 let next = Document::try_from(&*next).map_err(error::encode)?;
@@ -71,9 +67,11 @@ impl Parts {
                 self.cursor = None;
             }
         };
+        let first = self.position;
+        self.position += elements.len();
         self.document.insert(self.reading.field.stored, elements);
-        let part = RawDocumentBuf::try_from(&self.document);
-        part.map(Some).map_err(error::encode)
+        let part = RawDocumentBuf::try_from(&self.document).map_err(error::encode)?;
+        Ok(Some((first, part)))
     }
 }
 

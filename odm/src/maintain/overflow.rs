@@ -20,10 +20,7 @@ mod asked;
 mod check;
 mod extras;
 mod fold;
-mod header;
 mod insert;
-mod order;
-mod read;
 mod removal;
 mod rewrite;
 mod settle;
@@ -39,11 +36,7 @@ pub(crate) use check::{
     Misplaced, Wrong, look_for_orphans, mend as mend_overflow, mend_orphan, misplaced,
 };
 pub(crate) use fold::{Folded, fold};
-pub(crate) use header::Owner;
-use header::Work;
 pub(crate) use insert::kept_inside;
-pub(crate) use order::unsorted;
-pub(crate) use read::Reading;
 pub(super) use removal::{leave_all, leave_found, run as remove};
 pub(super) use settle::settle;
 use work::At;
@@ -57,6 +50,11 @@ use crate::{
         BoxFuture,
         operation::{Direction, Index, Update, Updated},
     },
+    overflow::{
+        Reading,
+        header::{self, Work},
+        order, read, room_in_tail,
+    },
     schema::{Model, OverflowField},
 };
 
@@ -68,11 +66,6 @@ const MAX_PART: usize = 256 * 1024;
 
 /// How often something is tried that others are writing to.
 const ATTEMPTS: u32 = 100;
-
-/// How many elements the tail has at most.
-fn room_in_tail(field: &OverflowField) -> usize {
-    field.after.clamp(8, 500)
-}
 
 /// A place in what an owner knows of its elements.
 fn place(field: &OverflowField, name: &str) -> String {

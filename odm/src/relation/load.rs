@@ -16,7 +16,7 @@ use crate::{
     decode::{self, decode_all},
     document::Document,
     error,
-    maintain::{Owner, Reading},
+    overflow::Reading,
     projection::{self, Projection},
     query::{document, encode},
     schema::Model,
@@ -98,16 +98,8 @@ async fn outside(
         return Ok(found);
     };
     for (position, parent) in parents.iter().enumerate() {
-        let owner = Owner::of(field, parent)?;
-        if owner.header.is_none() {
+        let Some((reading, _)) = Reading::of(access, model, field, parent)? else {
             continue;
-        }
-        let id = RawBson::try_from(owner.id).map_err(error::encode)?;
-        let reading = Reading {
-            access: access.clone(),
-            model,
-            field,
-            filter: document("_id", document("$eq", id)?)?,
         };
         let all = reading.all().await?.unwrap_or_default();
         let all = all.into_iter().map(RawBson::try_from);

@@ -123,7 +123,7 @@ fn arrows_point_one_way() {
         ),
         (
             "odm/src",
-            &["relation"],
+            &["stored", "overflow", "relation"],
             &["action", "session", "database", "maintain"],
         ),
     ];

@@ -12,9 +12,10 @@ use crate::{
     backend::operation::{Change, Update},
     error,
     maintain::{
-        Owner, narrow, overflow,
+        narrow, overflow,
         stored::{close, open},
     },
+    overflow::Owner,
     query::{append, document},
     schema::{InverseLink, Model, OverflowField, OwnLink},
 };

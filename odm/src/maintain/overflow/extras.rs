@@ -1,34 +1,20 @@
-//! The documents that have the elements outside of an owner.
-//!
-//! ```text
-//! { _id: { owner, generation, key, n }, book_id: owner, seq: 7, customers_purchased_extra: […],
-//!   _odm: { generation, done: 12, own: { due, key } } }
-//! ```
-//!
-//! `generation` says of which time of the array it is: an owner reads those of one alone. `done` is the version of the last change of
-//! elements that has been made here. `own` says that the document may be no owner's: without a key it follows from what its owner says,
-//! with one it is read only when that key is published.
+//! Writing the documents that have the elements outside of an owner: what stands in them is told in `crate::overflow`.
 
 use bson::{Bson, DateTime, Document, RawDocumentBuf, doc, oid::ObjectId};
 
-use super::{
-    At, MAX_PART,
-    header::{Kind, Owner, integer, size},
-};
+use super::{At, MAX_PART, header::size};
 use crate::{
     ErrorKind, Result,
     access::{Access, found_by},
-    backend::operation::{Aggregate, Change, Delete, Find, Insert, Update},
+    backend::operation::{Change, Delete, Find, Insert, Update},
     error,
     maintain::stored::{close, open},
     schema::OverflowField,
 };
 
-/// In such a document: that it may be no owner's.
-pub(super) const OWN: &str = "_odm.own";
-
-/// Of which generation it is.
-pub(super) const GENERATION: &str = "_odm.generation";
+pub(super) use crate::overflow::extras::{
+    GENERATION, OWN, count, in_order, of_generation, of_owner,
+};
 
 /// The last change of its elements, by the version of the owner.
 pub(super) const DONE: &str = "_odm.done";
@@ -189,57 +175,6 @@ async fn insert(
     access.told().writes();
     let done = access.executor().insert(insert).await;
     done.map_err(error::of(field.extras))
-}
-
-/// The condition that a document has elements of an owner, as this says.
-pub(super) fn of_owner(field: &OverflowField, owner: &Owner) -> Option<Document> {
-    let header = owner.header.as_ref()?;
-    let generation = header.generation.filter(|_| header.has_documents())?;
-    let mut filter = of_generation(field, &owner.id, generation);
-    filter.insert(field.seq, doc! { "$lt": header.next });
-    let unpublished = doc! { "_odm.own.key": { "$exists": false } };
-    match &header.work {
-        Some(work) if matches!(work.kind, Kind::Published { .. }) => {
-            let published = doc! { "_odm.own.key": { "$eq": work.key } };
-            filter.insert("$or", vec![unpublished, published]);
-        }
-        _ => filter.extend(unpublished),
-    }
-    Some(filter)
-}
-
-/// The condition that a document is of an owner and a generation.
-pub(super) fn of_generation(field: &OverflowField, owner: &Bson, generation: ObjectId) -> Document {
-    doc! { field.owner: { "$eq": owner.clone() }, GENERATION: { "$eq": generation } }
-}
-
-/// Those with elements of an owner, in order.
-pub(super) fn in_order(field: &OverflowField, filter: &Document) -> Result<Find> {
-    Ok(Find {
-        sort: Some(close(&doc! { field.seq: 1 })?),
-        ..found_by(&field.extras.collection.into(), &close(filter)?)
-    })
-}
-
-/// How many elements they have.
-pub(super) async fn count(
-    access: &Access,
-    field: &OverflowField,
-    filter: &Document,
-) -> Result<i64> {
-    let size = doc! { "$size": { "$ifNull": [format!("${}", field.elements), []] } };
-    let pipeline = vec![
-        close(&doc! { "$match": filter.clone() })?,
-        close(&doc! { "$group": { "_id": null, "count": { "$sum": size } } })?,
-    ];
-    let aggregate = Aggregate {
-        collection: field.extras.collection.into(),
-        pipeline,
-        variables: RawDocumentBuf::new(),
-    };
-    let found = access.aggregate_all(field.extras, aggregate).await?;
-    let first = found.first().map(|raw| open(raw)).transpose()?;
-    Ok(first.map_or(0, |first| integer(first.get("count"))))
 }
 
 /// Changes some of them.

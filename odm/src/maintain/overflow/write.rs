@@ -24,6 +24,7 @@ use crate::{
     backend::operation::Find,
     decode,
     maintain::{Sources, Write, stored::close},
+    overflow::read::is_same,
     query::document,
     retry,
     schema::{Model, OverflowField},
@@ -897,12 +898,4 @@ fn distinct(values: &[Bson]) -> Vec<Bson> {
         }
     }
     distinct
-}
-
-/// Whether two elements are one to a set: of numbers, those of any width.
-pub(super) fn is_same(a: &Bson, b: &Bson) -> bool {
-    match (a, b) {
-        (Bson::Int32(a), Bson::Int64(b)) | (Bson::Int64(b), Bson::Int32(a)) => i64::from(*a) == *b,
-        (a, b) => a == b,
-    }
 }

@@ -503,7 +503,16 @@ pub async fn references_without_a_rule_overflow(fixture: Fixture) {
     let with_it = with_it.await.unwrap();
     let found = db.find::<List>().filter(|_| with_it).all().await.unwrap();
     assert_eq!(found.len(), 1);
-    is_clean(&db).await;
+
+    // It is seen by who asks, and by the check: nothing keeps such a reference from leading nowhere.
+    let report = db.check().await.unwrap();
+    let wrong: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        wrong,
+        ["lists 1, `packages.4`: refers to 99 of packages, which is not there"]
+    );
+    let owed = db.owed().await.unwrap();
+    assert!(owed.is_empty(), "{owed}");
 }
 
 pub async fn many_at_once_leave_both_sides_right(fixture: Fixture) {

@@ -83,8 +83,29 @@ struct Visit {
     at: Option<Ref<Place>>,
 }
 
+/// Of its members, the first 20 are in it.
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "groups")]
+struct Group {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(inverse_of = group, overflow(after = 20, into = "more_members"))]
+    members: Overflow<Ref<Member>>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "members")]
+struct Member {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(inverse = members, on_delete = restrict)]
+    group: Ref<Group>,
+}
+
 #[derive(Schema)]
-#[schema(models(Part, Maker, Product, Review, Person, Task, Place, Visit))]
+#[schema(models(
+    Part, Maker, Product, Review, Person, Task, Place, Visit, Group, Member
+))]
 struct Shop;
 type Db = odm::Database<Shop>;
 
@@ -114,6 +135,11 @@ async fn fill(db: &Db) {
     db.insert_many((0..10).map(|id| visit(id, 3)))
         .await
         .unwrap();
+    for id in 0..2 {
+        db.insert(NewGroup { id }).await.unwrap();
+        let members = (0..50).map(|n| member(100 * id + n, id));
+        db.insert_many(members).await.unwrap();
+    }
 }
 
 fn review(id: i64, product: i64) -> Review {
@@ -135,6 +161,13 @@ fn visit(id: i64, at: i64) -> Visit {
     Visit {
         id,
         at: Some(Ref::new(at)),
+    }
+}
+
+fn member(id: i64, group: i64) -> Member {
+    Member {
+        id,
+        group: Ref::new(group),
     }
 }
 
@@ -187,6 +220,19 @@ const ROWS: &[Row] = &[
             let update = db.update::<Task>(1).set(|t| t.owner(), Ref::new(1));
             update.await.map(drop)
         })
+    }),
+    (
+        "insert with a link to a document of which not all links are in it",
+        |db| Box::pin(async move { db.insert(member(1_000, 0)).await.map(drop) }),
+    ),
+    ("update that moves a link from there", |db| {
+        Box::pin(async move {
+            let update = db.update::<Member>(40);
+            update.set(|m| m.group(), Ref::new(1)).await.map(drop)
+        })
+    }),
+    ("delete of a document with a link to there", |db| {
+        Box::pin(async move { db.delete::<Member>(41).await.map(drop) })
     }),
     ("update of another field of a model with links", |db| {
         Box::pin(async move {

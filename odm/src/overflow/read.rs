@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use bson::{Bson, Document, RawDocumentBuf, doc};
+use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 
 use super::{
     extras::{self, in_order, of_owner},
@@ -14,10 +14,10 @@ use crate::{
     access::Access,
     backend::{Cursor, operation::Aggregate},
     error,
-    maintain::stored::{close, open},
-    query::{Node, array_filter},
+    query::{self, Node, array_filter},
     retry,
     schema::{Model, OverflowField},
+    stored::{close, open, raw},
 };
 
 /// How often it is read again that was replaced meanwhile.
@@ -33,6 +33,26 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
+    /// The array of a document, with what this knows of it; none if all elements are in it.
+    pub(crate) fn of(
+        access: &Access,
+        model: &'static Model,
+        field: &'static OverflowField,
+        document: &RawDocument,
+    ) -> Result<Option<(Self, Owner)>> {
+        let owner = Owner::of(field, document)?;
+        if owner.header.is_none() {
+            return Ok(None);
+        }
+        let reading = Self {
+            access: access.clone(),
+            model,
+            field,
+            filter: query::document("_id", query::document("$eq", raw(&owner.id)?)?)?,
+        };
+        Ok(Some((reading, owner)))
+    }
+
     /// What the document knows; none if there is none.
     pub(crate) async fn owner(&self) -> Result<Option<Owner>> {
         Owner::find(&self.access, self.model, self.field, &self.filter).await
@@ -309,10 +329,7 @@ impl Reading {
                 return Ok(None);
             };
             let inside = owner.resident.iter().chain(behind(&owner));
-            if inside
-                .into_iter()
-                .any(|other| super::write::is_same(other, value))
-            {
+            if inside.into_iter().any(|other| is_same(other, value)) {
                 return Ok(Some(true));
             }
             let Some(mut those) = of_owner(self.field, &owner) else {
@@ -364,7 +381,7 @@ fn sorted(field: &OverflowField, those: Document, order: &Order) -> Result<Vec<R
 }
 
 /// The first of the elements in documents of an owner.
-pub(super) async fn first_outside(
+pub(crate) async fn first_outside(
     access: &Access,
     field: &'static OverflowField,
     owner: &Owner,
@@ -394,9 +411,17 @@ fn document_of(raw: RawDocumentBuf) -> Result<Document> {
 }
 
 /// How many elements documents have that a filter finds.
-pub(super) async fn count(access: &Access, field: &OverflowField, owner: &Owner) -> Result<i64> {
+pub(crate) async fn count(access: &Access, field: &OverflowField, owner: &Owner) -> Result<i64> {
     match of_owner(field, owner) {
         Some(those) => extras::count(access, field, &those).await,
         None => Ok(0),
+    }
+}
+
+/// Whether two elements are one to a set: of numbers, those of any width.
+pub(crate) fn is_same(a: &Bson, b: &Bson) -> bool {
+    match (a, b) {
+        (Bson::Int32(a), Bson::Int64(b)) | (Bson::Int64(b), Bson::Int32(a)) => i64::from(*a) == *b,
+        (a, b) => a == b,
     }
 }

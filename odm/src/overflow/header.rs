@@ -6,11 +6,9 @@ use crate::{
     Result,
     access::{Access, found_by},
     backend::operation::Find,
-    maintain::{
-        link::linked::by_id,
-        stored::{get, open, raw},
-    },
+    query::document,
     schema::{Model, OverflowField, upgrade},
+    stored::{get, open, raw},
 };
 
 /// An array, as far as its document knows it.
@@ -103,7 +101,13 @@ impl Owner {
         field: &OverflowField,
         id: &Bson,
     ) -> Result<Option<Self>> {
-        Self::find(access, model, field, &by_id(&raw(id)?)?).await
+        Self::find(
+            access,
+            model,
+            field,
+            &document("_id", document("$eq", raw(id)?)?)?,
+        )
+        .await
     }
 
     pub(crate) fn of(field: &OverflowField, document: &RawDocument) -> Result<Self> {
@@ -207,7 +211,7 @@ impl Work {
         match kind {
             Kind::Change { change, counts } => {
                 // Operators cannot stand in a document as fields.
-                let bytes = super::super::stored::close(change)?.into_bytes();
+                let bytes = crate::stored::close(change)?.into_bytes();
                 let subtype = bson::spec::BinarySubtype::Generic;
                 work.insert("change", bson::Binary { subtype, bytes });
                 work.insert("counts", counts);
@@ -229,7 +233,7 @@ impl Work {
     }
 }
 
-pub(super) fn integer(value: Option<&Bson>) -> i64 {
+pub(crate) fn integer(value: Option<&Bson>) -> i64 {
     match value {
         Some(Bson::Int64(number)) => *number,
         Some(Bson::Int32(number)) => i64::from(*number),
@@ -237,14 +241,14 @@ pub(super) fn integer(value: Option<&Bson>) -> i64 {
     }
 }
 
-pub(super) fn array(value: Option<&Bson>) -> Vec<Bson> {
+pub(crate) fn array(value: Option<&Bson>) -> Vec<Bson> {
     value.and_then(Bson::as_array).cloned().unwrap_or_default()
 }
 
 /// The bytes of an element in an array.
-pub(super) fn size(element: &Bson) -> Result<usize> {
+pub(crate) fn size(element: &Bson) -> Result<usize> {
     let element = RawBson::try_from(element.clone()).map_err(crate::error::encode)?;
-    let alone = crate::query::document("", element)?;
+    let alone = document("", element)?;
     // The positions of later elements have more digits than a name without a character.
     Ok(alone.as_bytes().len() + 6)
 }

@@ -9,17 +9,17 @@ use std::cmp::Ordering;
 use bson::{Bson, Document, doc};
 
 use super::room_in_tail;
-use crate::{maintain::stored::get, schema::OverflowField};
+use crate::{schema::OverflowField, stored::get};
 
 /// In which order the elements of an array are.
 #[derive(Debug, Clone)]
-pub(super) struct Order {
+pub(crate) struct Order {
     by: String,
     is_descending: bool,
 }
 
 impl Order {
-    pub(super) fn of(field: &OverflowField) -> Option<Self> {
+    pub(crate) fn of(field: &OverflowField) -> Option<Self> {
         let order = field.order?;
         Some(Self {
             by: (order.by)().to_string(),
@@ -28,23 +28,23 @@ impl Order {
     }
 
     /// The field of an element.
-    pub(super) fn by(&self) -> &str {
+    pub(crate) fn by(&self) -> &str {
         &self.by
     }
 
     /// What an element is ordered by.
-    pub(super) fn key(&self, element: &Bson) -> Bson {
+    pub(crate) fn key(&self, element: &Bson) -> Bson {
         let key = element.as_document().and_then(|own| get(own, &self.by));
         key.cloned().unwrap_or(Bson::Null)
     }
 
     /// As the servers sort.
-    pub(super) fn sort(&self, elements: &mut [Bson]) {
+    pub(crate) fn sort(&self, elements: &mut [Bson]) {
         elements.sort_by(|a, b| self.compare(&self.key(a), &self.key(b)));
     }
 
     /// Where elements are, in their order.
-    pub(super) fn positions(&self, elements: &[Bson]) -> Vec<usize> {
+    pub(crate) fn positions(&self, elements: &[Bson]) -> Vec<usize> {
         let keys: Vec<_> = elements.iter().map(|element| self.key(element)).collect();
         let mut positions: Vec<_> = (0..keys.len()).collect();
         let key = |position: &usize| keys.get(*position).unwrap_or(&Bson::Null);
@@ -52,34 +52,34 @@ impl Order {
         positions
     }
 
-    pub(super) fn is_sorted(&self, elements: &[Bson]) -> bool {
+    pub(crate) fn is_sorted(&self, elements: &[Bson]) -> bool {
         elements.is_sorted_by(|a, b| self.compare(&self.key(a), &self.key(b)).is_le())
     }
 
     /// Whether an element comes before a bound.
-    pub(super) fn is_before(&self, element: &Bson, bound: &Bson) -> bool {
+    pub(crate) fn is_before(&self, element: &Bson, bound: &Bson) -> bool {
         self.compare(&self.key(element), bound).is_lt()
     }
 
     /// Whether it comes behind it.
-    pub(super) fn is_behind(&self, element: &Bson, bound: &Bson) -> bool {
+    pub(crate) fn is_behind(&self, element: &Bson, bound: &Bson) -> bool {
         self.compare(&self.key(element), bound).is_gt()
     }
 
     /// The bound between elements in the document and those outside of it, both in order.
-    pub(super) fn bound(&self, inside: &[Bson], outside: &[Bson]) -> Bson {
+    pub(crate) fn bound(&self, inside: &[Bson], outside: &[Bson]) -> Bson {
         let nearest = outside.first().or_else(|| inside.last());
         nearest.map_or(Bson::Null, |element| self.key(element))
     }
 
     /// Those of some elements that come before a bound, and those that do not.
-    pub(super) fn split(&self, elements: &[Bson], bound: &Bson) -> (Vec<Bson>, Vec<Bson>) {
+    pub(crate) fn split(&self, elements: &[Bson], bound: &Bson) -> (Vec<Bson>, Vec<Bson>) {
         let elements = elements.iter().cloned();
         elements.partition(|element| self.is_before(element, bound))
     }
 
     /// The same of fields for a `$sort`, and for the stage of that name with what is before their names.
-    pub(super) fn sort_by(&self, before: &str) -> Document {
+    pub(crate) fn sort_by(&self, before: &str) -> Document {
         let direction = if self.is_descending { -1 } else { 1 };
         doc! { format!("{before}{}", self.by): direction }
     }
@@ -95,7 +95,7 @@ impl Order {
 }
 
 /// Elements as they are kept.
-pub(super) fn in_order(field: &OverflowField, elements: &mut [Bson]) {
+pub(crate) fn in_order(field: &OverflowField, elements: &mut [Bson]) {
     if let Some(order) = Order::of(field) {
         order.sort(elements);
     }
@@ -114,7 +114,7 @@ pub(crate) fn unsorted(field: &OverflowField) -> Option<Document> {
 }
 
 /// How many elements may be in a document: of those in an order some more than stay there, which go at once when these are too many.
-pub(super) fn most_inside(field: &OverflowField) -> usize {
+pub(crate) fn most_inside(field: &OverflowField) -> usize {
     match field.order {
         Some(_) => field.after + room_in_tail(field) / 2,
         None => field.after,
