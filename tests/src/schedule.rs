@@ -30,7 +30,7 @@ use tokio::{sync::oneshot, task::JoinHandle};
 
 pub use clears::Clears;
 pub use copies::{Copies, FewCopies};
-pub use counts::{Counts, FewCounts};
+pub use counts::{Counts, FewCounts, Returns};
 pub use listings::{FewListings, Listings};
 pub use overflow::{OrderedOverflows, Overflows};
 

@@ -2,7 +2,7 @@
 
 use odm_tests::schedule::{
     Case, Clears, Copies, Counts, FewCopies, FewCounts, FewListings, Listings, OrderedOverflows,
-    Overflows, Sabotage, Schedule,
+    Overflows, Returns, Sabotage, Schedule,
 };
 
 /// How many schedules there are of each kind: `ODM_SCHEDULES=50000` for more.
@@ -121,6 +121,7 @@ fn counts_are_exact() {
 #[test]
 fn counts_are_exact_in_every_order() {
     every_order(&FewCounts, 2);
+    every_order(&Returns, 2);
 }
 
 /// Without a guard something is wrong in one of them.

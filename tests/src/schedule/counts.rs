@@ -159,6 +159,42 @@ impl Case for FewCounts {
     }
 }
 
+/// Few enough for every order: that at which a document was counted comes back, while the document says that it is to be counted, though
+/// nothing has changed.
+#[derive(Debug)]
+pub struct Returns;
+
+impl Case for Returns {
+    fn begin(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            Counts.begin(backend.clone()).await;
+            let db = Db::with_backend(backend);
+            db.delete::<Post>(1).await.expect("the post");
+        })
+    }
+
+    fn processes(&self) -> Vec<Process> {
+        vec![
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    let _ = db.update::<Comment>(1).set(|c| c.likes(), 1).await;
+                })
+            },
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    let _ = db.insert(NewPost { id: 1 }).await;
+                })
+            },
+        ]
+    }
+
+    fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
+        Counts.end(backend)
+    }
+}
+
 /// Takes a guard out of an insert.
 pub(super) fn spoil_insert(sabotage: Sabotage, insert: &mut Insert) {
     let taken = match sabotage {

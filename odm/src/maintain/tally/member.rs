@@ -170,7 +170,8 @@ pub(super) fn remembered_as(at: &Bson, counts: &Document) -> Bson {
 /// they were read. Tells whether all did.
 ///
 /// `is_there` says whether an owner is. What it would have of a member is not counted otherwise; or it stays as it was, with what the
-/// member says, if the owner may be on its way.
+/// member says, if the owner may be on its way. What is right stays in any case: an owner that has come meanwhile may have summed it,
+/// and looks at none that remembers what it is to be counted as.
 pub(super) async fn remember(
     access: &Access,
     model: &'static Model,
@@ -191,7 +192,9 @@ pub(super) async fn remember(
                 let there = is_there(position, &at);
                 all_there &= there;
                 record.push(match member.was(position, &at)? {
-                    Some(was) if !there && keeps_promise => remembered_as(&share.at, was),
+                    Some(was) if !there && (keeps_promise || *was == share.counts) => {
+                        remembered_as(&share.at, was)
+                    }
                     _ => Bson::Document(share.counted_as(there)),
                 });
             }
