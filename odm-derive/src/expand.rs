@@ -1,6 +1,7 @@
 //! From a model to code.
 //!
-//! Every path in the code is written out in full, from `odm::__private`; nothing depends on what the user imported.
+//! Types with names stand beside the user's, with every path written out in full; what is said of them is in one block, where
+//! `odm::__private` has a short name. Nothing depends on what the user imported.
 
 mod computed;
 mod derived;
@@ -23,11 +24,79 @@ mod tally;
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
-use syn::{GenericParam, Generics, Path, Type};
+use syn::{GenericParam, Generics, Path, Type, parse_quote};
 
-/// The module that generated code calls.
-pub(crate) fn private(krate: &Path) -> TokenStream {
-    quote!(#krate::__private)
+/// The module that generated code calls, as this names it.
+#[derive(Clone)]
+pub(crate) struct Private {
+    path: Path,
+    name: TokenStream,
+}
+
+impl Private {
+    pub(crate) fn of(krate: &Path) -> Self {
+        Self {
+            path: parse_quote!(#krate::__private),
+            name: quote!(_odm),
+        }
+    }
+
+    /// The same beside the user's types, where nothing is imported.
+    fn outside(&self) -> Self {
+        Self {
+            path: self.path.clone(),
+            name: self.path.to_token_stream(),
+        }
+    }
+}
+
+impl ToTokens for Private {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        self.name.to_tokens(tokens);
+    }
+}
+
+/// What a derive makes.
+#[derive(Default)]
+pub(crate) struct Code {
+    /// The types that have names of their own.
+    types: TokenStream,
+    /// What is said of these and of the user's: it has no names.
+    rest: TokenStream,
+}
+
+impl Code {
+    pub(crate) fn finish(self, private: &Private) -> TokenStream {
+        let (Self { types, rest }, path, quiet) = (self, &private.path, quiet());
+        quote! {
+            #types
+
+            #quiet
+            const _: () = {
+                use #path as _odm;
+
+                #rest
+            };
+        }
+    }
+}
+
+impl From<TokenStream> for Code {
+    fn from(rest: TokenStream) -> Self {
+        Self {
+            rest,
+            ..Self::default()
+        }
+    }
+}
+
+impl Extend<Self> for Code {
+    fn extend<I: IntoIterator<Item = Self>>(&mut self, others: I) {
+        for Self { types, rest } in others {
+            self.types.extend(types);
+            self.rest.extend(rest);
+        }
+    }
 }
 
 /// A type as it is spelled.
@@ -87,10 +156,25 @@ pub(crate) fn with_params(
             GenericParam::Lifetime(param) => param.lifetime.to_token_stream(),
         })
         .collect();
+    let listed = |all: TokenStream| around(&all, |all| quote!(<#all>)).unwrap_or_default();
     (
-        quote!(<#before #(#own),*>),
-        quote!(<#before_names #(#names),*>),
+        listed(quote!(#before #(#own),*)),
+        listed(quote!(#before_names #(#names),*)),
     )
+}
+
+/// Whether one of these is so.
+pub(crate) fn any(terms: impl Iterator<Item = TokenStream>) -> Option<TokenStream> {
+    let terms: Vec<_> = terms.collect();
+    (!terms.is_empty()).then(|| quote!(#(#terms)||*))
+}
+
+/// An item with these tokens in it; nothing without any.
+pub(crate) fn around(
+    inside: &TokenStream,
+    item: impl FnOnce(&TokenStream) -> TokenStream,
+) -> Option<TokenStream> {
+    (!inside.is_empty()).then(|| item(inside))
 }
 
 /// The bounds of a `where` clause, with a comma behind each.

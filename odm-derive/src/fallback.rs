@@ -7,7 +7,7 @@ use syn::{Data, DeriveInput, Fields, Type};
 use crate::{
     attr::Container,
     ctxt::Ctxt,
-    expand::{self, private, quiet, scope::in_any_scope, text},
+    expand::{self, Code, Private, scope::in_any_scope, text},
 };
 
 /// All settings that there are.
@@ -35,7 +35,7 @@ pub(crate) fn document(input: &DeriveInput) -> TokenStream {
     if fits_nothing(input) {
         return TokenStream::new();
     }
-    let (private, quiet) = (krate(input, "document"), quiet());
+    let private = krate(input, "document");
     let container = Container::parse(&mut Ctxt::default(), input, "document", KNOWN);
     let variant = container
         .variant_of
@@ -49,9 +49,8 @@ pub(crate) fn document(input: &DeriveInput) -> TokenStream {
     let name = &input.ident;
     let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
     let in_scope = in_any_scope(input, &private);
-    quote! {
+    let code = quote! {
         #in_scope
-        #quiet
         impl #impl_generics #private::Document for #name #type_generics #where_clause {
             type Id = ::std::primitive::i64;
             type Fields = #private::Path;
@@ -67,15 +66,15 @@ pub(crate) fn document(input: &DeriveInput) -> TokenStream {
                 #private::as_one(raw)
             }
         }
-        #quiet
         impl #impl_generics #private::Whole for #name #type_generics #where_clause {}
         #variant
         #variants
-    }
+    };
+    Code::from(code).finish(&private)
 }
 
 /// What the models of an enum's variants rely on.
-fn has_variants(input: &DeriveInput, private: &TokenStream) -> TokenStream {
+fn has_variants(input: &DeriveInput, private: &Private) -> TokenStream {
     let Data::Enum(data) = &input.data else {
         return TokenStream::new();
     };
@@ -104,7 +103,7 @@ pub(crate) fn embedded(input: &DeriveInput) -> TokenStream {
     let private = krate(input, "embedded");
     let name = &input.ident;
     let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
-    quote! {
+    let code = quote! {
         impl #impl_generics #private::Stored for #name #type_generics #where_clause {
             type Kind = #private::kind::Struct;
             type Fields<__M: 'static, __R: 'static, __S: 'static> = #private::Field<__M, Self, __R, __S>;
@@ -115,7 +114,8 @@ pub(crate) fn embedded(input: &DeriveInput) -> TokenStream {
             type Of = Self;
             const READS: #private::Reads = #private::Reads::Whole;
         }
-    }
+    };
+    Code::from(code).finish(&private)
 }
 
 /// A schema of nothing.
@@ -125,14 +125,15 @@ pub(crate) fn schema(input: &DeriveInput) -> TokenStream {
     }
     let private = krate(input, "schema");
     let name = &input.ident;
-    quote! {
+    let code = quote! {
         impl #private::Schema for #name {
             const MODELS: &'static [&'static #private::Model] = &[];
             fn indexes() -> #private::Vec<(&'static #private::Model, #private::Vec<#private::Index>)> {
                 #private::Vec::new()
             }
         }
-    }
+    };
+    Code::from(code).finish(&private)
 }
 
 /// Nothing: without a model there is nothing to stand in for.
@@ -146,6 +147,6 @@ fn fits_nothing(input: &DeriveInput) -> bool {
 }
 
 /// The path of the crate, as far as the attribute can be read; its errors are reported elsewhere.
-fn krate(input: &DeriveInput, attribute: &str) -> TokenStream {
-    private(&Container::parse(&mut Ctxt::default(), input, attribute, KNOWN).krate)
+fn krate(input: &DeriveInput, attribute: &str) -> Private {
+    Private::of(&Container::parse(&mut Ctxt::default(), input, attribute, KNOWN).krate)
 }

@@ -8,6 +8,8 @@ mod ctxt;
 mod expand;
 mod fallback;
 mod model;
+#[cfg(test)]
+mod readable;
 mod rename;
 mod self_type;
 mod variant;

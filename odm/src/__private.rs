@@ -1,6 +1,7 @@
 //! What derived code calls. Not part of the API.
 
 pub use std::{
+    ops::Deref,
     option::Option::{self, None, Some},
     result::Result::Ok,
     time::Duration,

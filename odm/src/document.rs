@@ -27,6 +27,7 @@ use crate::{
     Result,
     backend::operation::Index,
     check::ModelCheck,
+    decode,
     field::{Field, FromPath, Path, Variants},
     hook::RunHooks,
     query::{Brackets, IntoKey, Key},
@@ -156,10 +157,15 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// # Errors
     ///
     /// [`TooManyElements`](crate::ErrorKind::TooManyElements) or [`Invalid`](crate::ErrorKind::Invalid), with the path.
-    fn check_bounds(&self) -> Result<()>;
+    fn check_bounds(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// The declared indexes.
-    fn indexes() -> Vec<Index>;
+    #[must_use]
+    fn indexes() -> Vec<Index> {
+        Vec::new()
+    }
 
     /// Its id, with the shard key.
     #[doc(hidden)]
@@ -248,7 +254,9 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
 
     /// Reads a stored document.
     #[doc(hidden)]
-    fn from_stored(raw: &RawDocument) -> Result<Self>;
+    fn from_stored(raw: &RawDocument) -> Result<Self> {
+        decode::as_one(raw)
+    }
 
     /// The fields, from which filters and updates are built.
     fn fields() -> Self::Fields {

@@ -4,6 +4,9 @@
 //! what refers to it, in chains of ten (toasty's do not compile that are much longer); with `odm` it has a copy of a field of that one too, which the others do not know. Dependencies are compiled before.
 //! Then the three are checked in turns, as a whole, and again after a field of one model has got another name: what a person waits for.
 //!
+//! With `--size` each has programs too, which insert, read, change and delete one of each of their models: one of ten models, and one of
+//! all. Of both, built as a release and stripped, the size is told, and what a model adds to it.
+//!
 //! `cargo run --release -p odm-benches --bin compile_time`
 
 use std::{
@@ -29,6 +32,9 @@ struct Arguments {
     /// Where the crates are written and built.
     #[arg(long, default_value = "target/compile-time")]
     folder: PathBuf,
+    /// Whether programs are built too: releases of everything that the three depend on.
+    #[arg(long)]
+    size: bool,
 }
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -42,6 +48,8 @@ struct Mapper {
     model: fn(number: usize, models: usize, field: &str) -> String,
     /// What is beside the models, by how many there are.
     whole: fn(usize) -> String,
+    /// A program that uses the first so many of them.
+    program: fn(usize) -> String,
 }
 
 const MAPPERS: [Mapper; 3] = [
@@ -49,19 +57,22 @@ const MAPPERS: [Mapper; 3] = [
         name: "odm",
         dependencies: "odm = { path = \"ODM\", features = [\"engine\"] }\nserde = { version = \"1\", features = [\"derive\"] }\n",
         model: odm_model,
-        whole: odm_schema,
+        whole: |models| odm_schema("All", "", models),
+        program: odm_program,
     },
     Mapper {
         name: "toasty",
         dependencies: "toasty = { version = \"=0.11.0\", features = [\"sqlite\"] }\n",
         model: toasty_model,
         whole: |_| String::new(),
+        program: toasty_program,
     },
     Mapper {
         name: "sea-orm",
         dependencies: "sea-orm = { version = \"=2.0.4\", features = [\"macros\", \"runtime-tokio\", \"sqlx-sqlite\"] }\n",
         model: sea_model,
         whole: |_| String::new(),
+        program: sea_program,
     },
 ];
 
@@ -125,12 +136,99 @@ fn odm_model(number: usize, models: usize, field: &str) -> String {
     text + "}\n"
 }
 
-fn odm_schema(models: usize) -> String {
-    let all: Vec<_> = (0..models).map(|n| format!("m{n}::M{n}")).collect();
+fn odm_schema(name: &str, from: &str, models: usize) -> String {
+    let all: Vec<_> = (0..models).map(|n| format!("{from}m{n}::M{n}")).collect();
     format!(
-        "\n#[derive(odm::Schema)]\n#[schema(models({}))]\npub struct All;\n",
+        "\n#[derive(odm::Schema)]\n#[schema(models({}))]\npub struct {name};\n",
         all.join(", ")
     )
+}
+
+/// A value for each of the plain fields, each written by `wrap`.
+fn some_values(wrap: fn(&str) -> String) -> String {
+    let mut text = String::new();
+    for (name, ty) in FIELDS
+        .into_iter()
+        .chain([("rank", "i64"), ("tag", "String")])
+    {
+        let value = match ty {
+            "String" => "String::from(\"some\")",
+            "Option<String>" => "None",
+            "f64" => "1.5",
+            "bool" => "true",
+            _ => "1",
+        };
+        let _ = write!(text, "{name}: {}, ", wrap(value));
+    }
+    text
+}
+
+/// A program with these lines for each of some models.
+fn program(head: &str, opened: &str, models: usize, lines: impl Fn(usize) -> String) -> String {
+    let mut text = format!(
+        "{head}\n#[tokio::main]\nasync fn main() -> Result<(), Box<dyn std::error::Error>> {{\n    \
+         let url = std::env::args().nth(1).ok_or(\"a URL\")?;\n{opened}"
+    );
+    for number in 0..models {
+        let _ = writeln!(text, "    {}", lines(number));
+    }
+    text + "    Ok(())\n}\n"
+}
+
+fn odm_program(models: usize) -> String {
+    let schema = odm_schema("Used", "models_odm::", models);
+    let opened = "    let db = odm::Database::<Used>::open(&url).await?;\n";
+    program(&schema, opened, models, |n| {
+        let prev = before(n).map_or(String::new(), |_| "prev: odm::Ref::new(1), ".to_owned());
+        // What the framework fills is not known: then it is the companion that is inserted.
+        let is_plain = before(n).is_none() && behind(n, usize::MAX).is_none();
+        let new = if is_plain { "M" } else { "NewM" };
+        format!(
+            "db.insert(models_odm::m{n}::{new}{n} {{ id: 1, {}{prev}}}).await?; \
+             let found = db.get::<models_odm::m{n}::M{n}>(1).await?; \
+             db.update::<models_odm::m{n}::M{n}>(1).set(|m| m.name(), found.title).await?; \
+             db.delete::<models_odm::m{n}::M{n}>(1).await?;",
+            some_values(ToOwned::to_owned)
+        )
+    })
+}
+
+fn toasty_program(models: usize) -> String {
+    let all: Vec<_> = (0..models)
+        .map(|n| format!("models_toasty::m{n}::M{n}"))
+        .collect();
+    let opened = format!(
+        "    let mut db = toasty::Db::builder().models(toasty::models!({})).connect(&url).await?;\n",
+        all.join(", ")
+    );
+    program("", &opened, models, |n| {
+        let prev = before(n).map_or("", |_| "prev_id: 1, prev_name: String::from(\"some\"), ");
+        format!(
+            "{{ use models_toasty::m{n}::M{n}; toasty::create!(M{n} {{ id: 1, {}{prev}}}).exec(&mut db).await?; \
+             let mut found = M{n}::get_by_id(&mut db, &1).await?; let title = found.title.clone(); \
+             found.update().name(title).exec(&mut db).await?; found.delete().exec(&mut db).await?; }}",
+            some_values(ToOwned::to_owned)
+        )
+    })
+}
+
+fn sea_program(models: usize) -> String {
+    let opened = "    let db = sea_orm::Database::connect(&url).await?;\n";
+    let head = "use sea_orm::{ActiveModelTrait, EntityTrait, IntoActiveModel, Set};\n";
+    program(head, opened, models, |n| {
+        let prev = before(n).map_or(
+            "",
+            |_| "prev_id: Set(1), prev_name: Set(String::from(\"some\")), ",
+        );
+        format!(
+            "{{ use models_sea_orm::m{n}::{{ActiveModel, Entity}}; \
+             ActiveModel {{ id: Set(1), {}{prev}..Default::default() }}.insert(&db).await?; \
+             let found = Entity::find_by_id(1).one(&db).await?.ok_or(\"it is there\")?; let title = found.title.clone(); \
+             let mut found = found.into_active_model(); found.name = Set(title); found.update(&db).await?; \
+             Entity::delete_by_id(1).exec(&db).await?; }}",
+            some_values(|value| format!("Set({value})"))
+        )
+    })
 }
 
 fn toasty_model(number: usize, models: usize, field: &str) -> String {
@@ -193,7 +291,8 @@ impl Crate {
             .dependencies
             .replace("ODM", &odm.display().to_string());
         let manifest = format!(
-            "[package]\nname = \"models-{}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\n{dependencies}\n[workspace]\n",
+            "[package]\nname = \"models-{}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\n{dependencies}\
+             tokio = {{ version = \"1\", features = [\"macros\", \"rt-multi-thread\"] }}\n\n[profile.release]\nstrip = true\n\n[workspace]\n",
             mapper.name
         );
         fs::write(folder.join("Cargo.toml"), manifest)?;
@@ -240,7 +339,7 @@ impl Crate {
 
     fn check(&self) -> Result<Duration> {
         let start = Instant::now();
-        self.cargo(&["check", "--quiet"])?;
+        self.cargo(&["check", "--quiet", "--lib"])?;
         Ok(start.elapsed())
     }
 
@@ -263,6 +362,25 @@ impl Crate {
         };
         self.write_model(self.models / 2, field)?;
         self.check()
+    }
+
+    /// How many bytes a program of so many models has.
+    fn program_size(&self, models: usize) -> Result<u64> {
+        let name = format!("of_{models}");
+        let bin = self.folder.join("src/bin");
+        fs::create_dir_all(&bin)?;
+        fs::write(
+            bin.join(format!("{name}.rs")),
+            (self.mapper.program)(models),
+        )?;
+        self.cargo(&["build", "--quiet", "--release", "--bin", &name])?;
+        let built = self.folder.join("target/release").join(&name);
+        // It is one that runs, as far as it finds no database.
+        let refused = Command::new(&built).output()?;
+        if refused.status.success() {
+            return Err(format!("{name} wants no URL").into());
+        }
+        Ok(fs::metadata(built)?.len())
     }
 
     fn expanded_lines(&self) -> Result<usize> {
@@ -317,6 +435,30 @@ fn main() -> Result<()> {
             median(whole).as_secs_f64(),
             median(again).as_secs_f64(),
             own.expanded_lines()?
+        );
+    }
+    if !arguments.size {
+        return Ok(());
+    }
+    println!(
+        "\n{:<10}{:>16}{:>16}{:>18}",
+        "",
+        "10 models",
+        format!("{} models", arguments.models),
+        "a model more"
+    );
+    for own in &crates {
+        let (few, all) = (
+            own.program_size(CHAIN)?,
+            own.program_size(arguments.models)?,
+        );
+        let more = all.saturating_sub(few) / (arguments.models - CHAIN).max(1) as u64;
+        println!(
+            "{:<10}{:>12} KiB{:>12} KiB{:>14} KiB",
+            own.mapper.name,
+            few / 1024,
+            all / 1024,
+            more / 1024
         );
     }
     Ok(())

@@ -5,8 +5,8 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::{Ident, Type, ext::IdentExt, spanned::Spanned};
 
 use super::{
+    Private, around,
     fields::{at, layout_function},
-    quiet,
 };
 use crate::{
     attr::{Computed, Formula, Layout, Operator},
@@ -215,7 +215,7 @@ impl<'a> Model<'a> {
     }
 
     /// What is computed, as data.
-    pub(crate) fn computed(&self, private: &TokenStream) -> TokenStream {
+    pub(crate) fn computed(&self, private: &Private) -> Option<TokenStream> {
         let this = quote!(Self);
         let all = self.ordered().into_iter().map(|(field, computed)| {
             let (name, stored) = (field.ident.unraw().to_string(), &field.stored);
@@ -226,10 +226,10 @@ impl<'a> Model<'a> {
                 #private::ComputedField { field: #name, stored: #stored, computation: || #of(#term) }
             }
         });
-        quote!(&[#(#all),*])
+        around(&quote!(#(#all),*), |all| quote!(&[#all]))
     }
 
-    fn term(&self, formula: &Formula, this: &TokenStream, private: &TokenStream) -> TokenStream {
+    fn term(&self, formula: &Formula, this: &TokenStream, private: &Private) -> TokenStream {
         let term = |formula| self.term(formula, this, private);
         match formula {
             Formula::Value(place) => {
@@ -278,7 +278,7 @@ impl<'a> Model<'a> {
     }
 
     /// The place of a number, in the document or in an element of an array.
-    fn place(&self, place: &[Ident], this: &TokenStream, private: &TokenStream) -> TokenStream {
+    fn place(&self, place: &[Ident], this: &TokenStream, private: &Private) -> TokenStream {
         match (self.array(place), place) {
             (Some(array), [_, inside @ ..]) => {
                 let document = steps(std::slice::from_ref(array), this, private);
@@ -294,7 +294,7 @@ impl<'a> Model<'a> {
     }
 
     /// The generated checks that each place counts in the field that is computed from it.
-    pub(crate) fn computed_checks(&self, private: &TokenStream) -> Option<TokenStream> {
+    pub(crate) fn computed_checks(&self, private: &Private) -> Option<TokenStream> {
         let name = &self.input.ident;
         let (_, own, _) = self.input.generics.split_for_impl();
         let this = quote!(#name #own);
@@ -306,10 +306,9 @@ impl<'a> Model<'a> {
                 self.check_formula(&computed.formula, ty, &this, private, &mut checks);
             }
         }
-        let quiet = quiet();
         (!checks.is_empty()).then(|| {
             let function = layout_function(&self.input.generics, checks.into_iter());
-            quote!(#quiet #function)
+            quote!(#function)
         })
     }
 
@@ -318,7 +317,7 @@ impl<'a> Model<'a> {
         formula: &Formula,
         ty: &Type,
         this: &TokenStream,
-        private: &TokenStream,
+        private: &Private,
         checks: &mut Vec<TokenStream>,
     ) {
         let mut check = |formula| self.check_formula(formula, ty, this, private, checks);
@@ -348,7 +347,7 @@ impl<'a> Model<'a> {
 }
 
 /// A place of the document.
-fn steps(place: &[Ident], this: &TokenStream, private: &TokenStream) -> TokenStream {
+fn steps(place: &[Ident], this: &TokenStream, private: &Private) -> TokenStream {
     let steps = place
         .iter()
         .map(|step| quote_spanned!(step.span()=> .#step()));

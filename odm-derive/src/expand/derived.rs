@@ -5,8 +5,8 @@ use quote::{quote, quote_spanned};
 use syn::{Path, ext::IdentExt, spanned::Spanned};
 
 use super::{
+    Private, around,
     fields::{at, layout_function, of_stored},
-    quiet,
 };
 use crate::{
     attr::{Derived, Layout, Link, OnDelete, Pace, Source},
@@ -92,7 +92,7 @@ impl<'a> Model<'a> {
     }
 
     /// What the type has of other documents, as data.
-    pub(crate) fn copies(&self, private: &TokenStream) -> TokenStream {
+    pub(crate) fn copies(&self, private: &Private) -> Option<TokenStream> {
         let own = self.taken().filter_map(|(field, derived, source)| {
             let name = field.ident.unraw().to_string();
             let stored = &field.stored;
@@ -136,7 +136,13 @@ impl<'a> Model<'a> {
             let is_array = of_stored(field.ty, private, &quote!(IS_ARRAY));
             quote!(#private::InEmbedded { field: #name, stored: #stored, is_array: #is_array, copies: #copies })
         });
-        quote!(&#private::Copies { own: &[#(#own),*], frozen: &[#(#frozen),*], inside: &[#(#inside),*], is_lost: false })
+        let own = around(&quote!(#(#own),*), |own| quote!(own: &[#own],));
+        let frozen = around(&quote!(#(#frozen),*), |frozen| quote!(frozen: &[#frozen],));
+        let inside = around(&quote!(#(#inside),*), |inside| quote!(inside: &[#inside],));
+        around(
+            &quote!(#own #frozen #inside),
+            |all| quote!(&#private::Copies { #all ..#private::Copies::NONE }),
+        )
     }
 
     /// The generated checks that each copy has the type of what it is taken from, and that nothing embedded is inserted with values
@@ -145,7 +151,7 @@ impl<'a> Model<'a> {
         &self,
         is_drafted: bool,
         attribute: &str,
-        private: &TokenStream,
+        private: &Private,
     ) -> TokenStream {
         let fits = self.taken().filter_map(|(field, derived, source)| {
             let through = self.reference(source)?;
@@ -161,10 +167,9 @@ impl<'a> Model<'a> {
             Some(quote_spanned!(ty.span()=> #source.#fits::<#ty>();))
         });
         let fits: Vec<_> = fits.collect();
-        let quiet = quiet();
         let function = (!fits.is_empty()).then(|| {
             let function = layout_function(&self.input.generics, fits.into_iter());
-            quote!(#quiet #function)
+            quote!(#function)
         });
         let is_generic = self.input.generics.type_params().next().is_some();
         let name = self.input.ident.unraw();
@@ -194,7 +199,7 @@ impl<'a> Model<'a> {
 
 impl Field<'_> {
     /// The role of a place that the framework keeps, or that never changes.
-    pub(crate) fn derived_role(&self, private: &TokenStream) -> Option<TokenStream> {
+    pub(crate) fn derived_role(&self, private: &Private) -> Option<TokenStream> {
         Some(match self.derived.as_ref()? {
             Derived::Denormalized { .. } => quote!(#private::role::Denormalized),
             Derived::Taken { .. } | Derived::Frozen => quote!(#private::role::Snapshot),

@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::{Data, DeriveInput, GenericParam, Ident, Type, ext::IdentExt, spanned::Spanned};
 
 use super::{
-    enum_document, hooks, id::SemanticId, private, quiet, shard_key::ShardKey, with_params,
+    Code, Private, around, enum_document, hooks, id::SemanticId, quiet, shard_key::ShardKey,
+    with_params,
 };
 use crate::{
     attr::{Container, Direction, IndexAttr, Key, OPTIONS_BEHIND_A_SEMICOLON, Options, What},
@@ -88,7 +89,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     let own = container.collection.as_ref().map(syn::LitStr::value);
     let is_sharded = !container.shard_key.is_empty();
     model.check_overflows(ctxt, &own.unwrap_or_default(), is_sharded);
-    let private = private(&container.krate);
+    let private = Private::of(&container.krate);
     let upgrade = upgrade(ctxt, &container);
     let shard_key = ShardKey::parse(ctxt, &model, id, &container.shard_key);
     if let Some(shard_key) = &shard_key {
@@ -129,10 +130,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         semantic: semantic.as_ref(),
         items: quote!(#rules #run #routing #computed),
         has_hooks: said.is_some(),
-        computed_fields: match ctxt.is_clean() {
-            true => model.computed(&private),
-            false => quote!(&[]),
-        },
+        computed_fields: ctxt.is_clean().then(|| model.computed(&private)).flatten(),
     };
     let implementation = implementation(&model, id, &collection, said_beside, &private);
     let is_drafted = model.is_drafted(container.companion.as_ref());
@@ -158,9 +156,11 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         .variant_of
         .as_ref()
         .map(|of| variant_of(input, of, &private));
-    Some(
-        quote!(#fields #implementation #variant #insertable #reach #key #parts #hooks #closed #checks),
-    )
+    let rest = quote!(#implementation #variant #reach #hooks #closed #checks);
+    let mut code = fields;
+    code.extend([insertable, rest.into()]);
+    code.extend([key, parts].into_iter().flatten().flatten());
+    Some(code.finish(&private))
 }
 
 /// Where the documents are.
@@ -198,13 +198,11 @@ fn collection<'a>(
 }
 
 /// The generated claim that the struct is the model of a variant.
-pub(crate) fn variant_of(input: &DeriveInput, of: &Type, private: &TokenStream) -> TokenStream {
+pub(crate) fn variant_of(input: &DeriveInput, of: &Type, private: &Private) -> TokenStream {
     let name = &input.ident;
     let (impl_generics, own, where_clause) = input.generics.split_for_impl();
-    let quiet = quiet();
     quote! {
         #[automatically_derived]
-        #quiet
         #[diagnostic::do_not_recommend]
         impl #impl_generics #private::VariantOf<#of> for #name #own #where_clause {}
     }
@@ -363,14 +361,12 @@ fn declared<'m>(
 }
 
 /// The generated check that the type of the `_id` can be one.
-fn id_check(model: &Model<'_>, id: &Field<'_>, private: &TokenStream) -> TokenStream {
+fn id_check(model: &Model<'_>, id: &Field<'_>, private: &Private) -> TokenStream {
     let (name, ty) = (&model.input.ident, id.ty);
     let (impl_generics, own, where_clause) = model.input.generics.split_for_impl();
     let check = quote_spanned!(ty.span()=> <#ty as #private::Identifies<#name #own>>::check());
-    let quiet = quiet();
     quote! {
         const _: () = {
-            #quiet
             fn id #impl_generics () #where_clause { #check }
         };
     }
@@ -382,8 +378,9 @@ fn fields(
     id: &Field<'_>,
     shard_key: Option<&ShardKey<'_, '_>>,
     semantic: Option<&SemanticId<'_, '_>>,
-    private: &TokenStream,
-) -> TokenStream {
+    private: &Private,
+) -> Code {
+    let (inside, private) = (private, &private.outside());
     let name = &model.input.ident;
     let (_, names) = with_params(&model.input.generics, &quote!(), &quote!());
     let accessors = model.fields.iter().map(|field| {
@@ -412,15 +409,11 @@ fn fields(
             [&quote!(#name #names), &role, &quote!(#private::shape::One)],
         )
     });
-    root_tree(model.input, quote!(#(#accessors)*), private)
+    root_tree(model.input, quote!(#(#accessors)*), inside)
 }
 
-/// The field tree of a document with these accessors.
-pub(super) fn root_tree(
-    input: &DeriveInput,
-    accessors: TokenStream,
-    private: &TokenStream,
-) -> TokenStream {
+/// The field tree of a document with these accessors, which are beside it.
+pub(super) fn root_tree(input: &DeriveInput, accessors: TokenStream, private: &Private) -> Code {
     let (name, vis, ident) = (&input.ident, &input.vis, fields_ident(input));
     let (decl, names) = with_params(&input.generics, &quote!(), &quote!());
     let (impl_generics, _, where_clause) = input.generics.split_for_impl();
@@ -436,21 +429,13 @@ pub(super) fn root_tree(
         "The fields of [`{}`], for filters, sorts, updates and joins.",
         name.unraw()
     );
-    let quiet = quiet();
-    quote! {
+    let (quiet, outside) = (quiet(), private.outside());
+    let types = quote! {
         #[doc = #doc]
         #quiet
         #vis struct #ident #decl #where_clause {
-            path: #private::Path,
+            path: #outside::Path,
             of: ::core::marker::PhantomData<fn() -> (#(#used,)*)>,
-        }
-
-        #[automatically_derived]
-        #quiet
-        impl #impl_generics #private::FromPath for #ident #names #where_clause {
-            fn from_path(path: #private::Path) -> Self {
-                Self { path, of: ::core::marker::PhantomData }
-            }
         }
 
         #[automatically_derived]
@@ -458,7 +443,16 @@ pub(super) fn root_tree(
         impl #impl_generics #ident #names #where_clause {
             #accessors
         }
-    }
+    };
+    let rest = quote! {
+        #[automatically_derived]
+        impl #impl_generics #private::FromPath for #ident #names #where_clause {
+            fn from_path(path: #private::Path) -> Self {
+                Self { path, of: ::core::marker::PhantomData }
+            }
+        }
+    };
+    Code { types, rest }
 }
 
 /// What a model says beside its fields.
@@ -471,7 +465,7 @@ struct Beside<'m, 'a> {
     items: TokenStream,
     has_hooks: bool,
     /// Those that are computed, as data.
-    computed_fields: TokenStream,
+    computed_fields: Option<TokenStream>,
 }
 
 fn implementation(
@@ -479,7 +473,7 @@ fn implementation(
     id: &Field<'_>,
     collection: &Collection<'_>,
     said_beside: Beside<'_, '_>,
-    private: &TokenStream,
+    private: &Private,
 ) -> TokenStream {
     let Beside {
         compound,
@@ -500,17 +494,45 @@ fn implementation(
         let (rust, stored) = (field.ident.unraw().to_string(), &field.stored);
         quote!((#rust, #stored))
     });
-    let rewrites = model.rewrites(private);
-    let rounds = model.rounds(private);
-    let validation = model.validation(private, &quote!(#private::Path::ROOT));
-    let version = model.stored_name_of(What::Version, private);
-    let updated = model.stored_name_of(What::Updated, private);
-    let soft_delete = model.stored_name_of(What::Deleted, private);
-    let scope = model.stored_name_of(What::Scope, private);
-    let take_filled = model.take_filled();
+    let rewrites = model
+        .rewrites(private)
+        .map(|is_so| quote!(rewrites: #is_so,));
+    let rounds = model.rounds(private).map(|is_so| quote!(rounds: #is_so,));
+    let check_bounds = model.validation(private).map(|checks| {
+        quote! {
+            fn check_bounds(&self) -> #private::Result<()> {
+                let path = #private::Path::ROOT;
+                #checks
+            }
+        }
+    });
+    let kept = [
+        (quote!(version), What::Version),
+        (quote!(updated), What::Updated),
+        (quote!(soft_delete), What::Deleted),
+        (quote!(scope), What::Scope),
+    ];
+    let kept = kept.into_iter().filter_map(|(said, what)| {
+        let stored = model.stored_name_of(what)?;
+        Some(quote!(#said: #private::Some(#stored),))
+    });
+    let take_filled = around(&model.take_filled(), |take| {
+        quote! {
+            fn take_filled(&mut self, from: Self) {
+                #take
+            }
+        }
+    });
     let links = model.links_of_model(has_hooks, private);
-    let look_for_links = model.look_for_links(true, private);
-    let copies = model.copies(private);
+    let look_for_links = around(&model.look_for_links(true, private), |look| {
+        quote! {
+            fn links(found: &mut #private::LinksWalk) {
+                #look
+            }
+        }
+    });
+    let copies = model.copies(private).map(|copies| quote!(copies: #copies,));
+    let computed = computed_fields.map(|fields| quote!(computed: #fields,));
     let tallies = model.tallies_of_model(private);
     let overflows = model.overflows_of_model(private);
     let look_outside = model.look_outside(&quote!(value), &quote!(raw));
@@ -521,17 +543,19 @@ fn implementation(
             }
         }
     });
-    let from_stored = match look_outside.is_empty() {
-        true => quote!(#private::as_one(raw)),
-        false => quote! {
-            let mut value: Self = #private::as_one(raw)?;
-            #look_outside
-            #private::Ok(value)
-        },
-    };
+    let from_stored = around(&look_outside, |look| {
+        quote! {
+            fn from_stored(raw: &#private::RawDocument) -> #private::Result<Self> {
+                let mut value: Self = #private::as_one(raw)?;
+                #look
+                #private::Ok(value)
+            }
+        }
+    });
     let variants = model.look_for_variants(private);
     let filled = model.fields.iter().filter(|field| field.filled.is_some());
-    let filled = filled.map(|field| &field.stored);
+    let filled = filled.map(|field| field.stored.to_token_stream());
+    let filled = around(&separated(filled), |stored| quote!(filled: &[#stored],));
     let indexes =
         declared(model, compound).map(|(keys, options, _)| index(&keys, options, private));
     let mark = upgrade
@@ -541,7 +565,9 @@ fn implementation(
     let upgrade = upgrade.map(|Upgrade { version, function }| {
         quote_spanned!(function.span()=> schema_version: #version, upgrade: #private::Some(#function),)
     });
-    let indexes = quote!(::std::vec![#(#indexes),*]);
+    let indexes = separated(indexes);
+    let is_any = !indexes.is_empty() || model.may_have_links() || shard_key.is_some();
+    let indexes = quote!(::std::vec![#indexes]);
     let indexes = match model.may_have_links() {
         true => quote!(#private::with_references(&Self::MODEL, #indexes)),
         false => indexes,
@@ -550,23 +576,28 @@ fn implementation(
         None => indexes,
         Some(_) => quote!(#private::with_shard_key(&Self::MODEL, #indexes)),
     };
+    let indexes = is_any.then(|| {
+        quote! {
+            fn indexes() -> #private::Vec<#private::Index> {
+                #indexes
+            }
+        }
+    });
     let shard_key = shard_key.map(ShardKey::of_model);
     let semantic = semantic.map(SemanticId::of_model);
     let (listed, collection, tag) = match collection {
-        Collection::Named(name) => (quote!(Self), quote!(#name), quote!(#private::None)),
+        Collection::Named(name) => (quote!(Self), quote!(#name), None),
         Collection::OfEnum(of) => {
             let place = quote_spanned!(of.span()=> <#of as #private::HasVariant<Self>>);
             (
                 quote!(#of),
                 quote!(#place::COLLECTION),
-                quote!(#private::Some(#place::TAG)),
+                Some(quote!(tag: #private::Some(#place::TAG),)),
             )
         }
     };
-    let quiet = quiet();
     quote! {
         #[automatically_derived]
-        #quiet
         #[diagnostic::do_not_recommend]
         impl #impl_generics #private::Document for #name #names #where_clause {
             type Listed = #listed;
@@ -578,20 +609,17 @@ fn implementation(
                 name: #text,
                 collection: #collection,
                 fields: &[#(#stored),*],
-                rewrites: #rewrites,
-                rounds: #rounds,
-                filled: &[#(#filled),*],
-                version: #version,
-                updated: #updated,
+                #rewrites
+                #rounds
+                #filled
+                #(#kept)*
                 #upgrade
                 #links
-                copies: #copies,
+                #copies
                 #tallies
                 #overflows
-                computed: #computed_fields,
-                tag: #tag,
-                soft_delete: #soft_delete,
-                scope: #scope,
+                #computed
+                #tag
                 #shard_key
                 #semantic
                 ..#private::Model::UNKNOWN
@@ -600,32 +628,25 @@ fn implementation(
             fn id(&self) -> &#id_ty {
                 &self.#id_ident
             }
-            fn check_bounds(&self) -> #private::Result<()> {
-                #validation
-            }
-            fn indexes() -> #private::Vec<#private::Index> {
-                #indexes
-            }
+            #check_bounds
+            #indexes
             fn variants(&self, found: &mut #private::Variants) {
                 #variants
             }
-            fn links(found: &mut #private::LinksWalk) {
-                let _ = &found;
-                #look_for_links
-            }
-            fn take_filled(&mut self, from: Self) {
-                let _ = &from;
-                #take_filled
-            }
-            fn from_stored(raw: &#private::RawDocument) -> #private::Result<Self> {
-                #from_stored
-            }
+            #look_for_links
+            #take_filled
+            #from_stored
             #keep_inside
         }
     }
 }
 
-pub(super) fn index(keys: &[Key], options: &Options, private: &TokenStream) -> TokenStream {
+/// With commas between them.
+fn separated(all: impl Iterator<Item = TokenStream>) -> TokenStream {
+    quote!(#(#all),*)
+}
+
+pub(super) fn index(keys: &[Key], options: &Options, private: &Private) -> TokenStream {
     let ttl = options.expire_after_seconds.is_some();
     let keys = keys.iter().map(|key| {
         let direction = match key.direction {

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{Data, DeriveInput, Fields, ext::IdentExt, spanned::Spanned};
 
-use super::{enumeration, private, quiet, where_bounds, with_params};
+use super::{Code, Private, around, enumeration, quiet, where_bounds, with_params};
 use crate::{
     attr::{Container, Link, SerdeContainer},
     ctxt::Ctxt,
@@ -13,7 +13,7 @@ use crate::{
 
 pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream> {
     let container = Container::parse(ctxt, input, "embedded", &["companion", "of", "validate"]);
-    let private = private(&container.krate);
+    let private = Private::of(&container.krate);
     if let Some(lifetime) = input.generics.lifetimes().next() {
         ctxt.error(lifetime, "an embedded value is owned: it has no lifetimes");
         return None;
@@ -27,25 +27,24 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
              so leave `validate` out here",
         );
     }
-    match &input.data {
+    let code = match &input.data {
         Data::Enum(data) => Some(enumeration::expand(ctxt, input, data, &private)),
         Data::Struct(data) => match &data.fields {
-            Fields::Unnamed(fields) if fields.unnamed.len() == 1 => Some(value(
-                ctxt,
-                input,
-                fields.unnamed.first().map(|field| &field.ty),
-                &private,
-            )),
+            Fields::Unnamed(fields) if fields.unnamed.len() == 1 => {
+                let inner = fields.unnamed.first().map(|field| &field.ty);
+                Some(value(ctxt, input, inner, &private).into())
+            }
             // Told apart without reporting: `Model::parse` reads the attributes again.
             Fields::Named(_)
                 if SerdeContainer::parse(&mut Ctxt::default(), &input.attrs).other_form =>
             {
-                Some(value(ctxt, input, None, &private))
+                Some(value(ctxt, input, None, &private).into())
             }
             _ => structure(ctxt, input, &container, &private),
         },
         Data::Union(_) => structure(ctxt, input, &container, &private),
-    }
+    };
+    Some(code?.finish(&private))
 }
 
 /// A struct: its fields can be reached.
@@ -53,8 +52,8 @@ fn structure(
     ctxt: &mut Ctxt,
     input: &DeriveInput,
     container: &Container,
-    private: &TokenStream,
-) -> Option<TokenStream> {
+    private: &Private,
+) -> Option<Code> {
     let model = Model::parse(ctxt, input, "Embedded", Place::Embedded)?;
     for field in &model.fields {
         if !field.indexes.is_empty() {
@@ -89,10 +88,14 @@ fn structure(
             .map(|of| model.excerpt_of(of, private));
         quote!(#layout #inside #copies #excerpt)
     });
-    Some(quote!(#tree #implementation #companion #checks))
+    let mut code = tree;
+    code.extend([quote!(#implementation #checks).into()]);
+    code.extend(companion);
+    Some(code)
 }
 
-fn tree(model: &Model<'_>, private: &TokenStream) -> TokenStream {
+fn tree(model: &Model<'_>, private: &Private) -> Code {
+    let (inside, private) = (private, &private.outside());
     let accessors = model.fields.iter().map(|field| {
         let role = field.derived_role(private);
         field.accessor(
@@ -105,15 +108,15 @@ fn tree(model: &Model<'_>, private: &TokenStream) -> TokenStream {
             ],
         )
     });
-    place_tree(model.input, accessors, private)
+    place_tree(model.input, accessors, inside)
 }
 
-/// The tree of a place that holds the input as a whole, and these accessors.
+/// The tree of a place that holds the input as a whole, and these accessors, which are beside it.
 pub(super) fn place_tree(
     input: &DeriveInput,
     accessors: impl Iterator<Item = TokenStream>,
-    private: &TokenStream,
-) -> TokenStream {
+    private: &Private,
+) -> Code {
     let (name, vis, ident) = (&input.ident, &input.vis, fields_ident(input));
     let scope = quote!(__M: 'static, __R: 'static, __S: 'static,);
     let scope_names = quote!(__M, __R, __S,);
@@ -121,16 +124,22 @@ pub(super) fn place_tree(
     let (_, own) = with_params(&input.generics, &quote!(), &quote!());
     let (_, _, where_clause) = input.generics.split_for_impl();
     let doc = format!("The fields of [`{}`] in a document.", name.unraw());
-    let quiet = quiet();
-    quote! {
+    let (quiet, outside) = (quiet(), private.outside());
+    let types = quote! {
         #[doc = #doc]
         #quiet
         #vis struct #ident #decl #where_clause {
-            whole: #private::Field<__M, #name #own, __R, __S>,
+            whole: #outside::Field<__M, #name #own, __R, __S>,
         }
 
         #[automatically_derived]
         #quiet
+        impl #decl #ident #names #where_clause {
+            #(#accessors)*
+        }
+    };
+    let rest = quote! {
+        #[automatically_derived]
         impl #decl #private::FromPath for #ident #names #where_clause {
             fn from_path(path: #private::Path) -> Self {
                 Self { whole: #private::FromPath::from_path(path) }
@@ -138,7 +147,6 @@ pub(super) fn place_tree(
         }
 
         #[automatically_derived]
-        #quiet
         #[diagnostic::do_not_recommend]
         impl #decl #private::Place for #ident #names #where_clause {
             type Scope = __M;
@@ -151,27 +159,21 @@ pub(super) fn place_tree(
         }
 
         #[automatically_derived]
-        #quiet
-        impl #decl ::core::ops::Deref for #ident #names #where_clause {
+        impl #decl #private::Deref for #ident #names #where_clause {
             type Target = #private::Field<__M, #name #own, __R, __S>;
             fn deref(&self) -> &Self::Target {
                 &self.whole
             }
         }
-
-        #[automatically_derived]
-        #quiet
-        impl #decl #ident #names #where_clause {
-            #(#accessors)*
-        }
-    }
+    };
+    Code { types, rest }
 }
 
 fn implementation(
     model: &Model<'_>,
     rules: Option<TokenStream>,
     is_drafted: bool,
-    private: &TokenStream,
+    private: &Private,
 ) -> TokenStream {
     let input = model.input;
     let (name, ident) = (&input.ident, fields_ident(input));
@@ -179,13 +181,39 @@ fn implementation(
     let (_, names) = with_params(&input.generics, &quote!(), &quote!(__M, __R, __S,));
     let (impl_generics, _, where_clause) = input.generics.split_for_impl();
     let closed = model.closed(private);
-    let validation = model.validation(private, &quote!(path));
-    let rewrites = model.rewrites(private);
-    let rounds = model.rounds(private);
-    let links_inside = model.links_inside(private);
-    let look_for_links = model.look_for_links(false, private);
-    let variants = model.look_for_variants(private);
-    let copies = model.copies(private);
+    let validate = model.validation(private).map(|checks| {
+        quote! {
+            fn validate(&self, path: &#private::Path) -> #private::Result<()> {
+                #checks
+            }
+        }
+    });
+    let rewrites = model
+        .rewrites(private)
+        .map(|is_so| quote!(const REWRITES: bool = #is_so;));
+    let rounds = model
+        .rounds(private)
+        .map(|is_so| quote!(const ROUNDS: bool = #is_so;));
+    let links_inside = model
+        .links_inside(private)
+        .map(|links| quote!(const LINKS: #private::LinksInside = #links;));
+    let look_for_links = around(&model.look_for_links(false, private), |look| {
+        quote! {
+            fn links(found: &mut #private::LinksWalk) {
+                #look
+            }
+        }
+    });
+    let variants = around(&model.look_for_variants(private), |look| {
+        quote! {
+            fn variants(&self, found: &mut #private::Variants) {
+                #look
+            }
+        }
+    });
+    let copies = model
+        .copies(private)
+        .map(|copies| quote!(const COPIES: &'static #private::Copies = #copies;));
     let new = model.new_type(is_drafted);
     let names_stored = model.fields.iter().map(|field| &field.stored);
     let whole = whole(input, private);
@@ -198,42 +226,29 @@ fn implementation(
         &quote!(),
         &quote!(#name #own, #private::role::Own, #private::shape::One,),
     );
-    let quiet = quiet();
     quote! {
         #[automatically_derived]
-        #quiet
         #[diagnostic::do_not_recommend]
         impl #impl_generics #private::Stored for #name #own #where_clause {
             type Kind = #private::kind::Struct;
             type Fields<__M: 'static, __R: 'static, __S: 'static> = #ident #names;
             type New = #new;
-            const COPIES: &'static #private::Copies = #copies;
-            const REWRITES: bool = #rewrites;
-            const ROUNDS: bool = #rounds;
-            const LINKS: #private::LinksInside = #links_inside;
+            #copies
+            #rewrites
+            #rounds
+            #links_inside
             #rules
-            fn links(found: &mut #private::LinksWalk) {
-                let _ = &found;
-                #look_for_links
-            }
-            fn validate(&self, path: &#private::Path) -> #private::Result<()> {
-                let _ = path;
-                #validation
-            }
-            fn variants(&self, found: &mut #private::Variants) {
-                let _ = &found;
-                #variants
-            }
+            #look_for_links
+            #validate
+            #variants
             const NAMES: &'static [&'static str] = &[#(#names_stored),*];
         }
 
         #[automatically_derived]
-        #quiet
         #[diagnostic::do_not_recommend]
         impl #impl_generics #private::Embedded for #name #own #where_clause {}
 
         #[automatically_derived]
-        #quiet
         #[diagnostic::do_not_recommend]
         impl #impl_generics #private::Projected for #name #own #where_clause {
             type Tree = #ident #tree;
@@ -246,13 +261,11 @@ fn implementation(
 }
 
 /// What is stored is a projection of itself.
-pub(super) fn whole(input: &DeriveInput, private: &TokenStream) -> TokenStream {
+pub(super) fn whole(input: &DeriveInput, private: &Private) -> TokenStream {
     let name = &input.ident;
     let (impl_generics, own, where_clause) = input.generics.split_for_impl();
-    let quiet = quiet();
     quote! {
         #[automatically_derived]
-        #quiet
         #[diagnostic::do_not_recommend]
         impl #impl_generics #private::Projection for #name #own #where_clause {
             type Of = Self;
@@ -266,7 +279,7 @@ pub(super) fn value(
     ctxt: &mut Ctxt,
     input: &DeriveInput,
     inner: Option<&syn::Type>,
-    private: &TokenStream,
+    private: &Private,
 ) -> TokenStream {
     SerdeContainer::parse(ctxt, &input.attrs);
     let name = &input.ident;
@@ -312,10 +325,8 @@ pub(super) fn value(
         }
     }
     let whole = whole(input, private);
-    let quiet = quiet();
     quote! {
         #[automatically_derived]
-        #quiet
         #[diagnostic::do_not_recommend]
         impl #impl_generics #private::Stored for #name #own #where_clause {
             type Kind = #private::kind::Value;
@@ -326,12 +337,10 @@ pub(super) fn value(
         }
 
         #[automatically_derived]
-        #quiet
         #[diagnostic::do_not_recommend]
         impl #impl_generics #private::Embedded for #name #own #where_clause {}
 
         #[automatically_derived]
-        #quiet
         #[diagnostic::do_not_recommend]
         impl #closed_decl #private::Closed<__Schema> for #name #own #where_clause {}
 
@@ -345,7 +354,7 @@ const NO_FIELDS: &str = "a newtype is one value, and the references with rules i
      `exists` and `on_delete` out of the struct";
 
 /// What there is of references with rules in a newtype, whatever it holds.
-fn links_of_newtype(inner: &syn::Type, private: &TokenStream) -> TokenStream {
+fn links_of_newtype(inner: &syn::Type, private: &Private) -> TokenStream {
     quote!({
         use #private::Opaque as _;
         #private::Inside::<'static, #inner>::LINKS
@@ -353,7 +362,7 @@ fn links_of_newtype(inner: &syn::Type, private: &TokenStream) -> TokenStream {
 }
 
 /// A newtype has an order if what is inside has one, and can be an id.
-fn newtype(input: &DeriveInput, inner: &syn::Type, private: &TokenStream) -> TokenStream {
+fn newtype(input: &DeriveInput, inner: &syn::Type, private: &Private) -> TokenStream {
     let name = &input.ident;
     let (impl_generics, own, where_clause) = input.generics.split_for_impl();
     let (key_decl, _) = with_params(
@@ -362,16 +371,13 @@ fn newtype(input: &DeriveInput, inner: &syn::Type, private: &TokenStream) -> Tok
         &quote!(),
     );
     let bounds = where_bounds(&input.generics);
-    let quiet = quiet();
     quote! {
         // A bound on all lifetimes is asked for only where the implementation is used.
         #[automatically_derived]
-        #quiet
         #[diagnostic::do_not_recommend]
         impl #impl_generics #private::Ordered for #name #own where #bounds for<'__a> #inner: #private::Ordered {}
 
         #[automatically_derived]
-        #quiet
         #[diagnostic::do_not_recommend]
         impl #key_decl #private::IntoKey<__T> for #name #own #where_clause {
             type Knows = #private::IdAlone;
@@ -381,7 +387,6 @@ fn newtype(input: &DeriveInput, inner: &syn::Type, private: &TokenStream) -> Tok
         }
 
         #[automatically_derived]
-        #quiet
         #[diagnostic::do_not_recommend]
         impl #key_decl #private::IntoKey<__T> for &#name #own
         where

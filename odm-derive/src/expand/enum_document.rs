@@ -7,9 +7,9 @@ use quote::{quote, quote_spanned};
 use syn::{DataEnum, DeriveInput, Ident, Type, ext::IdentExt, spanned::Spanned};
 
 use super::{
+    Code, Private,
     document::{index, root_tree},
     fields::{at, closed, layout_function, of_stored},
-    private, quiet,
     scope::in_any_scope,
     text, where_bounds, with_params,
 };
@@ -25,7 +25,7 @@ const SETTINGS: &[&str] = &["collection", "index", "shared", "timestamps", "vers
 /// An enum, each variant of which holds a struct that is a model too.
 struct Kinds<'a> {
     input: &'a DeriveInput,
-    private: TokenStream,
+    private: Private,
     collection: String,
     /// The field that tells the variants apart.
     tag: String,
@@ -56,7 +56,9 @@ pub(super) fn expand(ctxt: &mut Ctxt, input: &DeriveInput, data: &DataEnum) -> O
     let variants = kinds.variants();
     let checks = ctxt.is_clean().then(|| kinds.checks());
     let reach = in_any_scope(input, &kinds.private);
-    Some(quote!(#tree #implementation #reach #variants #closed #checks))
+    let mut code = tree;
+    code.extend([quote!(#implementation #reach #variants #closed #checks).into()]);
+    Some(code.finish(&kinds.private))
 }
 
 impl<'a> Kinds<'a> {
@@ -100,9 +102,10 @@ impl<'a> Kinds<'a> {
                 return None;
             }
         };
-        let private = private(&container.krate);
-        let own = quote!(#private::role::Own);
-        let filled_role = quote!(#private::role::Filled);
+        let private = Private::of(&container.krate);
+        let outside = private.outside();
+        let own = quote!(#outside::role::Own);
+        let filled_role = quote!(#outside::role::Filled);
         let mut shared: Vec<_> = container
             .shared
             .into_iter()
@@ -224,8 +227,8 @@ impl<'a> Kinds<'a> {
     }
 
     /// The field tree: what all variants have, and a closure for each of them.
-    fn tree(&self) -> TokenStream {
-        let (private, vis) = (&self.private, &self.input.vis);
+    fn tree(&self) -> Code {
+        let (private, vis) = (&self.private.outside(), &self.input.vis);
         let (_, own) = with_params(&self.input.generics, &quote!(), &quote!());
         let name = &self.input.ident;
         let this = quote!(#name #own);
@@ -274,7 +277,7 @@ impl<'a> Kinds<'a> {
             .filter(|(variant, _)| !variant.is_hidden);
         let methods = methods.map(|(variant, ty)| {
             let (is, method, docs) = (&variant.is, &variant.method, &variant.docs);
-            let tag = self.tag(variant);
+            let tag = self.tag(variant, private);
             let ident = variant.ident.unraw();
             let ask = format!("The document is a `{ident}`.");
             let say = format!("What is said of a `{ident}`, which the document then is.");
@@ -303,12 +306,12 @@ impl<'a> Kinds<'a> {
         root_tree(
             self.input,
             quote!(#id #tag #(#shared)* #(#methods)*),
-            private,
+            &self.private,
         )
     }
 
-    fn tag(&self, variant: &Variant<'_>) -> TokenStream {
-        let (private, tag, stored) = (&self.private, &self.tag, &variant.stored);
+    fn tag(&self, variant: &Variant<'_>, private: &Private) -> TokenStream {
+        let (tag, stored) = (&self.tag, &variant.stored);
         quote!(#private::Tag::Field(#tag, #stored))
     }
 
@@ -332,7 +335,10 @@ impl<'a> Kinds<'a> {
             .iter()
             .map(|(variant, _)| &variant.stored)
             .collect();
-        let tags = self.variants.iter().map(|(variant, _)| self.tag(variant));
+        let tags = self
+            .variants
+            .iter()
+            .map(|(variant, _)| self.tag(variant, private));
         let id = quote_spanned!(first.span()=> <#first as #private::Document>::Id);
         let fields = self.tag_ident.iter().map(|ident| {
             let rust = ident.unraw().to_string();
@@ -353,7 +359,7 @@ impl<'a> Kinds<'a> {
                 ty.span(),
             )
         });
-        let each = |code: fn(&Type, &TokenStream) -> TokenStream| {
+        let each = |code: fn(&Type, &Private) -> TokenStream| {
             types.iter().map(move |ty| at(code(ty, private), ty.span()))
         };
         let validate = each(|ty, private| quote!(<#ty as #private::Document>::check_bounds(one)));
@@ -366,10 +372,8 @@ impl<'a> Kinds<'a> {
             .is_partial
             .then(|| quote!(_ => ::core::unreachable!(),));
         let bounds = where_bounds(&input.generics);
-        let quiet = quiet();
         quote! {
             #[automatically_derived]
-            #quiet
             #[diagnostic::do_not_recommend]
             impl #impl_generics #private::Document for #name #names #where_clause {
                 type Id = #id;
@@ -433,7 +437,6 @@ impl<'a> Kinds<'a> {
 
             // A bound on all lifetimes is asked for only where the implementation is used.
             #[automatically_derived]
-            #quiet
             #[diagnostic::do_not_recommend]
             impl #impl_generics #private::Whole for #name #names
             where
@@ -479,8 +482,7 @@ impl<'a> Kinds<'a> {
         // Of a type with parameters the models are checked where its values are.
         let is_plain = self.input.generics.params.is_empty();
         let models = self.model_checks().filter(|_| is_plain);
-        let quiet = quiet();
-        quote!(#types #(#quiet const _: () = #models;)*)
+        quote!(#types #(const _: () = #models;)*)
     }
 
     /// Checks of what the models of the variants say, at compile time.
@@ -533,15 +535,13 @@ pub(crate) fn has_variants<'v>(
     collection: &str,
     tag: &str,
     variants: impl Iterator<Item = (&'v String, &'v Type)>,
-    private: &TokenStream,
+    private: &Private,
 ) -> TokenStream {
     let name = &input.ident;
     let (impl_generics, own, where_clause) = input.generics.split_for_impl();
-    let quiet = quiet();
     let each = variants.map(|(stored, ty)| {
         quote! {
             #[automatically_derived]
-            #quiet
             #[diagnostic::do_not_recommend]
             impl #impl_generics #private::HasVariant<#ty> for #name #own #where_clause {
                 const COLLECTION: &'static str = #collection;
@@ -616,7 +616,7 @@ fn right_variants<'a>(
     right
 }
 
-fn model_of(ty: &Type, private: &TokenStream) -> TokenStream {
+fn model_of(ty: &Type, private: &Private) -> TokenStream {
     at(quote!(<#ty as #private::Document>::MODEL), ty.span())
 }
 

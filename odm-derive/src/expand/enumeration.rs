@@ -5,6 +5,7 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::{DataEnum, DeriveInput, GenericParam, Ident, Type, ext::IdentExt, spanned::Spanned};
 
 use super::{
+    Code, Private,
     embedded::{place_tree, value, whole},
     fields::{closed, layout_function, mentions, of_stored},
     quiet, with_params,
@@ -20,16 +21,16 @@ pub(super) fn expand(
     ctxt: &mut Ctxt,
     input: &DeriveInput,
     data: &DataEnum,
-    private: &TokenStream,
-) -> TokenStream {
+    private: &Private,
+) -> Code {
     let Some(parsed) = Enum::parse(ctxt, input, data).filter(Enum::has_data) else {
-        return value(ctxt, input, None, private);
+        return value(ctxt, input, None, private).into();
     };
     let methods = parsed
         .variants
         .iter()
         .filter(|variant| !variant.is_hidden)
-        .map(|variant| parsed.methods(variant, private));
+        .map(|variant| parsed.methods(variant, &private.outside()));
     let tree = place_tree(input, methods, private);
     let trees = parsed
         .variants
@@ -38,7 +39,10 @@ pub(super) fn expand(
     let implementation = parsed.implementation(private);
     let closed = closed(input, parsed.nested().map(|part| part.ty), false, private);
     let checks = ctxt.is_clean().then(|| parsed.checks(private));
-    quote!(#tree #(#trees)* #implementation #closed #checks)
+    let mut code = tree;
+    code.extend(trees);
+    code.extend([quote!(#implementation #closed #checks).into()]);
+    code
 }
 
 /// Something in a variant that has a type: a field, with or without a name.
@@ -56,7 +60,7 @@ struct Part<'p> {
 
 impl<'a> Enum<'a> {
     /// `is_card` and, if there is something in the variant, `card`.
-    fn methods(&self, variant: &Variant<'_>, private: &TokenStream) -> TokenStream {
+    fn methods(&self, variant: &Variant<'_>, private: &Private) -> TokenStream {
         let (vis, is, method) = (&self.input.vis, &variant.is, &variant.method);
         let tag = self.tag(variant, private);
         // That it holds none of some texts can be said of one value only.
@@ -107,7 +111,7 @@ impl<'a> Enum<'a> {
     fn inside(
         &self,
         variant: &Variant<'_>,
-        private: &TokenStream,
+        private: &Private,
     ) -> Option<(Vec<TokenStream>, TokenStream, TokenStream)> {
         let parts = self.parts(variant);
         if parts.is_empty() {
@@ -158,7 +162,7 @@ impl<'a> Enum<'a> {
     }
 
     /// The tree of a variant with named fields.
-    fn variant_tree(&self, variant: &Variant<'_>, private: &TokenStream) -> Option<TokenStream> {
+    fn variant_tree(&self, variant: &Variant<'_>, private: &Private) -> Option<Code> {
         let Content::Struct(fields) = &variant.content else {
             return None;
         };
@@ -178,9 +182,10 @@ impl<'a> Enum<'a> {
                 GenericParam::Type(param) => Some(&param.ident),
                 _ => None,
             });
+        let outside = &private.outside();
         let accessors = fields.iter().map(|field: &Field<'_>| {
             field.accessor(
-                private,
+                outside,
                 &quote!(self.path),
                 [&quote!(__M), &quote!(__R), &quote!(__S)],
             )
@@ -191,20 +196,12 @@ impl<'a> Enum<'a> {
             variant.ident.unraw()
         );
         let quiet = quiet();
-        Some(quote! {
+        let types = quote! {
             #[doc = #doc]
             #quiet
             #vis struct #ident #decl #where_clause {
-                path: #private::Path,
+                path: #outside::Path,
                 of: ::core::marker::PhantomData<fn() -> (__M, __R, __S, #(#used,)*)>,
-            }
-
-            #[automatically_derived]
-            #quiet
-            impl #decl #private::FromPath for #ident #names #where_clause {
-                fn from_path(path: #private::Path) -> Self {
-                    Self { path, of: ::core::marker::PhantomData }
-                }
             }
 
             #[automatically_derived]
@@ -212,10 +209,19 @@ impl<'a> Enum<'a> {
             impl #decl #ident #names #where_clause {
                 #(#accessors)*
             }
-        })
+        };
+        let rest = quote! {
+            #[automatically_derived]
+            impl #decl #private::FromPath for #ident #names #where_clause {
+                fn from_path(path: #private::Path) -> Self {
+                    Self { path, of: ::core::marker::PhantomData }
+                }
+            }
+        };
+        Some(Code { types, rest })
     }
 
-    fn implementation(&self, private: &TokenStream) -> TokenStream {
+    fn implementation(&self, private: &Private) -> TokenStream {
         let input = self.input;
         let (name, ident) = (&input.ident, fields_ident(input));
         let (_, own) = with_params(&input.generics, &quote!(), &quote!());
@@ -259,10 +265,8 @@ impl<'a> Enum<'a> {
         let tags = self
             .tag_checks(private)
             .map(|check| quote!(const { #check };));
-        let quiet = quiet();
         quote! {
             #[automatically_derived]
-            #quiet
             #[diagnostic::do_not_recommend]
             impl #impl_generics #private::Stored for #name #own #where_clause {
                 type Kind = #private::kind::Enum;
@@ -290,7 +294,6 @@ impl<'a> Enum<'a> {
             }
 
             #[automatically_derived]
-            #quiet
             #[diagnostic::do_not_recommend]
             impl #impl_generics #private::Embedded for #name #own #where_clause {}
 
@@ -299,7 +302,7 @@ impl<'a> Enum<'a> {
     }
 
     /// The generated checks that the compiler makes of the types.
-    fn checks(&self, private: &TokenStream) -> TokenStream {
+    fn checks(&self, private: &Private) -> TokenStream {
         let layouts = self.variants.iter().flat_map(|variant| self.parts(variant));
         let layouts = layouts.filter_map(|part| {
             let fits = match part.layout {
@@ -341,7 +344,7 @@ impl<'a> Enum<'a> {
     }
 
     /// Checks that the fields of a struct which stand beside the tag leave its name to it.
-    fn tag_checks(&self, private: &TokenStream) -> impl Iterator<Item = TokenStream> {
+    fn tag_checks(&self, private: &Private) -> impl Iterator<Item = TokenStream> {
         let tag = match &self.repr {
             Repr::Internal(tag) => tag.as_str(),
             _ => "",
@@ -369,7 +372,7 @@ impl<'a> Enum<'a> {
     }
 
     /// How a stored value tells that it is of the variant.
-    fn tag(&self, variant: &Variant<'_>, private: &TokenStream) -> TokenStream {
+    fn tag(&self, variant: &Variant<'_>, private: &Private) -> TokenStream {
         let stored = &variant.stored;
         match (&self.repr, &variant.content) {
             (Repr::External, Content::Unit) => quote!(#private::Tag::Text(#stored)),
@@ -442,7 +445,7 @@ impl<'a> Enum<'a> {
 }
 
 impl Part<'_> {
-    fn validation(&self, private: &TokenStream) -> TokenStream {
+    fn validation(&self, private: &Private) -> TokenStream {
         if self.name.is_some() && self.layout.is_plain() {
             return TokenStream::new();
         }
@@ -460,7 +463,7 @@ impl Part<'_> {
         }
     }
 
-    fn look_for_variants(&self, private: &TokenStream) -> TokenStream {
+    fn look_for_variants(&self, private: &Private) -> TokenStream {
         let binding = &self.binding;
         let variants = of_stored(self.ty, private, &quote!(variants));
         let look = quote!(#variants(#binding, found););

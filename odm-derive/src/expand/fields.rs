@@ -4,7 +4,7 @@ use proc_macro2::{Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{DeriveInput, Generics, Ident, Type, spanned::Spanned};
 
-use super::{quiet, where_bounds, with_params};
+use super::{Private, any, around, where_bounds, with_params};
 use crate::{
     attr::Layout,
     model::{Field, Model},
@@ -12,7 +12,7 @@ use crate::{
 
 impl<'a> Model<'a> {
     /// The generated checks that each field's type fits its attribute.
-    pub(crate) fn layout_checks(&self, private: &TokenStream) -> TokenStream {
+    pub(crate) fn layout_checks(&self, private: &Private) -> TokenStream {
         let checks = self.fields.iter().filter_map(|field| {
             let ty = field.ty;
             let fits = match &field.layout {
@@ -34,7 +34,7 @@ impl<'a> Model<'a> {
     }
 
     /// The generated body of `variants`, for a value `self`.
-    pub(crate) fn look_for_variants(&self, private: &TokenStream) -> TokenStream {
+    pub(crate) fn look_for_variants(&self, private: &Private) -> TokenStream {
         let looks = self.fields.iter().map(|field| {
             let (ident, name) = (field.ident, &field.stored);
             let variants = field.of_stored(private, &quote!(variants));
@@ -43,8 +43,8 @@ impl<'a> Model<'a> {
         quote!(#(#looks)*)
     }
 
-    /// The generated body of `validate`, for a value `self` and the path before its fields.
-    pub(crate) fn validation(&self, private: &TokenStream, path: &TokenStream) -> TokenStream {
+    /// The generated body of `validate`, for a value `self` and the `path` before its fields; nothing if all are right.
+    pub(crate) fn validation(&self, private: &Private) -> Option<TokenStream> {
         let checks = self
             .fields
             .iter()
@@ -62,14 +62,7 @@ impl<'a> Model<'a> {
                 }
             })
             .collect::<TokenStream>();
-        if checks.is_empty() {
-            return quote!(#private::Ok(()));
-        }
-        quote! {
-            let path = #path;
-            #checks
-            #private::Ok(())
-        }
+        around(&checks, |checks| quote!(#checks #private::Ok(())))
     }
 
     /// The fields that may refer to other models, or hold some that do.
@@ -81,7 +74,7 @@ impl<'a> Model<'a> {
     }
 
     /// The generated proof that a schema which has what the fields refer to has all that this type refers to.
-    pub(crate) fn closed(&self, private: &TokenStream) -> TokenStream {
+    pub(crate) fn closed(&self, private: &Private) -> TokenStream {
         closed(
             self.input,
             self.nested().map(|field| field.ty),
@@ -91,32 +84,30 @@ impl<'a> Model<'a> {
     }
 
     /// The same for a model whose hooks may run in one schema alone; `hooks` is where they are asked for.
-    pub(crate) fn closed_with(
-        &self,
-        hooks: Option<&syn::Path>,
-        private: &TokenStream,
-    ) -> TokenStream {
+    pub(crate) fn closed_with(&self, hooks: Option<&syn::Path>, private: &Private) -> TokenStream {
         let counted = self.counted(private);
         let types = self.nested().map(|field| field.ty).chain(&counted);
         closed(self.input, types, hooks.is_some(), private)
     }
 
     /// The generated answer to whether a value may be stored less exactly than it is.
-    pub(crate) fn rounds(&self, private: &TokenStream) -> TokenStream {
+    pub(crate) fn rounds(&self, private: &Private) -> Option<TokenStream> {
         let own = self.fields.iter().filter(|field| field.native);
         let nested = own
             .chain(self.nested())
             .map(|field| field.of_stored(private, &quote!(ROUNDS)));
-        quote!(false #(|| #nested)*)
+        any(nested)
     }
 
     /// The generated answer to whether a stored value may hold a field elsewhere, or not at all.
-    pub(crate) fn rewrites(&self, private: &TokenStream) -> TokenStream {
-        let own = self.serde.default || self.fields.iter().any(|field| field.rewrites);
+    pub(crate) fn rewrites(&self, private: &Private) -> Option<TokenStream> {
+        if self.serde.default || self.fields.iter().any(|field| field.rewrites) {
+            return Some(quote!(true));
+        }
         let nested = self
             .nested()
             .map(|field| field.of_stored(private, &quote!(REWRITES)));
-        quote!(#own #(|| #nested)*)
+        any(nested)
     }
 }
 
@@ -126,10 +117,8 @@ pub(super) fn layout_function(
     checks: impl Iterator<Item = TokenStream>,
 ) -> TokenStream {
     let (impl_generics, _, where_clause) = generics.split_for_impl();
-    let quiet = quiet();
     quote! {
         const _: () = {
-            #quiet
             fn layout #impl_generics () #where_clause { #(#checks)* }
         };
     }
@@ -140,7 +129,7 @@ pub(super) fn closed<'t>(
     input: &DeriveInput,
     types: impl Iterator<Item = &'t Type>,
     has_hooks: bool,
-    private: &TokenStream,
+    private: &Private,
 ) -> TokenStream {
     let name = &input.ident;
     let (decl, _) = with_params(
@@ -151,22 +140,17 @@ pub(super) fn closed<'t>(
     let (_, own, _) = input.generics.split_for_impl();
     let bounds = where_bounds(&input.generics);
     let hooks = has_hooks.then(|| quote!(__Schema: #private::RunsHooksOf<#name #own>,));
-    let quiet = quiet();
+    let bounds = quote!(#bounds #(#types: #private::Closed<__Schema>,)* #hooks);
+    let bounds = around(&bounds, |bounds| quote!(where #bounds));
     quote! {
         #[automatically_derived]
-        #quiet
-        impl #decl #private::Closed<__Schema> for #name #own
-        where
-            #bounds
-            #(#types: #private::Closed<__Schema>,)*
-            #hooks
-        {}
+        impl #decl #private::Closed<__Schema> for #name #own #bounds {}
     }
 }
 
 /// An item of `<Type as Stored>`, with all its tokens at one place: the compiler says the same of the same place only
 /// once, so a type that cannot be stored is one error.
-pub(super) fn of_stored(ty: &Type, private: &TokenStream, item: &TokenStream) -> TokenStream {
+pub(super) fn of_stored(ty: &Type, private: &Private, item: &TokenStream) -> TokenStream {
     let span = ty.span();
     let ty = at(ty.to_token_stream(), span);
     let item = at(item.clone(), span);
@@ -174,14 +158,14 @@ pub(super) fn of_stored(ty: &Type, private: &TokenStream, item: &TokenStream) ->
 }
 
 impl Field<'_> {
-    fn of_stored(&self, private: &TokenStream, item: &TokenStream) -> TokenStream {
+    fn of_stored(&self, private: &Private, item: &TokenStream) -> TokenStream {
         of_stored(self.ty, private, item)
     }
 
     /// Its accessor in a field tree: a place in `model` with this role and shape, at `path`.
     pub(crate) fn accessor(
         &self,
-        private: &TokenStream,
+        private: &Private,
         path: &TokenStream,
         [model, role, shape]: [&TokenStream; 3],
     ) -> TokenStream {
@@ -200,12 +184,13 @@ impl Field<'_> {
             None => quote!(then(#stored)),
         };
         let body = quote_spanned!(self.ty.span()=> #fields(#path.#step));
+        // What is told of the method is told of the field.
+        let place = Span::call_site().located_at(ident.span());
+        let head = quote_spanned!(place=> fn #ident(&self) -> #tree);
         quote! {
             #docs
             #[must_use]
-            #vis fn #ident(&self) -> #tree {
-                #body
-            }
+            #vis #head { #body }
         }
     }
 }

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::{Ident, Type, ext::IdentExt, spanned::Spanned};
 
-use super::{insertable::clone_and_debug, quiet};
+use super::{Code, Private, insertable::clone_and_debug, quiet};
 use crate::{
     attr::{IdTemplate, Layout, Part, Segment, What},
     ctxt::Ctxt,
@@ -141,7 +141,7 @@ impl<'m, 'a> SemanticId<'m, 'a> {
     }
 
     /// What is in the implementation of the model.
-    pub(crate) fn items(&self, private: &TokenStream) -> Option<TokenStream> {
+    pub(crate) fn items(&self, private: &Private) -> Option<TokenStream> {
         if !self.is_right {
             return None;
         }
@@ -189,10 +189,11 @@ impl<'m, 'a> SemanticId<'m, 'a> {
     }
 
     /// The functions of the model, and the struct of its parts.
-    pub(crate) fn functions(&self, private: &TokenStream) -> Option<TokenStream> {
+    pub(crate) fn functions(&self, private: &Private) -> Option<Code> {
         if !self.is_right {
             return None;
         }
+        let (inside, private) = (private, &private.outside());
         let (name, vis) = (&self.model.input.ident, &self.model.input.vis);
         let said = self.template.said.value();
         let parts = format_ident!("{}IdParts", name.unraw());
@@ -237,16 +238,14 @@ impl<'m, 'a> SemanticId<'m, 'a> {
         );
         let parts_of = format!("The parts of an `_id` `{said}`, without a query.");
         let clone_and_debug = clone_and_debug(&parts, &self.model.input.generics, &idents, &types);
-        let prefix = self.prefix(private);
+        let prefix = self.prefix(inside);
         let quiet = quiet();
-        Some(quote! {
+        let beside = quote! {
             #[doc = #of_parts]
             #quiet
             #vis struct #parts {
                 #(#declared,)*
             }
-
-            #clone_and_debug
 
             #[automatically_derived]
             #quiet
@@ -277,13 +276,20 @@ impl<'m, 'a> SemanticId<'m, 'a> {
                     #private::Ok(__parts)
                 }
             }
+        };
+        let rest = quote! {
+            #clone_and_debug
 
             #prefix
+        };
+        Some(Code {
+            types: beside,
+            rest,
         })
     }
 
     /// The proof that documents are under the first part of their ids.
-    fn prefix(&self, private: &TokenStream) -> Option<TokenStream> {
+    fn prefix(&self, private: &Private) -> Option<TokenStream> {
         let (first, part) = self.fields.first()?;
         let last = self.template.segments.last()?;
         if matches!(last, Segment::Part(last) if last.name == part.name) {
@@ -300,10 +306,8 @@ impl<'m, 'a> SemanticId<'m, 'a> {
                 }
             }
         }
-        let quiet = quiet();
         Some(quote! {
             #[automatically_derived]
-            #quiet
             #[diagnostic::do_not_recommend]
             impl #private::IdPrefix<#ty> for #name {
                 fn prefix(first: &#ty) -> #private::Result<::std::string::String> {
@@ -317,7 +321,7 @@ impl<'m, 'a> SemanticId<'m, 'a> {
     /// The expression that makes an `_id` of values, up to the first part that `takes` does not take.
     fn written(
         &self,
-        private: &TokenStream,
+        private: &Private,
         takes: impl Fn(&str) -> bool,
         value: impl Fn(&Ident) -> TokenStream,
     ) -> TokenStream {

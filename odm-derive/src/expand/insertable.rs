@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::{Generics, Ident, ext::IdentExt, spanned::Spanned};
 
-use super::{fields::of_stored, quiet, where_bounds, with_params};
+use super::{Code, Private, fields::of_stored, quiet, where_bounds, with_params};
 use crate::{
     attr::{Layout, What},
     model::{Field, Model},
@@ -12,22 +12,21 @@ use crate::{
 
 impl Model<'_> {
     /// How a document is inserted, with the companion that this may need.
-    pub(crate) fn insertable(&self, is_drafted: bool, private: &TokenStream) -> TokenStream {
+    pub(crate) fn insertable(&self, is_drafted: bool, private: &Private) -> Code {
         if is_drafted || self.is_filled() {
             return self.companion(is_drafted, private);
         }
         let name = &self.input.ident;
         let (impl_generics, own, where_clause) = self.input.generics.split_for_impl();
-        let quiet = quiet();
-        quote! {
+        let whole = quote! {
             #[automatically_derived]
-            #quiet
             #[diagnostic::do_not_recommend]
             impl #impl_generics #private::Whole for #name #own #where_clause {}
-        }
+        };
+        whole.into()
     }
 
-    fn companion(&self, is_drafted: bool, private: &TokenStream) -> TokenStream {
+    fn companion(&self, is_drafted: bool, private: &Private) -> Code {
         let name = &self.input.ident;
         let companion = format_ident!("New{}", name.unraw());
         let (impl_generics, own, where_clause) = self.input.generics.split_for_impl();
@@ -37,7 +36,7 @@ impl Model<'_> {
             .filter(|field| field.filled.is_none())
             .collect();
         let types = known.iter().map(|field| match is_drafted {
-            true => field.new_type(private),
+            true => field.new_type(&private.outside()),
             false => field.ty.to_token_stream(),
         });
         let types: Vec<_> = types.collect();
@@ -46,12 +45,18 @@ impl Model<'_> {
             "What an application knows of a [`{}`] that it inserts; the framework fills the rest.",
             name.unraw()
         );
-        let declared = self.declared(&companion, &known, &types, &doc);
+        let mut code = self.declared(&companion, &known, &types, &doc);
         let filled_by = |what| self.fields.iter().any(|field| field.filled == Some(what));
         // One with a number in it follows when the document is inserted.
         let id = (filled_by(What::Id) && !filled_by(What::Number)).then(
             || quote!(let mut document = document; #private::Document::fill_id(&mut document)?;),
         );
+        let now = (filled_by(What::Created) || filled_by(What::Updated))
+            .then(|| quote!(let now = #private::DateTime::now();));
+        let scope = match filled_by(What::Scope) {
+            true => quote!(scope),
+            false => quote!(_),
+        };
         let draft = match is_drafted {
             true => {
                 let known = known.iter().map(|field| field.put(&quote!(draft), private));
@@ -83,22 +88,18 @@ impl Model<'_> {
                 }
             }
         };
-        let quiet = quiet();
-        quote! {
-            #declared
-
+        code.rest.extend(quote! {
             #[automatically_derived]
-            #quiet
             #[diagnostic::do_not_recommend]
             impl #impl_generics #private::Insertable for #companion #own #where_clause {
                 type Document = #name #own;
-                fn into_draft(self, scope: &#private::Scope) -> #private::Result<#private::Draft<#name #own>> {
-                    let now = #private::DateTime::now();
-                    let _ = (now, scope);
+                fn into_draft(self, #scope: &#private::Scope) -> #private::Result<#private::Draft<#name #own>> {
+                    #now
                     #draft
                 }
             }
-        }
+        });
+        code
     }
 
     /// A companion: a struct with these of the fields.
@@ -108,7 +109,7 @@ impl Model<'_> {
         known: &[&Field<'_>],
         types: &[TokenStream],
         doc: &str,
-    ) -> TokenStream {
+    ) -> Code {
         let vis = &self.input.vis;
         let (decl, _) = with_params(&self.input.generics, &quote!(), &quote!());
         let (_, _, where_clause) = self.input.generics.split_for_impl();
@@ -117,16 +118,17 @@ impl Model<'_> {
             quote!(#(#docs)* #vis #ident: #ty)
         });
         let idents: Vec<_> = known.iter().map(|field| field.ident).collect();
-        let clone_and_debug = clone_and_debug(companion, &self.input.generics, &idents, types);
         let quiet = quiet();
-        quote! {
+        let declared = quote! {
             #[doc = #doc]
             #quiet
             #vis struct #companion #decl #where_clause {
                 #(#fields,)*
             }
-
-            #clone_and_debug
+        };
+        Code {
+            types: declared,
+            rest: clone_and_debug(companion, &self.input.generics, &idents, types),
         }
     }
 
@@ -141,27 +143,24 @@ impl Model<'_> {
     }
 
     /// The companion of an embedded struct: what an application knows of a new one.
-    pub(crate) fn embedded_companion(&self, private: &TokenStream) -> TokenStream {
+    pub(crate) fn embedded_companion(&self, private: &Private) -> Code {
         let name = &self.input.ident;
         let companion = format_ident!("New{}", name.unraw());
         let (impl_generics, own, where_clause) = self.input.generics.split_for_impl();
         let fields = self.fields.iter().filter(|field| field.filled.is_none());
         let known: Vec<_> = fields.collect();
-        let types: Vec<_> = known.iter().map(|field| field.new_type(private)).collect();
+        let outside = &private.outside();
+        let types: Vec<_> = known.iter().map(|field| field.new_type(outside)).collect();
         let doc = format!(
             "What an application knows of a new [`{}`]; the framework fills the rest.",
             name.unraw()
         );
-        let declared = self.declared(&companion, &known, &types, &doc);
+        let mut code = self.declared(&companion, &known, &types, &doc);
         let put = known
             .iter()
             .map(|field| field.put(&quote!(fields), private));
-        let quiet = quiet();
-        quote! {
-            #declared
-
+        code.rest.extend(quote! {
             #[automatically_derived]
-            #quiet
             #[diagnostic::do_not_recommend]
             impl #impl_generics #private::Serialize for #companion #own #where_clause {
                 fn serialize<__S: #private::Serializer>(
@@ -175,14 +174,14 @@ impl Model<'_> {
             }
 
             #[automatically_derived]
-            #quiet
             #[diagnostic::do_not_recommend]
             impl #impl_generics #private::IntoValue<#name #own> for #companion #own #where_clause {
                 fn into_value(self) -> #private::Result<#private::RawBson> {
                     #private::encode_new(&self)
                 }
             }
-        }
+        });
+        code
     }
 
     /// The generated body of `take_filled`.
@@ -193,11 +192,10 @@ impl Model<'_> {
     }
 
     /// The stored name of the field in which the framework keeps this.
-    pub(crate) fn stored_name_of(&self, what: What, private: &TokenStream) -> TokenStream {
-        match self.fields.iter().find(|field| field.filled == Some(what)) {
-            Some(Field { stored, .. }) => quote!(#private::Some(#stored)),
-            None => quote!(#private::None),
-        }
+    pub(crate) fn stored_name_of(&self, what: What) -> Option<&str> {
+        let mut fields = self.fields.iter();
+        let field = fields.find(|field| field.filled == Some(what))?;
+        Some(&field.stored)
     }
 }
 
@@ -212,11 +210,9 @@ pub(super) fn clone_and_debug(
     let bounds = where_bounds(generics);
     let text = name.to_string();
     let names = idents.iter().map(|ident| ident.unraw().to_string());
-    let quiet = quiet();
     quote! {
         // A bound on all lifetimes is asked for only where the implementation is used.
         #[automatically_derived]
-        #quiet
         impl #impl_generics ::core::clone::Clone for #name #own
         where
             #bounds
@@ -228,7 +224,6 @@ pub(super) fn clone_and_debug(
         }
 
         #[automatically_derived]
-        #quiet
         impl #impl_generics ::core::fmt::Debug for #name #own
         where
             #bounds
@@ -243,7 +238,7 @@ pub(super) fn clone_and_debug(
 
 impl Field<'_> {
     /// The type in which a companion has it.
-    fn new_type(&self, private: &TokenStream) -> TokenStream {
+    fn new_type(&self, private: &Private) -> TokenStream {
         match self.layout {
             Layout::Embed | Layout::EmbedMany(_) => of_stored(self.ty, private, &quote!(New)),
             _ => self.ty.to_token_stream(),
@@ -251,7 +246,7 @@ impl Field<'_> {
     }
 
     /// Writes its value in a companion `self`, as serde would.
-    fn put(&self, into: &TokenStream, private: &TokenStream) -> TokenStream {
+    fn put(&self, into: &TokenStream, private: &Private) -> TokenStream {
         let (ident, stored) = (self.ident, &self.stored);
         let value = match self.native {
             true => quote!(#private::NativeValue(&self.#ident)),
@@ -262,7 +257,7 @@ impl Field<'_> {
 }
 
 /// The first value of a field that the framework writes; none of one that it takes from another document, or computes.
-fn filling(field: &Field<'_>, private: &TokenStream) -> Option<TokenStream> {
+fn filling(field: &Field<'_>, private: &Private) -> Option<TokenStream> {
     let ty = field.ty;
     Some(match field.filled? {
         What::Version => quote_spanned!(ty.span()=> <#ty as #private::Version>::FIRST),

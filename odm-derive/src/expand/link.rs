@@ -5,8 +5,8 @@ use quote::{quote, quote_spanned};
 use syn::{Ident, ext::IdentExt, spanned::Spanned};
 
 use super::{
+    Private, around,
     fields::{layout_function, mentions, of_stored},
-    quiet,
 };
 use crate::{
     attr::{Container, Layout, Link, OnDelete, no_links},
@@ -51,7 +51,7 @@ impl<'a> Model<'a> {
     }
 
     /// What an embedded struct has of references with rules.
-    pub(crate) fn links_inside(&self, private: &TokenStream) -> TokenStream {
+    pub(crate) fn links_inside(&self, private: &Private) -> Option<TokenStream> {
         let own = self.links().filter_map(|(field, link)| match link {
             Link::Owner { on_delete, .. } => {
                 let takes_element = *on_delete == OnDelete::Pull
@@ -66,7 +66,10 @@ impl<'a> Model<'a> {
             quote!(.with_field(#links))
         });
         let reported = self.reported();
-        quote!(#private::LinksInside::NONE #(#own)* #(#nested)* #reported)
+        around(
+            &quote!(#(#own)* #(#nested)*),
+            |all| quote!(#private::LinksInside::NONE #all #reported),
+        )
     }
 
     /// A type without parameters says by itself what is misplaced in it, and where.
@@ -76,7 +79,7 @@ impl<'a> Model<'a> {
     }
 
     /// The generated body of `links`.
-    pub(crate) fn look_for_links(&self, is_document: bool, private: &TokenStream) -> TokenStream {
+    pub(crate) fn look_for_links(&self, is_document: bool, private: &Private) -> TokenStream {
         // Those of a document are in its model.
         let own = self.links().filter(|_| !is_document);
         let own = own.filter_map(|(field, link)| match link {
@@ -103,7 +106,7 @@ impl<'a> Model<'a> {
     }
 
     /// The generated checks of an embedded struct: that what is in its fields can be kept.
-    pub(crate) fn inside_checks_of_embedded(&self, private: &TokenStream) -> TokenStream {
+    pub(crate) fn inside_checks_of_embedded(&self, private: &Private) -> TokenStream {
         if !self.input.generics.params.is_empty() {
             return TokenStream::new();
         }
@@ -120,11 +123,7 @@ impl<'a> Model<'a> {
     }
 
     /// The generated checks of a document: that what is in its fields can be kept.
-    pub(crate) fn inside_checks(
-        &self,
-        container: &Container,
-        private: &TokenStream,
-    ) -> TokenStream {
+    pub(crate) fn inside_checks(&self, container: &Container, private: &Private) -> TokenStream {
         if !self.input.generics.params.is_empty() {
             return TokenStream::new();
         }
@@ -144,7 +143,7 @@ impl<'a> Model<'a> {
         quote!(#(#checks)*)
     }
 
-    fn kept(&self, field: &Field<'_>, private: &TokenStream) -> Vec<TokenStream> {
+    fn kept(&self, field: &Field<'_>, private: &Private) -> Vec<TokenStream> {
         let links = of_stored(field.ty, private, &quote!(LINKS));
         let mut checks = vec![assert(field.ty, &quote!(!#links.misplaced), NO_WAY)];
         if let Some(alias) = &field.alias {
@@ -154,7 +153,7 @@ impl<'a> Model<'a> {
     }
 
     /// What is said of them in the model.
-    pub(crate) fn links_of_model(&self, has_hooks: bool, private: &TokenStream) -> TokenStream {
+    pub(crate) fn links_of_model(&self, has_hooks: bool, private: &Private) -> TokenStream {
         let (mut links, mut inverses) = (Vec::new(), Vec::new());
         for (field, link) in self.links() {
             let (ty, stored) = (field.ty, &field.stored);
@@ -205,20 +204,22 @@ impl<'a> Model<'a> {
             quote!(.with_field(#links))
         });
         let reported = self.reported();
-        let all_links = self
-            .embedding()
-            .next()
-            .map(|_| quote!(all_links: #private::all_links::<Self>,));
-        quote! {
-            links: &[#(#links),*],
-            inverses: &[#(#inverses),*],
-            links_inside: #private::LinksInside::NONE #(#nested)* .in_document(#has_hooks) #reported,
-            #all_links
-        }
+        let links = around(&quote!(#(#links),*), |links| quote!(links: &[#links],));
+        let inverses = around(
+            &quote!(#(#inverses),*),
+            |inverses| quote!(inverses: &[#inverses],),
+        );
+        let inside = around(&quote!(#(#nested)*), |nested| {
+            quote! {
+                links_inside: #private::LinksInside::NONE #nested .in_document(#has_hooks) #reported,
+                all_links: #private::all_links::<Self>,
+            }
+        });
+        quote!(#links #inverses #inside)
     }
 
     /// The generated checks that the fields on the other sides are there, and of the right types.
-    pub(crate) fn link_checks(&self, private: &TokenStream) -> Option<TokenStream> {
+    pub(crate) fn link_checks(&self, private: &Private) -> Option<TokenStream> {
         self.links().next()?;
         let name = &self.input.ident;
         let (_, own, _) = self.input.generics.split_for_impl();
@@ -231,8 +232,7 @@ impl<'a> Model<'a> {
             Some(quote_spanned!(other.span()=> #private::#check::<#name #own, #ty, _>(|model| model.#other());))
         });
         let function = layout_function(&self.input.generics, checks);
-        let quiet = quiet();
-        Some(quote!(#quiet #function))
+        Some(quote!(#function))
     }
 
     /// What becomes of a document when another one is deleted is done without its hooks.
@@ -263,7 +263,7 @@ impl<'a> Model<'a> {
 }
 
 impl OnDelete {
-    fn tokens(self, private: &TokenStream) -> TokenStream {
+    fn tokens(self, private: &Private) -> TokenStream {
         let rule = match self {
             Self::Restrict => quote!(Restrict),
             Self::Cascade => quote!(Cascade),

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{Ident, ext::IdentExt, spanned::Spanned};
 
-use super::{fields::layout_function, quiet, tally::steps};
+use super::{Private, around, fields::layout_function, tally::steps};
 use crate::{
     attr::{Layout, Order, Overflow},
     ctxt::Ctxt,
@@ -98,7 +98,7 @@ impl<'a> Model<'a> {
     }
 
     /// What is said of them in the model.
-    pub(crate) fn overflows_of_model(&self, private: &TokenStream) -> TokenStream {
+    pub(crate) fn overflows_of_model(&self, private: &Private) -> Option<TokenStream> {
         let name = &self.input.ident;
         let all = self.overflows().map(|(field, overflow)| {
             let (rust, stored) = (field.ident.unraw().to_string(), &field.stored);
@@ -139,7 +139,7 @@ impl<'a> Model<'a> {
                 #order
             })
         });
-        quote!(overflows: &[#(#all),*],)
+        around(&quote!(#(#all),*), |all| quote!(overflows: &[#all],))
     }
 
     /// The code that tells each of them of a document `value` what it has outside of it, as `raw` says.
@@ -162,7 +162,7 @@ impl<'a> Model<'a> {
     }
 
     /// The generated checks of the types of their elements.
-    pub(crate) fn overflow_checks(&self, private: &TokenStream) -> Option<TokenStream> {
+    pub(crate) fn overflow_checks(&self, private: &Private) -> Option<TokenStream> {
         self.overflows().next()?;
         let plain = self.overflows().map(|(field, _)| {
             let ty = field.ty;
@@ -190,17 +190,16 @@ impl<'a> Model<'a> {
             )
         });
         let ordered = ordered.next().map(|first| {
-            let quiet = quiet();
             let checks = std::iter::once(first).chain(ordered);
             let function = layout_function(&self.input.generics, checks);
-            quote!(#quiet #function)
+            quote!(#function)
         });
         Some(quote!(#(#plain)* #ordered))
     }
 }
 
 /// The place of an element by which an array is ordered.
-fn order_by(name: &Ident, field: &Field<'_>, order: &Order, private: &TokenStream) -> TokenStream {
+fn order_by(name: &Ident, field: &Field<'_>, order: &Order, private: &Private) -> TokenStream {
     let (ty, steps) = (field.ty, steps(&order.by));
     let fields = quote_spanned!(ty.span()=> #private::element_fields::<#ty, #name>());
     quote!(#fields #(#steps)*)

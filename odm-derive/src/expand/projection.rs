@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{DeriveInput, Ident, Type, ext::IdentExt, spanned::Spanned};
 
-use super::{private, quiet, where_bounds, with_params};
+use super::{Code, Private, where_bounds, with_params};
 use crate::{
     attr::{Container, SerdeContainer, SerdeField, is_overflow},
     ctxt::Ctxt,
@@ -18,7 +18,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         ctxt.error(&input.ident, "of which model? Say `#[projection(of = …)]`");
         return None;
     };
-    let private = private(&container.krate);
+    let private = Private::of(&container.krate);
     let name = &input.ident;
     let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
     let reads = fields.iter().map(|field| {
@@ -64,7 +64,6 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         }
     });
     let (types, names): (Vec<_>, Vec<_>) = checks.unzip();
-    let quiet = quiet();
     // What joins give is in reach where its model is.
     let (decl, _) = with_params(&input.generics, &quote!(__Scope,), &quote!());
     let bounds = where_bounds(&input.generics);
@@ -74,9 +73,8 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         impl #decl #private::InScope<__Scope> for #name #type_generics
         where #of: #private::InScope<__Scope>, #bounds {}
     };
-    Some(quote! {
+    let code = quote! {
         #[automatically_derived]
-        #quiet
         impl #impl_generics #private::Projection for #name #type_generics #where_clause {
             type Of = #of;
             const READS: #private::Reads = #private::Reads::Fields(&[#(#reads),*]);
@@ -88,11 +86,11 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         #in_scope
 
         const _: () = {
-            #quiet
             fn types #impl_generics () #where_clause { #(#types)* }
         };
         #(#names)*
-    })
+    };
+    Some(Code::from(code).finish(&private))
 }
 
 /// A field that is read.

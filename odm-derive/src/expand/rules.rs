@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
 use syn::{Path, ext::IdentExt, spanned::Spanned};
 
-use super::{fields::of_stored, quiet};
+use super::{Private, fields::of_stored};
 use crate::{
     attr::named,
     ctxt::Ctxt,
@@ -17,7 +17,7 @@ impl Model<'_> {
         &self,
         ctxt: &mut Ctxt,
         said: &Path,
-        private: &TokenStream,
+        private: &Private,
     ) -> TokenStream {
         self.rules_item(ctxt, said, private, |broken, rules| {
             quote_spanned! {said.span()=>
@@ -32,7 +32,7 @@ impl Model<'_> {
         &self,
         ctxt: &mut Ctxt,
         said: &Path,
-        private: &TokenStream,
+        private: &Private,
     ) -> TokenStream {
         self.rules_item(ctxt, said, private, |broken, rules| {
             quote_spanned! {said.span()=>
@@ -49,7 +49,7 @@ impl Model<'_> {
         &self,
         ctxt: &mut Ctxt,
         said: &Path,
-        private: &TokenStream,
+        private: &Private,
         item: impl FnOnce(TokenStream, TokenStream) -> TokenStream,
     ) -> TokenStream {
         if self.need_context(ctxt, said) {
@@ -76,7 +76,7 @@ impl Model<'_> {
         false
     }
 
-    fn rules(&self, private: &TokenStream) -> TokenStream {
+    fn rules(&self, private: &Private) -> TokenStream {
         let looked_at = |name: &str| {
             let mut fields = self.fields.iter();
             fields.any(|field| field.rule.is_ruled() && field.rule.looks_at.has(name))
@@ -93,9 +93,7 @@ impl Model<'_> {
             let rules = of_stored(field.ty, private, &quote!(RULES));
             quote!(#name => (#stored, (#rules.stored)(rest)),)
         });
-        let quiet = quiet();
         quote! {{
-            #quiet
             fn __check(path: &[&str], proposed: #private::Proposed<'_>, verdict: &mut #private::Verdict<'_>) {
                 let #private::Some((name, rest)) = path.split_first() else {
                     return verdict.leave_open();
@@ -125,7 +123,7 @@ impl Model<'_> {
     }
 
     /// The generated check of one field.
-    fn rule(&self, field: &Field<'_>, is_entangled: bool, private: &TokenStream) -> TokenStream {
+    fn rule(&self, field: &Field<'_>, is_entangled: bool, private: &Private) -> TokenStream {
         let (rule, ty) = (&field.rule, field.ty);
         let is_ruled = rule.is_ruled();
         if !is_ruled && !is_entangled {
@@ -171,16 +169,14 @@ impl Model<'_> {
         &self,
         field: &Field<'_>,
         attrs: Option<TokenStream>,
-        private: &TokenStream,
+        private: &Private,
     ) -> TokenStream {
         let Some(attrs) = attrs else {
             return quote!(#private::None);
         };
         let (ident, ty) = (field.ident, field.ty);
         let rule = format_ident!("__Rule");
-        let quiet = quiet();
         quote! {{
-            #quiet
             #[derive(#private::garde::Validate)]
             struct #rule {
                 #attrs

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
 use syn::{DeriveInput, Type, spanned::Spanned};
 
-use super::{private, quiet, text};
+use super::{Code, Private, text};
 use crate::{attr::Container, ctxt::Ctxt};
 
 pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream> {
@@ -18,8 +18,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     if models.is_empty() && ctxt.is_clean() {
         ctxt.error(name, "which models? Say `#[schema(models(…))]`");
     }
-    let private = private(&container.krate);
-    let quiet = quiet();
+    let private = Private::of(&container.krate);
 
     // Each model is named once, by an alias: what is wrong with the name is one error.
     let aliases: Vec<_> = models
@@ -55,7 +54,6 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             text(model),
         );
         quote_spanned! {model.span()=>
-            #quiet
             type #alias = #model;
 
             // What is not met is said of the model: that it belongs to a scope.
@@ -88,10 +86,8 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             const _: fn() = #private::closed::<#name, #alias>;
         }
     });
-    Some(quote! {
-        const _: () = {
+    let code = quote! {
             #[automatically_derived]
-            #quiet
             #[diagnostic::do_not_recommend]
             impl #private::Schema for #name {
                 const MODELS: &'static [&'static #private::Model] =
@@ -107,8 +103,8 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
                 }
             }
             #(#parts)*
-        };
-    })
+    };
+    Some(Code::from(code).finish(&private))
 }
 
 /// The models without those that are there twice, which is an error.

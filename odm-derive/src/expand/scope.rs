@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::DeriveInput;
 
-use super::{quiet, where_bounds, with_params};
+use super::{Private, with_params};
 use crate::{
     attr::What,
     model::{Field, Model},
@@ -12,7 +12,7 @@ use crate::{
 
 impl Model<'_> {
     /// The generated traits of a model that has a scope, or none, and of one that has a soft delete.
-    pub(crate) fn reach(&self, private: &TokenStream) -> TokenStream {
+    pub(crate) fn reach(&self, private: &Private) -> TokenStream {
         let in_scope = match self.scope() {
             None => in_any_scope(self.input, private),
             Some(scope) => {
@@ -40,25 +40,21 @@ impl Model<'_> {
     fn implement(&self, what: &TokenStream) -> TokenStream {
         let name = &self.input.ident;
         let (impl_generics, own, where_clause) = self.input.generics.split_for_impl();
-        let quiet = quiet();
         quote! {
             #[automatically_derived]
-            #quiet
             impl #impl_generics #what for #name #own #where_clause {}
         }
     }
 }
 
 /// The generated proof that a model without a scope may be used through any session.
-pub(crate) fn in_any_scope(input: &DeriveInput, private: &TokenStream) -> TokenStream {
+pub(crate) fn in_any_scope(input: &DeriveInput, private: &Private) -> TokenStream {
     let name = &input.ident;
     let (decl, _) = with_params(&input.generics, &quote!(__Scope,), &quote!());
     let (_, own, _) = input.generics.split_for_impl();
-    let bounds = where_bounds(&input.generics);
-    let quiet = quiet();
+    let (_, _, where_clause) = input.generics.split_for_impl();
     quote! {
         #[automatically_derived]
-        #quiet
-        impl #decl #private::InScope<__Scope> for #name #own where #bounds {}
+        impl #decl #private::InScope<__Scope> for #name #own #where_clause {}
     }
 }

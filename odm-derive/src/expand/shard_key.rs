@@ -4,7 +4,9 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::{Ident, ext::IdentExt, spanned::Spanned};
 
-use super::{fields::layout_function, insertable::clone_and_debug, quiet, with_params};
+use super::{
+    Code, Private, fields::layout_function, insertable::clone_and_debug, quiet, with_params,
+};
 use crate::{
     attr::{Key, Layout, Options, ShardField, What},
     ctxt::Ctxt,
@@ -140,7 +142,7 @@ impl<'m, 'a> ShardKey<'m, 'a> {
     }
 
     /// What is in the implementation of the model.
-    pub(crate) fn items(&self, private: &TokenStream) -> TokenStream {
+    pub(crate) fn items(&self, private: &Private) -> TokenStream {
         let mut rest = self.rest().peekable();
         let sharding = if rest.peek().is_none() {
             quote!(Unsharded)
@@ -165,7 +167,7 @@ impl<'m, 'a> ShardKey<'m, 'a> {
     }
 
     /// The generated checks that the types of its fields can be part of it.
-    pub(crate) fn checks(&self, private: &TokenStream) -> TokenStream {
+    pub(crate) fn checks(&self, private: &Private) -> TokenStream {
         let checks = self.fields.iter().map(|(field, at, _)| {
             let ty = field.ty;
             quote_spanned! {at.span()=>
@@ -184,7 +186,7 @@ impl<'m, 'a> ShardKey<'m, 'a> {
     }
 
     /// The struct that names a document for a write, if its id does not.
-    pub(crate) fn struct_of_key(&self, private: &TokenStream) -> Option<TokenStream> {
+    pub(crate) fn struct_of_key(&self, private: &Private) -> Option<Code> {
         self.rest().next()?;
         let input = self.model.input;
         let (name, vis) = (&input.ident, &input.vis);
@@ -199,7 +201,8 @@ impl<'m, 'a> ShardKey<'m, 'a> {
             .collect();
         // A parameter of the model that is none of these types is one of this.
         if let (Some(id), Some(_)) = (types.first_mut(), input.generics.type_params().next()) {
-            *id = quote!(<#name #own as #private::Document>::Id);
+            let outside = private.outside();
+            *id = quote!(<#name #own as #outside::Document>::Id);
         }
         let declared = fields.iter().zip(&types).map(|(field, ty)| {
             let (ident, vis, docs) = (field.ident, field.vis, &field.docs);
@@ -218,15 +221,15 @@ impl<'m, 'a> ShardKey<'m, 'a> {
         let with: Vec<_> = self.rest().map(|field| with(field)).collect();
         let clone_and_debug = clone_and_debug(&key, &input.generics, &idents, &types);
         let quiet = quiet();
-        Some(quote! {
+        let types = quote! {
             #[doc = #doc]
             #quiet
             #vis struct #key #decl #where_clause {
                 #(#declared,)*
             }
-
+        };
+        let rest = quote! {
             #[automatically_derived]
-            #quiet
             #[diagnostic::do_not_recommend]
             impl #impl_generics #private::IntoKey<#name #own> for #key #own #where_clause {
                 type Knows = #private::IdAndShardKey;
@@ -236,7 +239,6 @@ impl<'m, 'a> ShardKey<'m, 'a> {
             }
 
             #[automatically_derived]
-            #quiet
             #[diagnostic::do_not_recommend]
             impl #impl_generics #private::IntoKey<#name #own> for &#key #own #where_clause {
                 type Knows = #private::IdAndShardKey;
@@ -246,7 +248,8 @@ impl<'m, 'a> ShardKey<'m, 'a> {
             }
 
             #clone_and_debug
-        })
+        };
+        Some(Code { types, rest })
     }
 }
 

@@ -5,8 +5,8 @@ use quote::{quote, quote_spanned};
 use syn::{Ident, Type, ext::IdentExt, spanned::Spanned};
 
 use super::{
+    Private, around,
     fields::{at, layout_function},
-    quiet,
 };
 use crate::{
     attr::{Keeps, Tally},
@@ -21,7 +21,7 @@ impl<'a> Model<'a> {
     }
 
     /// What the schema must have so that they can be kept.
-    pub(crate) fn counted(&self, private: &TokenStream) -> Vec<Type> {
+    pub(crate) fn counted(&self, private: &Private) -> Vec<Type> {
         let models = self.tallies().map(|(_, tally)| {
             let of = &tally.of;
             Type::Verbatim(quote_spanned!(of.span()=> #private::Ref<#of>))
@@ -40,7 +40,7 @@ impl<'a> Model<'a> {
     }
 
     /// What is said of them in the model.
-    pub(crate) fn tallies_of_model(&self, private: &TokenStream) -> TokenStream {
+    pub(crate) fn tallies_of_model(&self, private: &Private) -> Option<TokenStream> {
         let all = self.tallies().map(|(field, tally)| {
             let (name, stored) = (field.ident.unraw().to_string(), &field.stored);
             let of = &tally.of;
@@ -76,11 +76,11 @@ impl<'a> Model<'a> {
                 keeps: #private::Keeps::#keeps,
             })
         });
-        quote!(tallies: &[#(#all),*],)
+        around(&quote!(#(#all),*), |all| quote!(tallies: &[#all],))
     }
 
     /// The generated checks that they can be made.
-    pub(crate) fn tally_checks(&self, private: &TokenStream) -> Option<TokenStream> {
+    pub(crate) fn tally_checks(&self, private: &Private) -> Option<TokenStream> {
         self.tallies().next()?;
         let name = &self.input.ident;
         let (_, own, _) = self.input.generics.split_for_impl();
@@ -108,12 +108,11 @@ impl<'a> Model<'a> {
             quote!(#counted #held #(#when)*)
         });
         let function = layout_function(&self.input.generics, checks);
-        let quiet = quiet();
-        Some(quote!(#quiet #function))
+        Some(quote!(#function))
     }
 
     /// The generated claim that an embedded struct has fields of a model, as they are there.
-    pub(crate) fn excerpt_of(&self, of: &Type, private: &TokenStream) -> TokenStream {
+    pub(crate) fn excerpt_of(&self, of: &Type, private: &Private) -> TokenStream {
         let name = &self.input.ident;
         let (impl_generics, own, where_clause) = self.input.generics.split_for_impl();
         let checks = self.fields.iter().map(|field| {
@@ -129,13 +128,11 @@ impl<'a> Model<'a> {
             (fits, same)
         });
         let (fits, same): (Vec<_>, Vec<_>) = checks.unzip();
-        let quiet = quiet();
         let function = layout_function(&self.input.generics, fits.into_iter());
         quote! {
             #[automatically_derived]
             #[diagnostic::do_not_recommend]
             impl #impl_generics #private::ExcerptOf<#of> for #name #own #where_clause {}
-            #quiet
             #function
             #(#same)*
         }
