@@ -118,7 +118,7 @@ impl<'a> Kinds<'a> {
         for Filled { what, field } in &container.filled {
             let ty = match what {
                 What::Version => syn::parse_quote!(::std::primitive::i64),
-                What::Created | What::Updated => syn::parse_quote!(#private::DateTime),
+                What::Created | What::Updated => syn::parse_quote!(#outside::DateTime),
                 // No setting of an enum asks for them.
                 What::Deleted
                 | What::Scope
