@@ -60,11 +60,6 @@ pub(crate) fn document(input: &DeriveInput) -> TokenStream {
             const COLLECTION: &'static str = "";
             const MODEL: #private::Model = #private::Model::UNKNOWN;
             fn id(&self) -> &::std::primitive::i64 { &0 }
-            fn check_bounds(&self) -> #private::Result<()> { #private::Ok(()) }
-            fn indexes() -> #private::Vec<#private::Index> { #private::Vec::new() }
-            fn from_stored(raw: &#private::RawDocument) -> #private::Result<Self> {
-                #private::as_one(raw)
-            }
         }
         impl #impl_generics #private::Whole for #name #type_generics #where_clause {}
         #variant

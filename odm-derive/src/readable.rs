@@ -7,7 +7,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-use syn::{Attribute, Data, DeriveInput, Item, Meta, Path as Name, punctuated::Punctuated};
+use quote::ToTokens;
+use syn::{Attribute, DeriveInput, Item, ItemMod, Meta, Path as Name, punctuated::Punctuated};
 
 use crate::{Expand, ctxt::Ctxt, expand};
 
@@ -23,32 +24,13 @@ const DERIVES: [(&str, Expand); 4] = [
 fn types(items: Vec<Item>, found: &mut Vec<DeriveInput>) {
     for item in items {
         match item {
-            Item::Struct(item) => found.push(DeriveInput {
-                attrs: item.attrs,
-                vis: item.vis,
-                ident: item.ident,
-                generics: item.generics,
-                data: Data::Struct(syn::DataStruct {
-                    struct_token: item.struct_token,
-                    fields: item.fields,
-                    semi_token: item.semi_token,
-                }),
-            }),
-            Item::Enum(item) => found.push(DeriveInput {
-                attrs: item.attrs,
-                vis: item.vis,
-                ident: item.ident,
-                generics: item.generics,
-                data: Data::Enum(syn::DataEnum {
-                    enum_token: item.enum_token,
-                    brace_token: item.brace_token,
-                    variants: item.variants,
-                }),
-            }),
-            Item::Mod(item) => types(
-                item.content.map(|(_, items)| items).unwrap_or_default(),
-                found,
-            ),
+            Item::Struct(_) | Item::Enum(_) => {
+                found.push(syn::parse2(item.into_token_stream()).expect("a type"));
+            }
+            Item::Mod(ItemMod {
+                content: Some((_, items)),
+                ..
+            }) => types(items, found),
             _ => {}
         }
     }

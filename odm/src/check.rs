@@ -493,3 +493,19 @@ fn id_of(raw: &RawDocument) -> Bson {
     let id = decode::id(raw).map(Bson::try_from);
     id.and_then(Result::ok).unwrap_or(Bson::Null)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::in_array;
+
+    #[test]
+    fn a_position_in_a_part_is_one_in_the_array() {
+        let behind_50 = |path| in_array(path, "lines", 50);
+        assert_eq!(behind_50("lines.0").as_deref(), Some("lines.50"));
+        let nested = behind_50("lines.3.items.1.item");
+        assert_eq!(nested.as_deref(), Some("lines.53.items.1.item"));
+        for elsewhere in ["maker", "lines_of_others.0", "lines", "lines.first"] {
+            assert_eq!(behind_50(elsewhere), None);
+        }
+    }
+}

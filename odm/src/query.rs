@@ -21,7 +21,8 @@ pub use key::{IdAlone, IdAndShardKey, IntoKey, IntoRouted, Key, Routes};
 pub use pattern::Pattern;
 pub(crate) use position::{behind, key_of, read_by};
 pub(crate) use render::{
-    append, array_filter, document, filter as to_raw, pull as pull_to_raw, records_a_position,
+    append, array_filter, by_id, document, filter as to_raw, pull as pull_to_raw,
+    records_a_position,
 };
 pub use sort::{IntoSort, Sort};
 pub(crate) use sort::{push_sort, to_raw as sort_to_raw};

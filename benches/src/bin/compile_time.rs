@@ -103,12 +103,14 @@ const FIELDS: [(&str, &str); 9] = [
     ("code", "String"),
 ];
 
+/// All of them, with the name of that one.
+fn fields(tag: &str) -> impl Iterator<Item = (&str, &str)> {
+    FIELDS.into_iter().chain([("rank", "i64"), (tag, "String")])
+}
+
 fn values(field: &str) -> String {
     let mut text = String::new();
-    for (name, ty) in FIELDS
-        .into_iter()
-        .chain([("rank", "i64"), (field, "String")])
-    {
+    for (name, ty) in fields(field) {
         let _ = writeln!(text, "    pub {name}: {ty},");
     }
     text
@@ -147,10 +149,7 @@ fn odm_schema(name: &str, from: &str, models: usize) -> String {
 /// A value for each of the plain fields, each written by `wrap`.
 fn some_values(wrap: fn(&str) -> String) -> String {
     let mut text = String::new();
-    for (name, ty) in FIELDS
-        .into_iter()
-        .chain([("rank", "i64"), ("tag", "String")])
-    {
+    for (name, ty) in fields("tag") {
         let value = match ty {
             "String" => "String::from(\"some\")",
             "Option<String>" => "None",
@@ -180,11 +179,8 @@ fn odm_program(models: usize) -> String {
     let opened = "    let db = odm::Database::<Used>::open(&url).await?;\n";
     program(&schema, opened, models, |n| {
         let prev = before(n).map_or(String::new(), |_| "prev: odm::Ref::new(1), ".to_owned());
-        // What the framework fills is not known: then it is the companion that is inserted.
-        let is_plain = before(n).is_none() && behind(n, usize::MAX).is_none();
-        let new = if is_plain { "M" } else { "NewM" };
         format!(
-            "db.insert(models_odm::m{n}::{new}{n} {{ id: 1, {}{prev}}}).await?; \
+            "db.insert(models_odm::m{n}::NewM{n} {{ id: 1, {}{prev}}}).await?; \
              let found = db.get::<models_odm::m{n}::M{n}>(1).await?; \
              db.update::<models_odm::m{n}::M{n}>(1).set(|m| m.name(), found.title).await?; \
              db.delete::<models_odm::m{n}::M{n}>(1).await?;",
@@ -440,23 +436,21 @@ fn main() -> Result<()> {
     if !arguments.size {
         return Ok(());
     }
+    let few = CHAIN.min(arguments.models);
     println!(
         "\n{:<10}{:>16}{:>16}{:>18}",
         "",
-        "10 models",
+        format!("{few} models"),
         format!("{} models", arguments.models),
         "a model more"
     );
     for own in &crates {
-        let (few, all) = (
-            own.program_size(CHAIN)?,
-            own.program_size(arguments.models)?,
-        );
-        let more = all.saturating_sub(few) / (arguments.models - CHAIN).max(1) as u64;
+        let (some, all) = (own.program_size(few)?, own.program_size(arguments.models)?);
+        let more = all.saturating_sub(some) / (arguments.models - few).max(1) as u64;
         println!(
             "{:<10}{:>12} KiB{:>12} KiB{:>14} KiB",
             own.mapper.name,
-            few / 1024,
+            some / 1024,
             all / 1024,
             more / 1024
         );

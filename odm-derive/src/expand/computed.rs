@@ -306,10 +306,7 @@ impl<'a> Model<'a> {
                 self.check_formula(&computed.formula, ty, &this, private, &mut checks);
             }
         }
-        (!checks.is_empty()).then(|| {
-            let function = layout_function(&self.input.generics, checks.into_iter());
-            quote!(#function)
-        })
+        (!checks.is_empty()).then(|| layout_function(&self.input.generics, checks.into_iter()))
     }
 
     fn check_formula(

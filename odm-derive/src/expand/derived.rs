@@ -167,10 +167,8 @@ impl<'a> Model<'a> {
             Some(quote_spanned!(ty.span()=> #source.#fits::<#ty>();))
         });
         let fits: Vec<_> = fits.collect();
-        let function = (!fits.is_empty()).then(|| {
-            let function = layout_function(&self.input.generics, fits.into_iter());
-            quote!(#function)
-        });
+        let function =
+            (!fits.is_empty()).then(|| layout_function(&self.input.generics, fits.into_iter()));
         let is_generic = self.input.generics.type_params().next().is_some();
         let name = self.input.ident.unraw();
         let inside = self.embedding_others().filter(|_| !is_generic).map(|field| {

@@ -231,8 +231,7 @@ impl<'a> Model<'a> {
             };
             Some(quote_spanned!(other.span()=> #private::#check::<#name #own, #ty, _>(|model| model.#other());))
         });
-        let function = layout_function(&self.input.generics, checks);
-        Some(quote!(#function))
+        Some(layout_function(&self.input.generics, checks))
     }
 
     /// What becomes of a document when another one is deleted is done without its hooks.

@@ -191,8 +191,7 @@ impl<'a> Model<'a> {
         });
         let ordered = ordered.next().map(|first| {
             let checks = std::iter::once(first).chain(ordered);
-            let function = layout_function(&self.input.generics, checks);
-            quote!(#function)
+            layout_function(&self.input.generics, checks)
         });
         Some(quote!(#(#plain)* #ordered))
     }

@@ -107,8 +107,7 @@ impl<'a> Model<'a> {
             });
             quote!(#counted #held #(#when)*)
         });
-        let function = layout_function(&self.input.generics, checks);
-        Some(quote!(#function))
+        Some(layout_function(&self.input.generics, checks))
     }
 
     /// The generated claim that an embedded struct has fields of a model, as they are there.

@@ -11,7 +11,7 @@ use crate::{
     decode::decode_all,
     document::{Document, Ref},
     error,
-    query::{document, encode},
+    query::{by_id, document, encode},
     relation::{self, Links},
     schema::{Contains, Model},
 };
@@ -268,7 +268,7 @@ fn round_trips(asked: &[Asked]) -> Result<Vec<Vec<Query>>> {
 
 fn by_ids(ids: &[RawBson]) -> Result<RawDocumentBuf> {
     if let [id] = ids {
-        return document("_id", document("$eq", id.clone())?);
+        return by_id(id);
     }
     let mut all = RawArrayBuf::new();
     for id in ids {

@@ -6,9 +6,9 @@ use crate::{
     Result,
     access::{Access, found_by},
     backend::operation::Find,
-    query::document,
+    query::{append, by_id, document},
     schema::{Model, OverflowField, upgrade},
-    stored::{get, open, raw},
+    stored::{close, get, open, raw},
 };
 
 /// An array, as far as its document knows it.
@@ -79,7 +79,7 @@ impl Owner {
     ) -> Result<Option<Self>> {
         let mut projection = RawDocumentBuf::new();
         for name in ["_id", "_odm", field.stored, field.flag] {
-            crate::query::append(&mut projection, name, 1)?;
+            append(&mut projection, name, 1)?;
         }
         let find = Find {
             projection: model.upgrade.is_none().then_some(projection),
@@ -101,13 +101,7 @@ impl Owner {
         field: &OverflowField,
         id: &Bson,
     ) -> Result<Option<Self>> {
-        Self::find(
-            access,
-            model,
-            field,
-            &document("_id", document("$eq", raw(id)?)?)?,
-        )
-        .await
+        Self::find(access, model, field, &by_id(&raw(id)?)?).await
     }
 
     pub(crate) fn of(field: &OverflowField, document: &RawDocument) -> Result<Self> {
@@ -211,7 +205,7 @@ impl Work {
         match kind {
             Kind::Change { change, counts } => {
                 // Operators cannot stand in a document as fields.
-                let bytes = crate::stored::close(change)?.into_bytes();
+                let bytes = close(change)?.into_bytes();
                 let subtype = bson::spec::BinarySubtype::Generic;
                 work.insert("change", bson::Binary { subtype, bytes });
                 work.insert("counts", counts);

@@ -14,7 +14,7 @@ use crate::{
     access::Access,
     backend::{Cursor, operation::Aggregate},
     error,
-    query::{self, Node, array_filter},
+    query::{Node, array_filter, by_id},
     retry,
     schema::{Model, OverflowField},
     stored::{close, open, raw},
@@ -48,7 +48,7 @@ impl Reading {
             access: access.clone(),
             model,
             field,
-            filter: query::document("_id", query::document("$eq", raw(&owner.id)?)?)?,
+            filter: by_id(&raw(&owner.id)?)?,
         };
         Ok(Some((reading, owner)))
     }

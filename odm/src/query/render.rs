@@ -318,6 +318,11 @@ pub(crate) fn document(name: &str, value: impl Into<RawBson>) -> Result<RawDocum
     Ok(document)
 }
 
+/// The condition that a document has this `_id`.
+pub(crate) fn by_id(id: &RawBson) -> Result<RawDocumentBuf> {
+    document("_id", document("$eq", id.clone())?)
+}
+
 /// Appends a field, refusing a name that BSON cannot hold.
 pub(crate) fn append(
     document: &mut RawDocumentBuf,

@@ -15,7 +15,7 @@ use crate::{
     decode,
     document::Document,
     error, maintain,
-    query::{append, document},
+    query::{append, by_id, document},
     schema::Model,
     soft_delete::Sight,
 };
@@ -191,7 +191,7 @@ async fn bring_up(access: &Access, model: &'static Model, mut raw: RawDocumentBu
         let Some(id) = decode::id(&raw).map(RawBson::from) else {
             return Ok(false);
         };
-        let mut by_id = document("_id", document("$eq", id)?)?;
+        let mut by_id = by_id(&id)?;
         // It is written to by itself, so it says on which shard it is.
         for (field, value) in model.shard_key_in(&raw) {
             append(&mut by_id, field, document("$eq", RawBson::from(value))?)?;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
+pub(in crate::maintain) use crate::query::by_id;
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
@@ -192,10 +193,6 @@ impl Id {
         let id = decode::id(document).map(RawBson::from);
         id.ok_or_else(|| Error::new(ErrorKind::Encode, "an id without a value"))
     }
-}
-
-pub(in crate::maintain) fn by_id(id: &RawBson) -> Result<RawDocumentBuf> {
-    document("_id", document("$eq", id.clone())?)
 }
 
 /// Whether an id is among these.
