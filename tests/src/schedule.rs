@@ -3,6 +3,7 @@
 //!
 //! The clock stands still while something can run, so that the next operation is only picked when all that could go on has.
 
+mod anew;
 mod clears;
 mod copies;
 mod counts;
@@ -25,9 +26,10 @@ use odm::{
     },
     bson::{Document, RawDocumentBuf},
 };
-use order::{Next, Order, Random, Walk};
+use order::{Late, Next, Order, Random, Walk};
 use tokio::{sync::oneshot, task::JoinHandle};
 
+pub use anew::Anew;
 pub use clears::Clears;
 pub use copies::{Copies, FewCopies};
 pub use counts::{Counts, FewCounts, Returns};
@@ -138,6 +140,27 @@ impl Schedule {
         }
     }
 
+    /// Runs every order in which the first process pauses once, until the others have come to their end. Gives how many there are.
+    ///
+    /// # Errors
+    ///
+    /// As [`run_all`](Self::run_all).
+    ///
+    /// # Panics
+    ///
+    /// As [`run`](Self::run).
+    pub fn run_late(self, case: &dyn Case) -> Result<u64, String> {
+        let mut orders = 0;
+        loop {
+            let mut late = Late::new(usize::try_from(orders).unwrap_or(usize::MAX));
+            self.run_as(case, &mut late)?;
+            if !late.has_paused() {
+                return Ok(orders);
+            }
+            orders += 1;
+        }
+    }
+
     fn run_as(self, case: &dyn Case, order: &mut dyn Order) -> Result<(), String> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -222,6 +245,7 @@ impl Schedule {
                     return;
                 }
                 match order.next(&waiting) {
+                    Next::Nothing => {}
                     Next::Goes(next) => {
                         let next = state.waiting.remove(next);
                         state.told.push(format!("{} {}", next.process, next.name));

@@ -1,8 +1,8 @@
 //! Plans under a scheduler that picks the order of every operation.
 
 use odm_tests::schedule::{
-    Case, Clears, Copies, Counts, FewCopies, FewCounts, FewListings, Listings, OrderedOverflows,
-    Overflows, Returns, Sabotage, Schedule,
+    Anew, Case, Clears, Copies, Counts, FewCopies, FewCounts, FewListings, Listings,
+    OrderedOverflows, Overflows, Returns, Sabotage, Schedule,
 };
 
 /// How many schedules there are of each kind: `ODM_SCHEDULES=50000` for more.
@@ -78,6 +78,22 @@ fn copies_of_what_is_deleted_become_null() {
     for transactions in [false, true] {
         let wrong = first_wrong(&Clears, schedules(), transactions, None);
         assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
+    }
+}
+
+/// Whoever comes late with a deletion leaves what is there under the same `_id` by then alone.
+#[test]
+fn a_late_deletion_is_of_what_was_there() {
+    for transactions in [false, true] {
+        let schedule = Schedule {
+            seed: 0,
+            transactions,
+            sabotage: None,
+        };
+        let orders = schedule.run_late(&Anew);
+        let orders = orders.unwrap_or_else(|wrong| panic!("{wrong}"));
+        println!("{orders} orders, transactions: {transactions}");
+        assert!(orders > 10);
     }
 }
 

@@ -25,9 +25,10 @@ mod source;
 mod unchanged;
 mod verify;
 
-use std::collections::BTreeMap;
-
-use bson::DateTime;
+use std::{
+    collections::BTreeMap,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 pub(crate) use check::{StaleCopy, copy_again, stale};
 pub(crate) use current::bring_current;
@@ -39,6 +40,7 @@ use group::{dependents, groups};
 pub(crate) use index::{Searched, with_indexes};
 pub(crate) use owed::{Followed, Owed, settle};
 pub(crate) use save::of_a_save;
+pub(super) use source::Source;
 pub(crate) use source::Sources;
 pub(super) use unchanged::{only_if_changed, written};
 
@@ -67,8 +69,13 @@ const VERIFY: Promise = Promise::VERIFY;
 pub(crate) const FEW: usize = 500;
 
 /// A new revision, for a document that is inserted: higher than that of any which had the same `_id` before.
+///
+/// The clock's milliseconds, and behind them its nanoseconds: no document changes so often that its revision comes before the clock.
 pub(super) fn first_revision() -> i64 {
-    DateTime::now().timestamp_millis() << 20
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.unwrap_or_default();
+    let millis = i64::try_from(now.as_millis()).unwrap_or(i64::MAX >> 20);
+    (millis << 20) + i64::from(now.subsec_nanos() % 1_000_000)
 }
 
 /// Whether a change makes references lead elsewhere whose copies follow them.

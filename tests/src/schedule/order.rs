@@ -9,6 +9,8 @@ pub(super) enum Next {
     Goes(usize),
     /// The process whose operation that is dies before it.
     Dies(usize),
+    /// Time passes.
+    Nothing,
 }
 
 /// Picks the order of what several processes do.
@@ -49,6 +51,62 @@ impl Order for Random {
         match deaths.is_some_and(|deaths| self.random.random_range(0..deaths) == 0) {
             true => Next::Dies(next),
             false => Next::Goes(next),
+        }
+    }
+}
+
+/// The first process pauses once, before one of its operations, until the others have come to their end.
+#[derive(Debug)]
+pub(super) struct Late {
+    /// How many of its operations come before.
+    before: usize,
+    /// For how long nothing has waited but what pauses.
+    alone: u32,
+    is_over: bool,
+}
+
+impl Late {
+    /// Somebody who waits for another begins again before that.
+    const PATIENCE: u32 = 1_000;
+
+    pub(super) fn new(before: usize) -> Self {
+        Self {
+            before,
+            alone: 0,
+            is_over: false,
+        }
+    }
+
+    /// Whether there was such an operation.
+    pub(super) fn has_paused(&self) -> bool {
+        self.is_over
+    }
+}
+
+impl Order for Late {
+    fn stops(&mut self, _: usize) -> Option<usize> {
+        None
+    }
+
+    fn next(&mut self, waiting: &[usize]) -> Next {
+        let (mut all, mut others) = (waiting.iter(), waiting.iter());
+        let first = all.position(|process| *process == 0);
+        let other = others.position(|process| *process != 0);
+        match (first, other) {
+            (Some(first), _) if self.before > 0 => {
+                self.before -= 1;
+                Next::Goes(first)
+            }
+            (_, Some(other)) => {
+                self.alone = 0;
+                Next::Goes(other)
+            }
+            (Some(first), None) if self.is_over => Next::Goes(first),
+            _ => {
+                self.alone += 1;
+                self.is_over = self.alone > Self::PATIENCE;
+                Next::Nothing
+            }
         }
     }
 }

@@ -322,12 +322,13 @@ async fn at_once(
     done.is_ok()
 }
 
-/// Makes null what is copied of documents that are deleted, where that is to be so. What comes to refer to them behind this is looked
-/// at again.
+/// Makes null what is copied of documents that are deleted, where that is to be so, as what is left of them. What comes to refer to them
+/// behind this is looked at again.
 pub(in crate::maintain) async fn clear(
     access: &Access,
     model: &'static Model,
     deleted: impl Iterator<Item = &RawBson>,
+    gone: &Source,
 ) -> Result<()> {
     let clearing =
         super::dependents(access.models(), model).filter(|(_, group)| group.is_clearing());
@@ -337,12 +338,11 @@ pub(in crate::maintain) async fn clear(
     }
     let deleted = deleted.map(|id| Bson::try_from(id.clone()).map_err(error::encode));
     let deleted = deleted.collect::<Result<Vec<_>>>()?;
-    let gone = Source::gone();
     for (owner, group) in clearing {
         for some in deleted.chunks(BATCH) {
             let newer = Newer {
                 refers: doc! { group.reference: { "$in": some } },
-                source: &gone,
+                source: gone,
                 those: RawDocumentBuf::new(),
             };
             bring(access, owner, &group, vec![newer], &mut Room::All).await?;

@@ -53,8 +53,9 @@ impl Source {
         })
     }
 
-    /// What is left of a document that is deleted. It is newer than the document was.
-    pub(super) fn gone() -> Self {
+    /// What is left of a document that is deleted: newer than it was, and older than one that is inserted under its `_id` from now on. So
+    /// it is made before the look that still finds the document, or finds it gone.
+    pub(in crate::maintain) fn gone() -> Self {
         Self {
             revision: first_revision(),
             is_fanning: false,

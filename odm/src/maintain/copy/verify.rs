@@ -83,6 +83,7 @@ pub(super) async fn verify_some(
         limit: Some(BATCH as u64 + 1),
         ..found_by(&model.collection.into(), filter)
     };
+    let gone = Source::gone();
     let mut found = access.find_all(model, find).await?;
     let are_left = found.len() > BATCH;
     found.truncate(BATCH);
@@ -112,7 +113,6 @@ pub(super) async fn verify_some(
     }
     let mut sources = Sources::default();
     sources.read(access, &groups, &wanted).await?;
-    let gone = Source::gone();
     let mut older = BTreeMap::<(usize, Id), Vec<RawBson>>::new();
     for (position, reference, from, id) in held {
         let Some(group) = groups.get(position) else {

@@ -160,5 +160,6 @@ pub(super) async fn take_leave(
         done.map_err(error::of(rule.model))?;
         left.carry_out_behind(access, rule.model);
     }
-    copy::clear(access, model, deleted.iter().map(|document| &document.id)).await
+    let ids = deleted.iter().map(|document| &document.id);
+    copy::clear(access, model, ids, &copy::Source::gone()).await
 }

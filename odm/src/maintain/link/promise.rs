@@ -50,7 +50,9 @@ use crate::{
     schema::Model,
 };
 use decision::{close, fate, gone, is_among_themselves, release};
-use found::{APPLIED, BEFORE, Found, GIVEN_UP, TOKEN, WANTED, at_rest, by_link, due, find};
+use found::{
+    APPLIED, BEFORE, Found, GIVEN_UP, PROMISE, TOKEN, WANTED, at_rest, by_link, due, find,
+};
 use removal::{go, remove};
 use side::{enter, leave};
 
@@ -405,7 +407,7 @@ async fn finish(
     leave(&all, model, &found).await?;
     let mut filter = by_id(id)?;
     append(&mut filter, TOKEN, document("$eq", token)?)?;
-    let mut unset = document("_odm.link", "")?;
+    let mut unset = document(PROMISE, "")?;
     append(&mut unset, DUE, "")?;
     update(&all, model, filter, document("$unset", unset)?).await?;
     Ok(())

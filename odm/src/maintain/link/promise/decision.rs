@@ -102,6 +102,16 @@ pub(super) async fn close(
     Ok(update(all, model, decision.marked()?, gone(all, model)?).await? == 1)
 }
 
+/// The mark of a document that goes with another one, whose mark decides.
+pub(super) fn going_with(first: &Model, id: &RawBson, token: ObjectId) -> Result<RawDocumentBuf> {
+    let mut with = document("collection", first.collection)?;
+    append(&mut with, "id", id.clone())?;
+    let mut mark = document(GOING, token)?;
+    append(&mut mark, CLOSING, with)?;
+    append(&mut mark, DUE, due())?;
+    Ok(mark)
+}
+
 /// The change that makes a mark final.
 pub(super) fn gone(all: &Access, model: &Model) -> Result<RawDocumentBuf> {
     let mut change = document("$unset", document(CLOSING, "")?)?;
@@ -179,18 +189,14 @@ impl Decision<'_> {
     /// Marks all documents that a filter finds.
     async fn mark_all(&self, rule: &Rule, filter: &RawDocumentBuf) -> Result<bool> {
         let all = self.all;
-        let mut with = document("collection", self.model.collection)?;
-        append(&mut with, "id", self.id.clone())?;
         let mut others = filter.clone();
         also(&mut others, GOING, document("$ne", self.token)?)?;
         not_gone(&mut others)?;
         let mut free = filter.clone();
         at_rest(&mut free)?;
         for attempt in 1..=PATIENCE {
-            let mut mark = document(GOING, self.token)?;
-            append(&mut mark, CLOSING, with.clone())?;
-            append(&mut mark, DUE, due())?;
-            update(all, rule.model, free.clone(), document("$set", mark)?).await?;
+            let mark = document("$set", going_with(self.model, self.id, self.token)?)?;
+            update(all, rule.model, free.clone(), mark).await?;
             let Some(other) = find(all, rule.model, &others).await? else {
                 // Others leave it alone meanwhile.
                 let renewed = document("$set", document(DUE, due())?)?;

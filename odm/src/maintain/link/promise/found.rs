@@ -22,6 +22,7 @@ use crate::{
 };
 
 /// What a write says of itself: its token, what the references were, what may be new, and whether it was carried out or given up.
+pub(super) const PROMISE: &str = "_odm.link";
 pub(super) const TOKEN: &str = "_odm.link.token";
 pub(super) const BEFORE: &str = "_odm.link.before";
 pub(super) const WANTED: &str = "_odm.link.wanted";

@@ -7,15 +7,14 @@ use super::{
         BATCH, CLOSING, GOING,
         deletion::{Rule, rules},
         going::Going,
-        linked::{Id, array, by_id, read},
+        linked::{Id, array, by_id, one_of, read},
         refusal::busy,
         update,
     },
     ATTEMPTS, about,
-    decision::{self, close, referring},
+    decision::{self, close, going_with, referring, release},
     finalize,
-    found::{DUE, at_rest, due, find},
-    run,
+    found::{BEFORE, DUE, Found, PROMISE, TOKEN, at_rest, due, find},
     side::leave,
     wait_or_settle,
 };
@@ -24,14 +23,14 @@ use crate::{
     access::{Access, also, found_by},
     backend::{
         BoxFuture,
-        operation::{Delete, Deleted, Find},
+        operation::{Change, Delete, Find},
         outcome,
     },
     error,
-    maintain::{Removal, Write, computed, copy, narrow, overflow, tally},
+    maintain::{Write, computed, copy, narrow, overflow, tally, with},
     query::{append, document},
     retry,
-    schema::{InverseLink, Model, OnDelete},
+    schema::{InverseLink, Model},
 };
 
 /// Deletes one document: it is marked, what refers to it is seen to, it leaves what it refers to, and then it goes. None if it is not
@@ -111,32 +110,39 @@ pub(super) async fn go(
     id: &RawBson,
     token: ObjectId,
 ) -> Result<()> {
-    let mut marked = by_id(id)?;
-    append(&mut marked, GOING, document("$eq", token)?)?;
+    let deletion = Deletion {
+        all,
+        model,
+        id,
+        token,
+    };
     let mut attempt = 1;
     while attempt <= ATTEMPTS {
+        // What it leaves is newer than it is, and older than one that is inserted under its `_id` when it is gone.
+        let left = copy::Source::gone();
         // One that is marked no more has gone, or stays: what refers to it is left alone.
-        let Some(found) = find(all, model, &marked).await? else {
+        let Some(found) = deletion.document().await? else {
             return Ok(());
         };
         let mut parted = Parted::Before;
         for rule in rules(all, model).filter(Rule::acts) {
-            let owners = match rule.lister {
-                Some(inverse) => found.linked.listed(model, inverse).to_vec(),
-                None => {
-                    sweep(all, &rule, id).await?;
-                    some_referring(all, &rule, id).await?
-                }
+            let listed = rule
+                .lister
+                .map(|inverse| found.linked.listed(model, inverse));
+            deletion.sweep(&rule, listed).await?;
+            let owners = match listed {
+                Some(listed) => listed.to_vec(),
+                None => some_referring(all, &rule, id).await?,
             };
             for owner in &owners {
-                parted = parted.max(part(all, &rule, owner, (id, token), attempt).await?);
+                parted = parted.max(deletion.part(&rule, owner, attempt).await?);
             }
         }
         match parted {
             Parted::Before => {
-                copy::clear(all, model, std::iter::once(id)).await?;
+                copy::clear(all, model, std::iter::once(id), &left).await?;
                 tally::leave(all, model, id).await?;
-                overflow::leave_found(all, model, &marked).await?;
+                overflow::leave_found(all, model, &deletion.marked()?).await?;
                 return leave(all, model, &found).await;
             }
             Parted::NotYet => attempt += 1,
@@ -145,41 +151,21 @@ pub(super) async fn go(
         }
         // Others leave it alone meanwhile.
         let renewed = document("$set", document(DUE, due())?)?;
-        update(all, model, marked.clone(), renewed).await?;
+        update(all, model, deletion.marked()?, renewed).await?;
     }
     Err(busy(model, id))
 }
 
-/// Parts at once all that refer to a document which does not list them all, if nobody writes to them and nothing else follows.
-async fn sweep(all: &Access, rule: &Rule, gone: &RawBson) -> Result<()> {
-    let refers = document("$eq", gone.clone())?;
-    let mut filter = document(rule.link.side.stored, refers)?;
-    at_rest(&mut filter)?;
-    narrow(all, rule.model, &mut filter, false).await?;
-    all.told().writes();
-    let done = if rule.link.on_delete == OnDelete::Cascade {
-        let mut links = rule.model.links().iter();
-        if links.any(|link| link.inverse().is_some())
-            || rules(all, rule.model).next().is_some()
-            || tally::is_member(all, rule.model)
-            || !rule.model.overflows.is_empty()
-            || copy::is_cleared(all, rule.model)
-        {
-            return Ok(());
-        }
-        let delete = Delete {
-            collection: rule.model.collection.into(),
-            filter,
-            multi: true,
-        };
-        all.executor().delete(delete).await.map(drop)
-    } else {
-        let (write, left) = rule.part(all, filter, [gone])?;
-        let done = computed::run(all, rule.model, write).await;
-        left.carry_out_behind(all, rule.model);
-        done.map(drop)
-    };
-    done.map_err(error::of(rule.model))
+/// The deletion of a document whose mark is final, by the token of its mark.
+///
+/// Whoever carries it out may be late: others have finished it, and another document is there under the same `_id`, to which others
+/// refer. So nothing is done to what refers to it but what says so first, and then the mark is looked for: as long as that is there,
+/// what refers to this `_id` refers to what goes, and stays as it is until this is done with it, or somebody has taken back what it said.
+struct Deletion<'d> {
+    all: &'d Access,
+    model: &'static Model,
+    id: &'d RawBson,
+    token: ObjectId,
 }
 
 /// Whether a document was parted from one that is deleted.
@@ -190,49 +176,121 @@ enum Parted {
     Now,
 }
 
-/// Parts a document from one that is deleted, if it leads there, or is about to: then both are looked at again.
-async fn part(
-    all: &Access,
-    rule: &Rule,
-    owner: &RawBson,
-    (gone, token): (&RawBson, ObjectId),
-    attempt: u32,
-) -> Result<Parted> {
-    let model = rule.model;
-    let Some(found) = find(all, model, &by_id(owner)?).await? else {
-        return Ok(Parted::Before);
-    };
-    if !found.held(model, rule.position).contains(&Id::of(gone)) {
-        return Ok(Parted::Before);
+impl Deletion<'_> {
+    /// The condition that the document has its mark.
+    fn marked(&self) -> Result<RawDocumentBuf> {
+        let mut marked = by_id(self.id)?;
+        append(&mut marked, GOING, document("$eq", self.token)?)?;
+        Ok(marked)
     }
-    if found.is_closing && found.going == Some(token) {
-        // It was asked for when the deletion was decided.
-        if finalize(all, model, owner, token).await? {
-            // In a task of its own: however deep it goes, no stack does.
-            let done = tokio::spawn(with_another(all.clone(), model, owner.clone(), token)).await;
-            outcome(done).flatten()?;
+
+    /// The document, if it has its mark.
+    async fn document(&self) -> Result<Option<Found>> {
+        find(self.all, self.model, &self.marked()?).await
+    }
+
+    /// The condition that a document refers to what goes, and that nobody writes to it.
+    async fn at_rest(&self, rule: &Rule, mut those: RawDocumentBuf) -> Result<RawDocumentBuf> {
+        let refers = document("$eq", self.id.clone())?;
+        also(&mut those, rule.link.side.stored, refers)?;
+        at_rest(&mut those)?;
+        narrow(self.all, rule.model, &mut those, false).await?;
+        Ok(those)
+    }
+
+    /// Parts at once all that refer to it, or those of these that do, if nobody writes to them and nothing else follows.
+    async fn sweep(&self, rule: &Rule, those: Option<&[RawBson]>) -> Result<()> {
+        let all = self.all;
+        if rule.is_cascading() && has_consequences(all, rule.model) {
+            return Ok(());
         }
-        return Ok(Parted::Now);
+        let those = match those {
+            Some([]) => return Ok(()),
+            Some(ids) => document("_id", one_of(ids)?)?,
+            None => RawDocumentBuf::new(),
+        };
+        let (token, due) = (ObjectId::new(), due());
+        let mut said = document(TOKEN, token)?;
+        append(&mut said, BEFORE, RawDocumentBuf::new())?;
+        append(&mut said, DUE, due)?;
+        let filter = self.at_rest(rule, those).await?;
+        if update(all, rule.model, filter, document("$set", said)?).await? == 0 {
+            return Ok(());
+        }
+        let mut held = document(DUE, document("$eq", due)?)?;
+        append(&mut held, TOKEN, document("$eq", token)?)?;
+        let mut unsaid = document(PROMISE, "")?;
+        append(&mut unsaid, DUE, "")?;
+        if self.document().await?.is_none() {
+            update(all, rule.model, held, document("$unset", unsaid)?).await?;
+            return Ok(());
+        }
+        all.told().writes();
+        let done = if rule.is_cascading() {
+            let delete = Delete {
+                collection: rule.model.collection.into(),
+                filter: held,
+                multi: true,
+            };
+            all.executor().delete(delete).await.map(drop)
+        } else {
+            let (mut write, left) = rule.part(all, held, [self.id])?;
+            if let Change::Operators { update, .. } = &mut write.change {
+                for field in [PROMISE, DUE] {
+                    *update = with(update, "$unset", field, "".into())?;
+                }
+            }
+            let done = computed::run(all, rule.model, write).await;
+            left.carry_out_behind(all, rule.model);
+            done.map(drop)
+        };
+        done.map_err(error::of(rule.model))
     }
-    if found.is_in_use() {
-        wait_or_settle(all, model, &found, attempt).await?;
-        return Ok(Parted::NotYet);
+
+    /// Parts a document from it, if that leads there, or is about to: then both are looked at again.
+    async fn part(&self, rule: &Rule, owner: &RawBson, attempt: u32) -> Result<Parted> {
+        let (all, model, token) = (self.all, rule.model, self.token);
+        let Some(found) = find(all, model, &by_id(owner)?).await? else {
+            return Ok(Parted::Before);
+        };
+        let held = found.held(model, rule.position);
+        if !held.contains(&Id::of(self.id)) {
+            return Ok(Parted::Before);
+        }
+        if found.is_closing && found.going == Some(token) {
+            if self.document().await?.is_none() {
+                release(all, model, owner, token).await?;
+            } else if finalize(all, model, owner, token).await? {
+                // In a task of its own: however deep it goes, no stack does.
+                let done = tokio::spawn(with_another(all.clone(), model, owner.clone(), token));
+                outcome(done.await).flatten()?;
+            }
+            return Ok(Parted::Now);
+        }
+        if found.is_in_use() {
+            wait_or_settle(all, model, &found, attempt).await?;
+            return Ok(Parted::NotYet);
+        }
+        if rule.is_cascading() {
+            let free = self.at_rest(rule, by_id(owner)?).await?;
+            let mark = document("$set", going_with(self.model, self.id, token)?)?;
+            if update(all, model, free, mark).await? == 1 {
+                return Ok(Parted::Now);
+            }
+        }
+        // It is swept next time.
+        Ok(Parted::NotYet)
     }
-    let mut filter = by_id(owner)?;
-    let refers = document("$eq", gone.clone())?;
-    append(&mut filter, rule.link.side.stored, refers)?;
-    if rule.link.on_delete == OnDelete::Cascade {
-        let removal = narrowed(all, model, rule.cascade(filter)?).await?;
-        // In a task of its own: however deep it goes, no stack does.
-        let done = tokio::spawn(delete(all.clone(), model, removal)).await;
-        outcome(done).flatten()?;
-    } else {
-        let (write, left) = rule.part(all, filter, [gone])?;
-        let write = narrowed(all, model, write).await?;
-        Box::pin(run(all, model, write)).await?;
-        left.carry_out_behind(all, model);
-    }
-    Ok(Parted::Now)
+}
+
+/// Whether more follows from the deletion of documents of a model than that they are gone.
+fn has_consequences(all: &Access, model: &'static Model) -> bool {
+    let mut links = model.links().iter();
+    links.any(|link| link.inverse().is_some())
+        || rules(all, model).next().is_some()
+        || tally::is_member(all, model)
+        || !model.overflows.is_empty()
+        || copy::is_cleared(all, model)
 }
 
 /// Deletes a document whose mark is final.
@@ -255,22 +313,6 @@ fn with_another(
         let done = all.executor().delete(delete).await;
         done.map(drop).map_err(error::of(model))
     })
-}
-
-/// As a function that says what it gives: a deletion may lead to one of the same kind.
-fn delete(
-    all: Access,
-    model: &'static Model,
-    removal: Removal,
-) -> BoxFuture<'static, Result<Deleted>> {
-    Box::pin(async move { run(&all, model, removal).await })
-}
-
-async fn narrowed<W: Write>(access: &Access, model: &'static Model, mut write: W) -> Result<W> {
-    if let Some(filter) = write.filter() {
-        narrow(access, model, filter, false).await?;
-    }
-    Ok(write)
 }
 
 /// Some of those that refer to a document, or are about to, where it does not list them all.
