@@ -227,16 +227,18 @@ async fn inside<W: Write>(
     mut write: W,
     mut sources: Sources,
 ) -> Result<W::Done> {
-    let owed = copy::prepare(&access, model, &mut write, &mut sources).await?;
+    let mut owed = copy::prepare(&access, model, &mut write, &mut sources).await?;
     if owed.is_nothing() {
-        return tally::run(access, model, write).await;
+        return tally::run(access, model, write, &mut owed).await;
     }
     let (done, followed) = match owed.is_together() {
         true => {
             let work = |access: Access| {
                 let (write, owed) = (write.clone(), &owed);
                 async move {
-                    let done = tally::run(access.clone(), model, write).await?;
+                    // What it shows of copies is no part of it: they are looked at behind it.
+                    let mut unseen = owed.clone();
+                    let done = tally::run(access.clone(), model, write, &mut unseen).await?;
                     if access.unit().is_none() || W::documents(&done) == 0 {
                         return Ok((done, Followed::Nobody));
                     }
@@ -250,7 +252,7 @@ async fn inside<W: Write>(
             }
         }
         false => (
-            tally::run(access.clone(), model, write).await,
+            tally::run(access.clone(), model, write, &mut owed).await,
             Followed::Nobody,
         ),
     };

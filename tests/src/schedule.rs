@@ -7,6 +7,7 @@ mod anew;
 mod clears;
 mod copies;
 mod counts;
+mod lines;
 mod listings;
 mod order;
 mod overflow;
@@ -33,6 +34,7 @@ pub use anew::Anew;
 pub use clears::Clears;
 pub use copies::{Copies, FewCopies};
 pub use counts::{Counts, FewCounts, Returns};
+pub use lines::{FewLines, Lines};
 pub use listings::{FewListings, Listings};
 pub use overflow::{OrderedOverflows, Overflows};
 
@@ -64,6 +66,8 @@ pub enum Sabotage {
     Token,
     /// New references are not looked at again.
     Verification,
+    /// New documents are counted at their source, and their copies taken for right, though it has changed since it was read.
+    Source,
     /// A write does not say that copies are to follow, but only lets them.
     FanOut,
     /// What an owner is made of is written though others have written it meanwhile.

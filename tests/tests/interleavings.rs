@@ -1,8 +1,8 @@
 //! Plans under a scheduler that picks the order of every operation.
 
 use odm_tests::schedule::{
-    Anew, Case, Clears, Copies, Counts, FewCopies, FewCounts, FewListings, Listings,
-    OrderedOverflows, Overflows, Returns, Sabotage, Schedule,
+    Anew, Case, Clears, Copies, Counts, FewCopies, FewCounts, FewLines, FewListings, Lines,
+    Listings, OrderedOverflows, Overflows, Returns, Sabotage, Schedule,
 };
 
 /// How many schedules there are of each kind: `ODM_SCHEDULES=50000` for more.
@@ -138,6 +138,23 @@ fn counts_are_exact() {
 fn counts_are_exact_in_every_order() {
     every_order(&FewCounts, 2);
     every_order(&Returns, 2);
+}
+
+/// What is counted where it is copied from.
+#[test]
+fn copies_and_counts_of_one_document_are_right() {
+    for transactions in [false, true] {
+        let wrong = first_wrong(&Lines, schedules(), transactions, None);
+        assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
+    }
+    every_order(&FewLines, 2);
+    let schedule = Schedule {
+        seed: 0,
+        transactions: false,
+        sabotage: Some(Sabotage::Source),
+    };
+    let wrong = schedule.run_all(&FewLines, 2).err();
+    assert!(wrong.is_some(), "nobody misses that the source has changed");
 }
 
 /// Without a guard something is wrong in one of them.

@@ -14,6 +14,7 @@
 //! An owner that is new may have members already: it says that they are to be counted, and they are when it is visible
 //! (`tally/recount.rs`). One that is not there when its members are written leaves that to this.
 
+mod ahead;
 mod apart;
 mod check;
 mod group;
@@ -30,6 +31,7 @@ use std::{
 
 use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, doc};
 
+use ahead::Ahead;
 pub(crate) use check::{Miscounted, miscounted};
 use group::{Group, groups, is_owner};
 pub(crate) use line::Counting;
@@ -39,7 +41,7 @@ pub(super) use together::Missing;
 
 use super::{
     Effect, Finished, Promise, Said, Write,
-    copy::{first_revision, put},
+    copy::{self, first_revision, put},
     link::{
         self,
         linked::{Id, array, by_id, one_of},
@@ -154,11 +156,12 @@ pub(super) fn say_gone(access: &Access, model: &Model, set: &mut RawDocumentBuf)
     }
 }
 
-/// Carries out a write, and what follows from it at the owners of its documents.
+/// Carries out a write, and what follows from it at the owners of its documents; and takes from what it owes to copies what that shows.
 pub(super) async fn run<W: Write>(
     access: Access,
     model: &'static Model,
     mut write: W,
+    owed: &mut copy::Owed,
 ) -> Result<W::Done> {
     if !concerns(&access, model, &write.effect()) {
         return linked(access, model, write).await;
@@ -168,7 +171,7 @@ pub(super) async fn run<W: Write>(
     let done = if groups.is_empty() {
         linked(access.clone(), model, write).await
     } else if write.documents_to_insert().is_some() {
-        insert(&access, model, &groups, write).await
+        insert(&access, model, &groups, write, owed).await
     } else if write.change().is_some() {
         update(&access, model, write).await
     } else {
@@ -218,10 +221,11 @@ async fn insert<W: Write>(
     model: &'static Model,
     groups: &[Group],
     write: W,
+    owed: &mut copy::Owed,
 ) -> Result<W::Done> {
     // Beside those who are counted together, a transaction would end in a conflict, theirs or its own.
     let is_alone = access.unit().is_some() || !line::is_moving(access, model);
-    if access.has_transactions() && is_alone {
+    if is_alone && access.has_transactions() {
         let work = |access: Access| {
             let write = write.clone();
             async move { together::insert(&access, model, groups, write).await }
@@ -236,6 +240,7 @@ async fn insert<W: Write>(
     }
     let mut write = write;
     let said = Said::now();
+    let mut members = Vec::new();
     for raw in write.documents_to_insert().into_iter().flatten() {
         let mut open = open(raw)?;
         for group in groups {
@@ -244,9 +249,23 @@ async fn insert<W: Write>(
             group.remember(&mut open, record);
         }
         super::stored::set(&mut open, COUNT.0, said.to_document());
+        members.push(Member::of_open(model, groups, &open)?);
         *raw = close(&open)?;
     }
+    let all = access.to_everything();
+    let ahead = match is_alone && !access.has_transactions() {
+        true => Ahead::read(&all, groups, &members, owed).await?,
+        false => None,
+    };
     let done = linked(access.clone(), model, write).await;
+    if done.is_ok()
+        && let Some(ahead) = ahead
+    {
+        let counted = ahead.count(&all, model, groups, &members, owed).await;
+        if counted.is_ok_and(|is_all| is_all) {
+            return done;
+        }
+    }
     // Some of them may be there though another is not.
     line::count(access, model, said).await;
     done

@@ -256,6 +256,9 @@ pub(super) fn spoil_update(sabotage: Sabotage, update: &mut Update) {
                 set.remove("_odm.verify");
             }
         }),
+        Sabotage::Source => change(&mut update.filter, |filter| {
+            filter.remove("_odm.rev");
+        }),
         Sabotage::FanOut => change(operators, |operators| {
             if let Ok(set) = operators.get_document_mut("$set") {
                 set.remove("_odm.fan");

@@ -206,6 +206,8 @@ macro_rules! for_every_test {
                     what_becomes_one_of_the_latest_is_as_it_is,
                     what_goes_with_another_is_not_counted,
                     what_is_counted_costs,
+                    sums_have_a_range,
+                    whole_numbers_are_alike,
                     what_log_lines_cost,
                     what_is_made_of_others_is_not_written,
                     what_says_nothing_right_is_told,

@@ -8,7 +8,7 @@ use super::{
     fan::{BATCH, Room, fan_out, follow},
     group::Group,
     lease::{Fanning, Lease, fanning},
-    source::Revisions,
+    source::{Revisions, Taken},
     verify::{verify_said, verify_some},
 };
 use crate::{
@@ -58,6 +58,21 @@ impl Owed {
     /// The same behind a transaction in which some have followed.
     pub(crate) fn behind(self, followed: Followed) -> Self {
         Self { followed, ..self }
+    }
+
+    /// By what new documents say that their copies are to be looked at again.
+    pub(in crate::maintain) fn verify(&self) -> Option<Said> {
+        self.taken.as_ref().and(self.verify)
+    }
+
+    /// The sources of new documents.
+    pub(in crate::maintain) fn taken(&self) -> &[Taken] {
+        self.taken.as_ref().map_or(&[], Revisions::all)
+    }
+
+    /// Nothing had become of any of these behind the insert, and the documents say no more that their copies are to be looked at.
+    pub(in crate::maintain) fn is_verified(&mut self) {
+        (self.verify, self.taken) = (None, None);
     }
 
     /// Whether few dependents are to follow in the write's own transaction.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf};
+use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, doc};
 
 use super::{REVISION, current::bring_current, first_revision, group::Group};
 use crate::{
@@ -37,6 +37,8 @@ pub(crate) struct Source {
     /// Whether its copies are to follow yet.
     pub(super) is_fanning: bool,
     pub(super) fate: Fate,
+    /// What changes with all that the document has of others that are counted there.
+    fence: Option<Bson>,
     values: Document,
 }
 
@@ -49,6 +51,7 @@ impl Source {
             revision: revision.unwrap_or_default(),
             is_fanning: own.is_some_and(|own| own.contains_key("fan")),
             fate: Fate::of(raw),
+            fence: own.and_then(|own| own.get("tally")).cloned(),
             values,
         })
     }
@@ -60,6 +63,7 @@ impl Source {
             revision: first_revision(),
             is_fanning: false,
             fate: Fate::Goes,
+            fence: None,
             values: Document::new(),
         }
     }
@@ -98,8 +102,12 @@ impl Sources {
                 continue;
             };
             let id = Bson::try_from(id.value()?).map_err(error::encode)?;
-            let revision = source.as_ref().map(|source| source.revision);
-            revisions.push(((group.model)(), id, revision));
+            revisions.push(Taken {
+                model: (group.model)(),
+                id,
+                revision: source.as_ref().map(|source| source.revision),
+                fence: source.as_ref().and_then(|source| source.fence.clone()),
+            });
         }
         Ok(Revisions(revisions))
     }
@@ -135,18 +143,45 @@ impl Sources {
 
 /// Which revisions of which sources copies are of.
 #[derive(Debug, Clone)]
-pub(super) struct Revisions(Vec<(&'static Model, Bson, Option<i64>)>);
+pub(super) struct Revisions(Vec<Taken>);
+
+/// A source that copies were taken of.
+#[derive(Debug, Clone)]
+pub(in crate::maintain) struct Taken {
+    pub(in crate::maintain) model: &'static Model,
+    pub(in crate::maintain) id: Bson,
+    /// None if it was not there.
+    revision: Option<i64>,
+    pub(in crate::maintain) fence: Option<Bson>,
+}
+
+impl Taken {
+    /// The condition that nothing has become of it since it was read; none if it was not there.
+    pub(in crate::maintain) fn as_read(&self) -> Option<Document> {
+        let revision = match self.revision? {
+            // It has none until it is changed.
+            0 => doc! { "$exists": false },
+            revision => doc! { "$eq": revision },
+        };
+        Some(doc! { REVISION: revision, "_odm.going": { "$exists": false } })
+    }
+}
 
 impl Revisions {
+    pub(super) fn all(&self) -> &[Taken] {
+        &self.0
+    }
+
     /// Whether nothing has become of any of the sources since.
     pub(super) async fn are_of_now(&self, access: &Access, groups: &[Group]) -> Result<bool> {
-        let wanted = self.0.iter().map(|(model, id, _)| (*model, id.clone()));
+        let wanted = self.0.iter().map(|taken| (taken.model, taken.id.clone()));
         let wanted: Vec<_> = wanted.collect();
         let mut now = Sources::default();
         now.read(access, groups, &wanted).await?;
-        for (model, id, revision) in &self.0 {
-            let same = now.get(model, id)?.flatten();
-            if !same.is_some_and(|now| now.fate == Fate::Stays && Some(now.revision) == *revision) {
+        for taken in &self.0 {
+            let same = now.get(taken.model, &taken.id)?.flatten();
+            let is_same = |now: &Source| Some(now.revision) == taken.revision;
+            if !same.is_some_and(|now| now.fate == Fate::Stays && is_same(now)) {
                 return Ok(false);
             }
         }
@@ -198,7 +233,7 @@ pub(super) fn projection(model: &Model, groups: &[Group]) -> Result<Option<RawDo
         .filter(|group| (group.model)().collection == model.collection);
     let taken = groups.flat_map(|group| &group.fields);
     let mut paths: Vec<_> = taken.map(|taken| taken.from.as_str()).collect();
-    paths.extend(["_id", REVISION, super::FAN.0]);
+    paths.extend(["_id", REVISION, super::FAN.0, "_odm.tally"]);
     paths.extend(FATE);
     paths.sort_unstable();
     paths.dedup();

@@ -177,10 +177,14 @@ pub(super) fn sides(model: &Model, of: fn(&LinkSide) -> &'static str) -> Result<
 pub(in crate::maintain) struct Id(Vec<u8>);
 
 impl Id {
-    /// A number of any width is the same id.
+    /// A whole number is the same id however it is stored, as the database compares; but for a decimal.
     pub(in crate::maintain) fn of(id: &RawBson) -> Self {
         let id = match id.as_raw_bson_ref() {
             RawBsonRef::Int32(number) => RawBsonRef::Int64(number.into()),
+            RawBsonRef::Double(number) => match whole(number) {
+                Some(number) => RawBsonRef::Int64(number),
+                None => RawBsonRef::Double(number),
+            },
             id => id,
         };
         let mut document = RawDocumentBuf::new();
@@ -193,6 +197,15 @@ impl Id {
         let id = decode::id(document).map(RawBson::from);
         id.ok_or_else(|| Error::new(ErrorKind::Encode, "an id without a value"))
     }
+}
+
+/// A floating point number as a whole one, if it is.
+fn whole(number: f64) -> Option<i64> {
+    // 2⁶³: what is less is a whole number of 64 bits, or none at all.
+    const END: f64 = 9_223_372_036_854_775_808.0;
+    let is_whole = number.fract() == 0.0 && (-END..END).contains(&number);
+    #[expect(clippy::cast_possible_truncation, reason = "it was just looked at")]
+    is_whole.then_some(number as i64)
 }
 
 /// Whether an id is among these.

@@ -78,13 +78,22 @@ async fn count_some(
         }
     }
     let is_there = |group, at: &Id| there.get(&(group, at.clone())).copied().unwrap_or(true);
-    let remembered = remember(access, model, groups, &steady, is_there, false).await?;
+    let remembered = remember(access, model, groups, &steady, is_there, false, None).await?;
     // Of the others it stays noted.
     if remembered && others.is_empty() {
-        for (owner, at, note) in noted {
-            let pull = doc! { "$pull": { NOTES: { "note": note } } };
-            change(access, owner, Amendment::new(by_id(&raw(&at)?)?, pull)).await?;
-        }
+        forget(access, noted).await?;
+    }
+    Ok(())
+}
+
+/// Takes what was noted out of owners, each by the write that noted it: the members remember it themselves.
+pub(super) async fn forget(
+    access: &Access,
+    noted: Vec<(&'static Model, Bson, ObjectId)>,
+) -> Result<()> {
+    for (owner, at, note) in noted {
+        let pull = doc! { "$pull": { NOTES: { "note": note } } };
+        change(access, owner, Amendment::new(by_id(&raw(&at)?)?, pull)).await?;
     }
     Ok(())
 }
@@ -143,7 +152,7 @@ async fn announce(
 }
 
 /// As what a member is counted, where it does not remember that yet.
-struct Note {
+pub(super) struct Note {
     /// The write that noted it.
     note: ObjectId,
     /// Of which reference of which members it is.
@@ -165,6 +174,35 @@ impl Note {
             })
         });
         notes.collect()
+    }
+
+    /// Notes as what new members are counted, in an update of their owner; tells whether it is as anything.
+    pub(super) fn push(
+        note: ObjectId,
+        mark: &str,
+        moved: &[Moved<'_>],
+        update: &mut Document,
+    ) -> bool {
+        let now = moved
+            .iter()
+            .filter_map(|moved| Some((moved.id, moved.now?)));
+        let counted = now.filter(|(_, now)| !now.counts.is_empty());
+        let notes = counted.map(|(id, now)| {
+            let (mark, of, counts) = (mark.to_owned(), id.clone(), now.counts.clone());
+            Self {
+                note,
+                mark,
+                of,
+                counts,
+            }
+            .stored()
+        });
+        let notes: Vec<_> = notes.collect();
+        let are_any = !notes.is_empty();
+        if are_any {
+            also(update, "$push", doc! { "$each": notes });
+        }
+        are_any
     }
 
     fn stored(&self) -> Bson {
@@ -195,9 +233,21 @@ fn noted_as(notes: &[Note], mark: &str) -> Result<BTreeMap<Id, Document>> {
         .collect()
 }
 
+/// Adds an operator on the notes to an update.
+fn also(update: &mut Document, operator: &str, value: impl Into<Bson>) {
+    match update.get_document_mut(operator) {
+        Ok(paths) => drop(paths.insert(NOTES, value)),
+        Err(_) => drop(update.insert(operator, doc! { NOTES: value })),
+    }
+}
+
 /// The fence of an owner, as a condition.
 pub(super) fn fence(owner: &Document) -> Document {
-    let fence = super::own(owner).and_then(|own| own.get("tally"));
+    with_fence(super::own(owner).and_then(|own| own.get("tally")))
+}
+
+/// The condition that an owner has this fence.
+pub(super) fn with_fence(fence: Option<&Bson>) -> Document {
     match fence {
         Some(fence) => doc! { FENCE: { "$eq": fence.clone() } },
         None => doc! { FENCE: { "$exists": false } },
@@ -289,13 +339,8 @@ async fn at_owner(
         let mut update = owner::update(access, model, group, at, Some(&held), &moved).await?;
         match (kept.is_empty(), notes.is_empty()) {
             (true, true) => {}
-            (true, false) => {
-                update.insert("$unset", doc! { NOTES: "" });
-            }
-            (false, _) => match update.get_document_mut("$set") {
-                Ok(set) => drop(set.insert(NOTES, kept)),
-                Err(_) => drop(update.insert("$set", doc! { NOTES: kept })),
-            },
+            (true, false) => also(&mut update, "$unset", ""),
+            (false, _) => also(&mut update, "$set", kept),
         }
         let mut filter = open(&by_id(&raw(at)?)?)?;
         filter.extend(fence(&held));

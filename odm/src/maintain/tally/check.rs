@@ -9,7 +9,7 @@ use super::{
     group::{Group, groups_of},
     has, is_owner,
     owner::read_latest,
-    recount::{add, each},
+    recount::{Sums, add, each},
 };
 use crate::{
     Result,
@@ -62,10 +62,12 @@ pub(crate) async fn miscounted(
                 let holds = open.get(tally.stored).cloned().unwrap_or(Bson::Null);
                 let is = match tally.keeps {
                     Keeps::Count | Keeps::Sum(_) => {
-                        let sum = sums
-                            .get(key)
-                            .and_then(|sums| sums.get_i64(tally.stored).ok());
-                        Bson::Int64(sum.unwrap_or(0))
+                        let sum = sums.get(key).and_then(|sums| sums.get(tally.stored));
+                        // One that no `i64` is, is owed as long as that is so.
+                        match i64::try_from(sum.copied().unwrap_or(0)) {
+                            Ok(sum) => Bson::Int64(sum),
+                            Err(_) => continue,
+                        }
                     }
                     Keeps::Latest { .. } => {
                         let place = (position, id);
@@ -91,7 +93,7 @@ pub(crate) async fn miscounted(
 /// What members make of their owners.
 #[derive(Default)]
 struct Counted {
-    sums: BTreeMap<Id, Document>,
+    sums: BTreeMap<Id, Sums>,
     /// The owners of which some member is to be counted yet.
     pending: BTreeSet<Id>,
 }

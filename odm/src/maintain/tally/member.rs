@@ -12,6 +12,7 @@ use crate::{
     Result,
     access::{Access, found_by},
     maintain::{
+        Promise, Said,
         link::linked::{Id, read_upgraded},
         stored::{Amendment, change_all, close, open, raw},
     },
@@ -171,7 +172,8 @@ pub(super) fn remembered_as(at: &Bson, counts: &Document) -> Bson {
 ///
 /// `is_there` says whether an owner is. What it would have of a member is not counted otherwise; or it stays as it was, with what the
 /// member says, if the owner may be on its way. What is right stays in any case: an owner that has come meanwhile may have summed it,
-/// and looks at none that remembers what it is to be counted as.
+/// and looks at none that remembers what it is to be counted as. With `verify` they say no more that their copies are to be looked at
+/// again, where it was that which said so.
 pub(super) async fn remember(
     access: &Access,
     model: &'static Model,
@@ -179,6 +181,7 @@ pub(super) async fn remember(
     members: &[&Member],
     is_there: impl Fn(usize, &Id) -> bool,
     keeps_promise: bool,
+    verify: Option<Said>,
 ) -> Result<bool> {
     // Those that remember the same are written at once.
     let mut alike: Vec<(Document, Document, Vec<Bson>)> = Vec::new();
@@ -217,6 +220,9 @@ pub(super) async fn remember(
         if member.token.is_some() && (all_there || !keeps_promise) {
             unset.insert(COUNT.0, "");
         }
+        if verify.is_some() {
+            unset.insert(Promise::VERIFY.name(), "");
+        }
         let mut update = Document::new();
         for (operator, fields) in [("$set", set), ("$unset", unset)] {
             if !fields.is_empty() {
@@ -226,7 +232,12 @@ pub(super) async fn remember(
         if update.is_empty() {
             continue;
         }
-        let as_read = member.as_read();
+        let mut as_read = member.as_read();
+        as_read.extend(
+            verify
+                .iter()
+                .flat_map(|said| doc! { Promise::VERIFY.token(): said.token }),
+        );
         let same = alike
             .iter_mut()
             .find(|(condition, other, _)| *condition == as_read && *other == update);

@@ -8,14 +8,15 @@ use super::{
     member::Moved,
 };
 use crate::{
-    Result,
+    Error, ErrorKind, Result,
     access::{Access, found_by},
     backend::operation::Find,
+    error,
     maintain::{
         link::linked::{Id, by_id, read_upgraded},
         stored::{close, open, raw},
     },
-    schema::{Keeps, Model},
+    schema::{Keeps, Model, Tally},
 };
 
 /// The update of an owner, by which its counts, sums and latest become what these changes make of them.
@@ -33,14 +34,15 @@ pub(super) async fn update(
     for (position, tally) in group.tallies.iter().enumerate() {
         match tally.keeps {
             Keeps::Count | Keeps::Sum(_) => {
-                let counted = |counts: &Document| counts.get_i64(tally.stored).unwrap_or(0);
+                let counted =
+                    |counts: &Document| i128::from(counts.get_i64(tally.stored).unwrap_or(0));
                 let changes = moved.iter().map(|moved| {
                     let now = moved.now.map_or(0, |now| counted(&now.counts));
-                    now.wrapping_sub(counted(&moved.was))
+                    now - counted(&moved.was)
                 });
-                let change = changes.fold(0_i64, i64::wrapping_add);
+                let change: i128 = changes.sum();
                 if change != 0 {
-                    add.insert(tally.stored, change);
+                    add.insert(tally.stored, in_range(group.owner, tally, change)?);
                 }
             }
             Keeps::Latest { max, by, fields } => {
@@ -72,6 +74,17 @@ pub(super) async fn update(
         }
     }
     Ok(update)
+}
+
+/// A sum, or what is to be added to one.
+pub(super) fn in_range(owner: &Model, tally: &Tally, sum: i128) -> Result<i64> {
+    i64::try_from(sum).map_err(|_| {
+        let message = format!(
+            "the sum `{}` would be {sum}, which no `i64` is",
+            tally.stored
+        );
+        error::of(owner)(Error::new(ErrorKind::Invalid, message))
+    })
 }
 
 /// What becomes of the latest.

@@ -1,5 +1,7 @@
 //! Counting all members of an owner: of one that is new, and to mend one.
 
+use std::collections::BTreeMap;
+
 use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, doc};
 
 use super::{
@@ -151,7 +153,7 @@ async fn sum_up(access: &Access, member: &'static Model, group: &Group, id: &Bso
             return Ok(false);
         };
         let notes = noted(&held, group, member)?;
-        let mut sums = Document::new();
+        let mut sums = Sums::new();
         let paths = close(&doc! { "_odm.counted": 1 })?;
         each(access, member, &filter, Some(paths), &mut |found| {
             let open = open(found)?;
@@ -168,7 +170,10 @@ async fn sum_up(access: &Access, member: &'static Model, group: &Group, id: &Bso
         let mut set = Document::new();
         for (position, tally) in group.tallies.iter().enumerate() {
             let is = match tally.keeps {
-                Keeps::Count | Keeps::Sum(_) => sums.get_i64(tally.stored).unwrap_or(0).into(),
+                Keeps::Count | Keeps::Sum(_) => {
+                    let sum = sums.get(tally.stored).copied().unwrap_or(0);
+                    owner::in_range(group.owner, tally, sum)?.into()
+                }
                 Keeps::Latest { .. } => {
                     Bson::Array(owner::read_counted(access, member, group, position, id).await?)
                 }
@@ -194,12 +199,13 @@ async fn sum_up(access: &Access, member: &'static Model, group: &Group, id: &Bso
     Err(busy(group.owner, id))
 }
 
+/// What members make of an owner, by the names of its counts and sums.
+pub(super) type Sums = BTreeMap<String, i128>;
+
 /// Adds what a member is counted as.
-pub(super) fn add(sums: &mut Document, counts: &Document) {
+pub(super) fn add(sums: &mut Sums, counts: &Document) {
     for (name, count) in counts {
-        let sum = sums.get_i64(name).unwrap_or(0);
-        let count = count.as_i64().unwrap_or(0);
-        sums.insert(name, sum.wrapping_add(count));
+        *sums.entry(name.clone()).or_default() += i128::from(count.as_i64().unwrap_or(0));
     }
 }
 

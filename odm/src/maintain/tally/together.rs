@@ -102,7 +102,7 @@ pub(super) async fn count(
     let members: Vec<_> = members.iter().collect();
     // Those whose owner may be on its way are looked at once more, behind this.
     let is_there = |group, at: &Id| is_there(&there, group, at);
-    remember(&all, model, &groups, &members, is_there, is_first).await?;
+    remember(&all, model, &groups, &members, is_there, is_first, None).await?;
     if !are_all_there && is_first {
         let ids: Vec<_> = members
             .iter()

@@ -258,13 +258,7 @@ impl Deletion<'_> {
             return Ok(Parted::Before);
         }
         if found.is_closing && found.going == Some(token) {
-            if self.document().await?.is_none() {
-                release(all, model, owner, token).await?;
-            } else if finalize(all, model, owner, token).await? {
-                // In a task of its own: however deep it goes, no stack does.
-                let done = tokio::spawn(with_another(all.clone(), model, owner.clone(), token));
-                outcome(done.await).flatten()?;
-            }
+            self.take_along(model, owner, false).await?;
             return Ok(Parted::Now);
         }
         if found.is_in_use() {
@@ -275,11 +269,37 @@ impl Deletion<'_> {
             let free = self.at_rest(rule, by_id(owner)?).await?;
             let mark = document("$set", going_with(self.model, self.id, token)?)?;
             if update(all, model, free, mark).await? == 1 {
+                let is_to_be_asked = decision::is_needed(all, model);
+                self.take_along(model, owner, is_to_be_asked).await?;
                 return Ok(Parted::Now);
             }
         }
         // It is swept next time.
         Ok(Parted::NotYet)
+    }
+
+    /// Deletes a document that is marked with this one, if that still goes. What was not there when this deletion was decided may be kept
+    /// by something that stays.
+    async fn take_along(
+        &self,
+        model: &'static Model,
+        id: &RawBson,
+        is_to_be_asked: bool,
+    ) -> Result<()> {
+        let (all, token) = (self.all, self.token);
+        if self.document().await?.is_none() {
+            return release(all, model, id, token).await;
+        }
+        let goes = match is_to_be_asked {
+            true => close(all, model, id, token).await?,
+            false => finalize(all, model, id, token).await?,
+        };
+        if goes {
+            // In a task of its own: however deep it goes, no stack does.
+            let done = tokio::spawn(with_another(all.clone(), model, id.clone(), token));
+            outcome(done.await).flatten()?;
+        }
+        Ok(())
     }
 }
 

@@ -1,0 +1,136 @@
+//! New members where there are no transactions: the fences of their owners are read before they are inserted, and nothing behind that.
+//!
+//! An owner whose fence has stayed since then has nothing of these members, and nobody is making anything of it by what was so before
+//! they were there. Whoever changes or deletes one of them meanwhile says in it that it is to be counted again, and finds what is noted.
+
+use std::collections::BTreeMap;
+
+use bson::{Bson, Document, oid::ObjectId};
+
+use super::{
+    BATCH, FENCE,
+    apart::{Note, fence, forget, with_fence},
+    group::Group,
+    member::{Member, by_owner, remember},
+    owner,
+};
+use crate::{
+    Result,
+    access::{Access, found_by},
+    backend::operation::Find,
+    maintain::{
+        Said, copy,
+        link::linked::{Id, by_id, one_of},
+        stored::{Amendment, change_all, close, open, raw},
+    },
+    query::document,
+    schema::Model,
+};
+
+/// The owners of members that are about to be inserted.
+pub(super) struct Ahead {
+    /// The condition that each is as it was read, by group.
+    as_read: Vec<BTreeMap<Id, Document>>,
+    /// By what the members say that their copies are to be looked at again: there is no need to, if all owners are as they were read.
+    verify: Option<Said>,
+}
+
+impl Ahead {
+    /// Reads the owners that were not read as sources: one query for each reference. None if one is not there, or the members are too
+    /// many for one write.
+    pub(super) async fn read(
+        access: &Access,
+        groups: &[Group],
+        members: &[Member],
+        owed: &copy::Owed,
+    ) -> Result<Option<Self>> {
+        if members.len() > BATCH {
+            return Ok(None);
+        }
+        let mut sources = BTreeMap::new();
+        for taken in owed.taken() {
+            sources.insert((taken.model.collection, Id::of(&raw(&taken.id)?)), taken);
+        }
+        let mut as_read = Vec::new();
+        for (position, group) in groups.iter().enumerate() {
+            let owners = by_owner(members, position)?;
+            let (mut known, mut unknown) = (BTreeMap::new(), Vec::new());
+            for (key, owner) in &owners {
+                let taken = sources.get(&(group.owner.collection, key.clone()));
+                match taken.and_then(|taken| Some((taken.as_read()?, taken.fence.as_ref()))) {
+                    Some((mut condition, fence)) => {
+                        condition.extend(with_fence(fence));
+                        known.insert(key.clone(), condition);
+                    }
+                    None => unknown.push(raw(&owner.at)?),
+                }
+            }
+            if !unknown.is_empty() {
+                let those = document("_id", one_of(&unknown)?)?;
+                let find = Find {
+                    projection: Some(document(FENCE, 1)?),
+                    ..found_by(&group.owner.collection.into(), &those)
+                };
+                for found in access.find_all(group.owner, find).await? {
+                    let owner = open(&found)?;
+                    let id = Id::of(&raw(owner.get("_id").unwrap_or(&Bson::Null))?);
+                    known.insert(id, fence(&owner));
+                }
+            }
+            if known.len() < owners.len() {
+                return Ok(None);
+            }
+            as_read.push(known);
+        }
+        // A source that is no owner, or was not there, is not looked at.
+        let are_seen = sources.iter().all(|((collection, id), taken)| {
+            let mut all = groups.iter().zip(&as_read);
+            let is_owner = all.any(|(group, known)| {
+                group.owner.collection == *collection && known.contains_key(id)
+            });
+            is_owner && taken.as_read().is_some()
+        });
+        let verify = owed.verify().filter(|_| are_seen);
+        Ok(Some(Self { as_read, verify }))
+    }
+
+    /// Counts the members, which are there now; and tells of the copies in them that they need not be looked at again. False if
+    /// somebody else has written to one of all these documents: then some of it may be done.
+    pub(super) async fn count(
+        self,
+        access: &Access,
+        model: &'static Model,
+        groups: &[Group],
+        members: &[Member],
+        owed: &mut copy::Owed,
+    ) -> Result<bool> {
+        let note = ObjectId::new();
+        let mut noted = Vec::new();
+        for (position, (group, as_read)) in groups.iter().zip(&self.as_read).enumerate() {
+            let mut changes = Vec::new();
+            for (key, owner) in by_owner(members, position)? {
+                let mut update =
+                    owner::update(access, model, group, &owner.at, None, &owner.moved).await?;
+                if Note::push(note, &group.mark(model), &owner.moved, &mut update) {
+                    noted.push((group.owner, owner.at.clone(), note));
+                }
+                let mut filter = open(&by_id(&raw(&owner.at)?)?)?;
+                filter.extend(as_read.get(&key).cloned().unwrap_or_default());
+                changes.push(Amendment::new(close(&filter)?, update));
+            }
+            let count = changes.len() as u64;
+            if change_all(access, group.owner, changes).await? < count {
+                return Ok(false);
+            }
+        }
+        let all: Vec<_> = members.iter().collect();
+        if !remember(access, model, groups, &all, |_, _| true, false, self.verify).await? {
+            return Ok(false);
+        }
+        if self.verify.is_some() {
+            owed.is_verified();
+        }
+        forget(access, noted).await?;
+        Ok(true)
+    }
+}
