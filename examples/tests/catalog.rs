@@ -228,14 +228,21 @@ async fn of_maintainers_and_sections(db: &Db) {
     for section in db.find::<Section>().all().await.unwrap() {
         let own = packages.iter();
         let own = own.filter(|package| *package.section.id() == section.id);
-        let mut sizes: Vec<_> = own.map(|package| package.size.download).collect();
-        assert_eq!(section.packages, i64::try_from(sizes.len()).unwrap());
-        sizes.sort_by(|a, b| b.cmp(a));
-        sizes.truncate(3);
-        let largest = section.largest.iter();
-        assert_eq!(
-            largest.map(|large| large.size.download).collect::<Vec<_>>(),
-            sizes
-        );
+        let mut own: Vec<_> = own.map(|package| (package.uploaded, &package.id)).collect();
+        assert_eq!(section.packages, i64::try_from(own.len()).unwrap());
+        own.sort();
+        let latest = own.iter().rev().take(3).map(|(uploaded, _)| *uploaded);
+        let uploads = section.uploads.iter().map(|upload| upload.uploaded);
+        assert!(uploads.eq(latest), "{section:?}");
     }
+    // The oldest of them comes anew: it is the first, and the last of the latest is one no more.
+    let before = db.get::<Section>("mail").await.unwrap();
+    let own = packages.iter();
+    let own = own.filter(|package| package.section.id() == "mail");
+    let oldest = own.min_by_key(|package| package.uploaded).unwrap();
+    let anew = db.update::<Package>(&oldest.id);
+    anew.set(|p| p.uploaded(), DateTime::now()).await.unwrap();
+    let after = db.get::<Section>("mail").await.unwrap();
+    assert_eq!(after.uploads[0].summary, oldest.summary);
+    assert_eq!(after.uploads[1..], before.uploads[..2]);
 }

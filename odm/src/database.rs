@@ -256,7 +256,9 @@ impl<S: Schema> Database<S> {
     /// When another transaction came first (a [conflict](crate::Error::is_conflict)), `work` runs again from its beginning, some
     /// times and with growing pauses. So it must have no effects of its own outside of `tx`.
     ///
-    /// Inside, use `tx` and not the database: what goes through the database is not part of the transaction.
+    /// Inside, use `tx` and not the database: what is read through the database is not of the transaction's snapshot, and a write
+    /// through it is an error of kind [`OutsideTransaction`](crate::ErrorKind::OutsideTransaction), as is a transaction inside of
+    /// another. What is to be apart goes into a task of its own.
     ///
     /// # Errors
     ///

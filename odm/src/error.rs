@@ -85,6 +85,8 @@ pub enum ErrorKind {
     Unsettled,
     /// The transaction was committed or aborted before.
     TransactionOver,
+    /// A write through the database, in the closure of a transaction of it, would be no part of that: use its `tx`.
+    OutsideTransaction,
     /// Reading or writing files failed.
     Io,
     /// The backend refused the operation for another reason; [`code`](Error::code) has MongoDB's number for it.

@@ -193,6 +193,7 @@ impl<W: Write> Plan<W> {
     /// Carries the plan out in a task of its own, so that it is not left half done when the caller is dropped.
     pub(crate) async fn run(mut self, access: Access) -> Result<W::Done> {
         let model = self.model;
+        unit::refuse_outside(&access).map_err(error::of(model))?;
         let is_of_one = self.write.is_of_one();
         if let Some(filter) = self.write.filter() {
             narrow(&access, model, filter, is_of_one).await?;

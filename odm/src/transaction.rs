@@ -32,9 +32,10 @@ where
     F: Future<Output = Result<T>> + Send,
     T: Send,
 {
+    unit::refuse_outside(database.access())?;
     unit::run(database.access(), unit::ATTEMPTS, None, |access| {
         let session = Session::new(access);
-        work(Transaction { session })
+        unit::work(database.access(), work(Transaction { session }))
     })
     .await
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    Error, Result,
+    Error, ErrorKind, Result,
     access::Access,
     backend::{BoxFuture, Transaction, outcome},
     retry,
@@ -58,6 +58,40 @@ where
             done => return done,
         }
     }
+}
+
+tokio::task_local! {
+    /// The database of the transaction that this is the work of.
+    static AT_WORK: Database;
+}
+
+/// Which database it is, among those of this process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Database(usize);
+
+impl Database {
+    fn of(access: &Access) -> Self {
+        Self(std::ptr::from_ref(access.shared()).addr())
+    }
+}
+
+/// The caller's work in a transaction: what it writes through the database, and not in the transaction, is refused.
+pub(crate) fn work<F: Future + Send>(
+    database: &Access,
+    work: F,
+) -> impl Future<Output = F::Output> + Send {
+    AT_WORK.scope(Database::of(database), work)
+}
+
+/// Refuses a write that would be no part of the transaction in whose work it is asked for.
+pub(crate) fn refuse_outside(access: &Access) -> Result<()> {
+    let is_at_work = AT_WORK.try_with(|database| *database == Database::of(access));
+    if access.unit().is_some() || !is_at_work.unwrap_or(false) {
+        return Ok(());
+    }
+    let message = "it is asked for in the closure of a transaction, of which it would be no part, and stay if that is aborted: write by \
+                   `tx`; what is to be apart goes into a task of its own (`tokio::spawn`)";
+    Err(Error::new(ErrorKind::OutsideTransaction, message))
 }
 
 async fn once<R, W, F>(database: &Access, work: &mut W) -> Result<R>

@@ -132,6 +132,12 @@ async fn report(db: &Db, args: &Args, out: &mut impl Write) -> Result<()> {
         args.maintainer
     )?;
 
+    let uploads = ask::latest_uploads(db, 3).await?;
+    writeln!(
+        out,
+        "The latest uploads of the largest sections\n\n{uploads}"
+    )?;
+
     let maintainers = ask::busiest(db, args.top.into()).await?;
     writeln!(out, "Who looks after most packages\n\n{maintainers}")?;
 

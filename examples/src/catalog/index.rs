@@ -108,6 +108,7 @@ impl<'a> Index<'a> {
                     .map(|size| parse("Installed-Size", &size))
                     .transpose()?,
             },
+            uploaded: DateTime::now(),
             section: Ref::new(section.id.clone()),
             maintainer: Ref::new(maintainer.id.clone()),
             depends: Vec::new(),

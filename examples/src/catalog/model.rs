@@ -17,6 +17,8 @@ pub struct Package {
     /// How large it is.
     #[embed]
     pub size: Size,
+    /// When the catalog was given it: an index has no dates.
+    pub uploaded: DateTime,
     /// What it is for.
     #[reference]
     #[index]
@@ -101,20 +103,22 @@ pub struct Section {
     /// How many packages are in it.
     #[count(of = Package::section)]
     pub packages: i64,
-    /// The largest of them.
-    #[latest(3, of = Package::section, by = size.download)]
-    pub largest: Vec<Large>,
+    /// Those that came last, so that a list of sections needs no join.
+    #[latest(3, of = Package::section, by = uploaded)]
+    pub uploads: Vec<Upload>,
 }
 
 /// What a section has of a package.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
 #[embedded(of = Package)]
-pub struct Large {
+pub struct Upload {
+    /// When it came.
+    pub uploaded: DateTime,
     /// What it is, in one line.
     pub summary: String,
-    /// How large it is.
+    /// Which version of it.
     #[embed]
-    pub size: Size,
+    pub version: Version,
 }
 
 /// What was loaded, so that a load that was broken off is not taken for a whole one.

@@ -6,6 +6,7 @@ use crate::{
     access::Access,
     backend::outcome,
     document::Document,
+    error,
     unit::{self, Behind},
 };
 
@@ -40,6 +41,7 @@ where
     W: FnOnce(Access) -> F,
     F: Future<Output = Result<Written<T, R>>> + Send + 'static,
 {
+    unit::refuse_outside(&access).map_err(error::of(&T::MODEL))?;
     let write = write(access.clone());
     let task = tokio::spawn(async move {
         let written = write.await?;

@@ -15,6 +15,7 @@ use crate::{
     },
     error,
     schema::{Model, upgrade},
+    unit,
 };
 
 /// One of several writes, with what the framework fills.
@@ -180,6 +181,7 @@ pub(crate) async fn run_bulk(
     narrowed: Vec<Narrowed>,
     ordered: bool,
 ) -> Result<BulkWritten> {
+    unit::refuse_outside(&access)?;
     let told = access.clone();
     let kind = narrowed.first().map(Narrowed::kind);
     let parts = narrowed.iter().map(|write| write.model);

@@ -646,6 +646,7 @@ macro_rules! for_every_test {
                     an_own_error_aborts,
                     conflicts_are_tried_again,
                     others_see_nothing_before_the_commit,
+                    a_write_beside_it_is_refused,
                 ]
                 upgrade: [
                     a_bulk_fails_where_an_upgrade_does,

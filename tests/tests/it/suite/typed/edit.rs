@@ -343,7 +343,8 @@ pub async fn a_conflict_in_a_transaction_runs_it_again(fixture: Fixture) {
     }
     let runs = Arc::new(AtomicU32::new(0));
     let work = |tx: odm::Transaction<crate::models::Shop>| {
-        let (other, runs) = (db.clone(), Arc::clone(&runs));
+        let other = Db::with_backend(fixture.backend());
+        let runs = Arc::clone(&runs);
         async move {
             // The transaction has its state before somebody else changes the document.
             tx.get::<Post>(1).await?;

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use odm::{Error, ErrorKind};
+use odm::{Error, ErrorKind, backend::BoxFuture};
 
 use crate::{
     Fixture,
@@ -145,6 +145,61 @@ pub async fn others_see_nothing_before_the_commit(fixture: Fixture) {
     .await
     .unwrap();
     assert_eq!(votes(&db, 1).await, 1);
+}
+
+/// What is written through the database would be no part of it, and stay though it is aborted.
+pub async fn a_write_beside_it_is_refused(fixture: Fixture) {
+    let Some(db) = bank(&fixture).await else {
+        return;
+    };
+    let aside = async |write: for<'d> fn(&'d Db) -> BoxFuture<'d, odm::Result<()>>| {
+        let refused = db.transaction(|tx| {
+            let db = db.clone();
+            async move {
+                tx.update::<Post>(1).set(|p| p.votes(), 1).await?;
+                write(&db).await
+            }
+        });
+        let error = refused.await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutsideTransaction, "{error}");
+        assert!(error.to_string().contains("`tx`"), "{error}");
+    };
+    aside(|db| Box::pin(async { db.insert(Post::new(3, "new", &[])).await.map(drop) })).await;
+    aside(|db| {
+        Box::pin(async {
+            let update = db.update::<Post>(1).set(|p| p.votes(), 2);
+            update.await.map(drop)
+        })
+    })
+    .await;
+    aside(|db| Box::pin(async { db.delete::<Post>(2).await.map(drop) })).await;
+    aside(|db| {
+        Box::pin(async {
+            let bulk = db.bulk().add(db.delete::<Post>(2));
+            bulk.await.map(drop)
+        })
+    })
+    .await;
+    aside(|db| Box::pin(db.transaction(|_| async { Ok(()) }))).await;
+    assert_eq!((votes(&db, 1).await, votes(&db, 2).await), (100, 0));
+    assert_eq!(db.find_by_id::<Post>(3).await.unwrap(), None);
+
+    // What says that it is apart is; and so is another database.
+    let other = Db::open("memory:").await.unwrap();
+    db.transaction(|tx| {
+        let (db, other) = (db.clone(), other.clone());
+        async move {
+            tx.update::<Post>(1).set(|p| p.votes(), 1).await?;
+            other.insert(Post::new(9, "other", &[])).await?;
+            let apart = tokio::spawn(async move { db.insert(Post::new(4, "apart", &[])).await });
+            apart.await.map_err(Error::other)??;
+            Ok(())
+        }
+    })
+    .await
+    .unwrap();
+    assert_eq!(votes(&db, 1).await, 1);
+    assert!(db.find_by_id::<Post>(4).await.unwrap().is_some());
 }
 
 /// A caller that gives up leaves nothing behind, and nothing locked.

@@ -209,7 +209,8 @@ pub async fn concurrent_upserts_in_transactions(fixture: Fixture) {
     db.sync_indexes().await.unwrap();
     let runs = Arc::new(AtomicU32::new(0));
     let work = |tx: odm::Transaction<Shop>| {
-        let (other, runs) = (db.clone(), Arc::clone(&runs));
+        let other = Db::with_backend(fixture.backend());
+        let runs = Arc::clone(&runs);
         async move {
             // The transaction has its state before somebody else inserts the document.
             tx.find::<Post>().count().await?;
