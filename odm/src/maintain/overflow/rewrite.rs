@@ -125,8 +125,7 @@ pub(super) async fn rewrite(at: &At<'_>, owner: &Owner) -> Result<bool> {
     if let Some(bound) = bound {
         set.insert(place(field, "bound"), bound);
     }
-    let key = doc! { place(field, "work.key"): { "$eq": work.key } };
-    let done = at.change(key, doc! { "$set": set }).await?;
+    let done = at.change(at.is_at(work.key), doc! { "$set": set }).await?;
     if let Some(owner) = at.owner().await?.filter(|owner| owner.is_at(work.key)) {
         at.finish(owner).await?;
     }

@@ -17,7 +17,7 @@ use crate::{
     backend::operation::{Change, FindAndModify, Modification, Update},
     error,
     maintain::{
-        link::linked::by_id,
+        link::{CLOSING, GOING, linked::by_id},
         narrow,
         stored::{self, close, raw},
     },
@@ -68,9 +68,11 @@ impl At<'_> {
         }
     }
 
-    /// The condition that this is being done to the array.
-    fn is_at(&self, key: ObjectId) -> Document {
-        doc! { place(self.field, "work.key"): { "$eq": key } }
+    /// The condition that this is being done to the array of a document that stays.
+    pub(super) fn is_at(&self, key: ObjectId) -> Document {
+        let mut condition = stays();
+        condition.insert(place(self.field, "work.key"), doc! { "$eq": key });
+        condition
     }
 
     /// Begins something, with what there is in the tail as a block if it is to be; gives the document as it is then, if it met the
@@ -84,6 +86,7 @@ impl At<'_> {
         let field = self.field;
         let at = |name: &str| format!("${}", place(field, name));
         condition.insert(field.work, doc! { "$exists": false });
+        condition.extend(stays());
         let mut begun = work.stored()?;
         if freezes {
             begun.insert("block", doc! { "$ifNull": [at("tail"), []] });
@@ -358,6 +361,13 @@ impl At<'_> {
         );
         error::of(self.model)(Error::new(ErrorKind::Conflict, message))
     }
+}
+
+/// The condition that a document is not as good as gone: the deletion of one that is has looked for what is outside of it, and does not
+/// look again.
+pub(super) fn stays() -> Document {
+    let gone = doc! { GOING: { "$exists": true }, CLOSING: { "$exists": false } };
+    doc! { "$nor": [gone] }
 }
 
 /// How many documents there are.

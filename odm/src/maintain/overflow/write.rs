@@ -16,14 +16,17 @@ use super::{
     inside,
     order::{Order, in_order, most_inside},
     place, room_in_tail,
-    work::{attempts, put},
+    work::{attempts, put, stays},
 };
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, found_by},
     backend::operation::Find,
     decode,
-    maintain::{Sources, Write, stored::close},
+    maintain::{
+        Sources, Write,
+        stored::{close, open},
+    },
     overflow::read::is_same,
     query::document,
     retry,
@@ -182,9 +185,10 @@ impl<W: Write> OfOne<W> {
         }
     }
 
-    /// The array, if its document is what was asked for.
+    /// The array, if its document is what was asked for and not as good as gone.
     async fn owner(&self) -> Result<Option<Owner>> {
-        let filter = self.filter()?;
+        let asked = open(&self.filter()?)?;
+        let filter = close(&doc! { "$and": [asked, stays()] })?;
         Owner::find(&self.access, self.model, self.field, &filter).await
     }
 
@@ -428,7 +432,6 @@ impl<W: Write> OfOne<W> {
         mut operators: Document,
     ) -> Result<Option<W::Done>> {
         let field = self.field;
-        let key = doc! { self.place("work.key"): { "$eq": work.key } };
         let parts = parts(elements)?;
         let batch = Batch {
             owner: at.id,
@@ -453,7 +456,7 @@ impl<W: Write> OfOne<W> {
         put(&mut operators, "$set", &self.place("count"), target.count);
         let next = target.first + parts.len() as i64;
         put(&mut operators, "$set", &self.place("next"), next);
-        match self.attempt(key, &[&operators]).await {
+        match self.attempt(at.is_at(work.key), &[&operators]).await {
             Ok(Some(done)) => {
                 if let Some(owner) = at.owner().await?.filter(|owner| owner.is_at(work.key)) {
                     at.finish(owner).await?;
@@ -715,7 +718,7 @@ impl<W: Write> OfOne<W> {
         those.insert(self.field.elements, doc! { "$in": missing.clone() });
         let find = extras::in_order(self.field, &those)?;
         for found in self.all.find_all(self.field.extras, find).await? {
-            let found = crate::maintain::stored::open(&found)?;
+            let found = open(&found)?;
             let elements = super::header::array(found.get(self.field.elements));
             missing.retain(|value| !elements.iter().any(|other| is_same(other, value)));
         }
