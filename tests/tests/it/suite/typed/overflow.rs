@@ -580,6 +580,8 @@ pub async fn all_elements_are_read(fixture: Fixture) {
             paged.extend(page);
         }
         assert_eq!(paged, users(0..len));
+        let rest = of(id).page(4, usize::MAX).await.unwrap();
+        assert_eq!(rest, users(4.min(len)..len));
         for position in [
             0, 1, 2, 3, 502, 503, 1_299, 1_300, 1_310, 1_358, 1_359, 1_360, 5_000,
         ] {
