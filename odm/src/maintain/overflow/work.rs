@@ -144,16 +144,40 @@ impl At<'_> {
 
     /// Waits for what is being done, or finishes it.
     pub(super) async fn help(&self, owner: Owner, attempt: u32) -> Result<()> {
-        let is_staged = owner.work().is_some_and(|work| work.is_stage());
-        if is_staged && !owner.work().is_some_and(Work::is_overdue) {
+        let Some(work) = owner.work().filter(|work| !work.is_overdue()) else {
+            return self.finish(owner).await;
+        };
+        let is_change = work.is_change();
+        if work.is_stage() {
             retry::pause(attempt).await;
             return Ok(());
         }
-        self.finish(owner).await
+        match self.carry_out(owner).await {
+            // Who began it ends it, and hears why.
+            Err(error) if is_change && self.is_refusal(&error) => {
+                retry::pause(attempt).await;
+                Ok(())
+            }
+            done => done,
+        }
     }
 
-    /// Finishes what is being done to an array that was read like this.
+    /// Finishes what is being done to an array that was read like this. A change of elements that the server refuses is over then: it
+    /// would be refused again, and nothing else could be done to the array.
     pub(super) async fn finish(&self, owner: Owner) -> Result<()> {
+        let change = owner.work().filter(|work| work.is_change());
+        let change = change.map(|work| work.key);
+        match (self.carry_out(owner).await, change) {
+            (Err(error), Some(key)) if self.is_refusal(&error) => {
+                let over = doc! { "$unset": { self.field.work: "" } };
+                self.change(self.is_at(key), over).await?;
+                Err(self.refused(&error))
+            }
+            (done, _) => done,
+        }
+    }
+
+    async fn carry_out(&self, owner: Owner) -> Result<()> {
         let mut next = Some(owner);
         // What is taken back may leave a block to spill.
         for _ in 0..3 {
@@ -353,6 +377,27 @@ impl At<'_> {
         Ok(done.map_err(error::of(self.model))?.matched > 0)
     }
 
+    /// Whether the server does not want to do something, and is not only kept from it; a transaction takes back all else then.
+    fn is_refusal(&self, error: &Error) -> bool {
+        let is_kept = [ErrorKind::Connection, ErrorKind::Conflict, ErrorKind::Io];
+        self.access.unit().is_none() && !is_kept.contains(&error.kind())
+    }
+
+    fn refused(&self, error: &Error) -> Error {
+        let message = format!(
+            "a change of the elements of `{}` of {} was refused outside of the document: those in it have changed, and perhaps some of the others: {}",
+            self.field.field,
+            self.id,
+            error.message()
+        );
+        let refused = Error::new(error.kind(), message).with_source(error.clone());
+        let refused = match error.code() {
+            Some(code) => refused.with_code(code),
+            None => refused,
+        };
+        error::of(self.model)(refused.with_id(self.id.clone()))
+    }
+
     /// Others write to it again and again.
     pub(super) fn busy(&self) -> Error {
         let message = format!(
@@ -398,6 +443,10 @@ impl Work {
 
     pub(super) fn is_stage(&self) -> bool {
         matches!(self.kind, Kind::Stage)
+    }
+
+    fn is_change(&self) -> bool {
+        matches!(self.kind, Kind::Change { .. })
     }
 
     pub(super) fn is_overdue(&self) -> bool {
