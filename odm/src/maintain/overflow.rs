@@ -58,10 +58,7 @@ use crate::{
     schema::{Model, OverflowField},
 };
 
-/// How large an element can be.
-const MAX_ELEMENT: usize = 128 * 1024;
-
-/// How large an array in a document can get, and what goes into one of its own: neither is anywhere near what a document can hold.
+/// How large what goes into a document of its own is, and what one update names: nowhere near what a document can hold.
 const MAX_PART: usize = 256 * 1024;
 
 /// How often something is tried that others are writing to.

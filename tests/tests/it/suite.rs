@@ -425,6 +425,7 @@ macro_rules! for_every_test {
                     it_follows_whatever_is_written,
                     joins_reach_what_is_outside,
                     many_at_once_leave_both_sides_right,
+                    many_leave_some_at_a_time,
                     references_without_a_rule_overflow,
                     the_check_looks_outside,
                     what_a_link_to_an_outlier_costs,

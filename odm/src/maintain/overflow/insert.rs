@@ -38,8 +38,7 @@ fn is_any_too_long(model: &Model, documents: &[RawDocumentBuf]) -> bool {
         let mut fields = model.overflows.iter();
         fields.any(|field| {
             raw.get_array(field.stored).is_ok_and(|array| {
-                array.into_iter().count() > field.after
-                    || array.as_bytes().len() > super::MAX_ELEMENT
+                array.into_iter().count() > field.after || array.as_bytes().len() > field.part / 2
             })
         })
     })
@@ -85,7 +84,7 @@ pub(super) fn refuse_too_large(model: &'static Model, documents: &[RawDocumentBu
             let Ok(elements) = raw.get_array(field.stored) else {
                 continue;
             };
-            if elements.as_bytes().len() > super::MAX_ELEMENT {
+            if elements.as_bytes().len() > field.part / 2 {
                 let document = open(raw)?;
                 check(field, &array(document.get(field.stored))).map_err(error::of(model))?;
             }

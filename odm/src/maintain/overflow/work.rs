@@ -6,7 +6,9 @@
 use bson::{Bson, DateTime, Document, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
-    ATTEMPTS, due,
+    ATTEMPTS,
+    asked::changed_by,
+    due,
     extras::{self, Batch, DONE, OWN, of_generation, of_owner},
     header::{Header, Kind, Owner, Work},
     place,
@@ -260,8 +262,8 @@ impl At<'_> {
             let mut filter = those.clone();
             let done = doc! { DONE: { "$gte": header.version } };
             filter.insert("$nor", vec![done]);
-            filter.extend(own("filter"));
             let mut operators = own("update");
+            filter.extend(changed_by(field, &operators));
             put(&mut operators, "$set", DONE, header.version);
             let array_filters = change.get_array("array_filters").into_iter().flatten();
             let array_filters: Vec<_> = array_filters

@@ -4,12 +4,15 @@
 //! an array with some. The condition which of both it is, and that there is room, is part of the operation, so no two of them can both
 //! take the last place. What is about the documents of the other elements too is said in the owner by that operation, and follows.
 
+mod growth;
 mod ordered;
+
+use growth::can_grow;
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
-    At, MAX_PART,
+    At,
     asked::{Asked, What},
     extras::{self, Batch, of_owner, parts},
     header::{Header, Kind, Owner, Work, size},
@@ -155,7 +158,11 @@ impl<W: Write> OfOne<W> {
                 in_order(self.field, &mut values);
                 self.replace(&values).await
             }
-            What::Each { operators, counts } => self.each(operators, *counts).await,
+            What::Each {
+                operators,
+                counts,
+                growth,
+            } => self.each(operators, *counts, *growth).await,
         }
     }
 
@@ -247,7 +254,7 @@ impl<W: Write> OfOne<W> {
             return Ok(None);
         };
         let tail = self.place("tail");
-        let Some(condition) = fits(&tail, left, values)? else {
+        let Some(condition) = fits(self.field, &tail, left, values)? else {
             return Ok(None);
         };
         let operators = doc! {
@@ -273,7 +280,7 @@ impl<W: Write> OfOne<W> {
                 return self.push_many(values).await;
             };
             let is_full = match values.first() {
-                Some(first) => not_fits(field.stored, field.after.saturating_sub(1), first)?,
+                Some(first) => not_fits(field, field.after.saturating_sub(1), first)?,
                 None => doc! {},
             };
             let outside = doc! { field.header: { "$exists": true } };
@@ -580,14 +587,24 @@ impl<W: Write> OfOne<W> {
         Ok(done)
     }
 
-    async fn each(&self, operators: &Document, counts: bool) -> Result<W::Done> {
-        if let Some(done) = self.attempt(self.is_whole(), &[operators]).await? {
+    async fn each(&self, operators: &Document, counts: bool, growth: usize) -> Result<W::Done> {
+        let mut condition = self.is_whole();
+        if growth > 0 {
+            condition.extend(can_grow(self.field, growth));
+        }
+        if let Some(done) = self.attempt(condition, &[operators]).await? {
             return Ok(done);
         }
-        self.together(&Outside::Each(operators, counts)).await
+        self.together(&Outside::Each(operators, counts, growth))
+            .await
     }
 
-    async fn each_outside(&self, operators: &Document, counts: bool) -> Result<W::Done> {
+    async fn each_outside(
+        &self,
+        operators: &Document,
+        counts: bool,
+        growth: usize,
+    ) -> Result<W::Done> {
         let change = self.asked.at_extras(operators)?;
         let at_tail = self.asked.at_tail(operators);
         for attempt in attempts() {
@@ -597,8 +614,22 @@ impl<W: Write> OfOne<W> {
             });
             let mut say = doc! { "$inc": { self.place("version"): 1_i64 } };
             put(&mut say, "$set", self.field.work, work.stored()?);
+            let mut as_measured = Document::new();
+            if growth > 0 {
+                let Some(owner) = self.owner().await? else {
+                    return Ok(W::done(0));
+                };
+                if owner.work().is_some() {
+                    let id = owner.id.clone();
+                    self.at(&id).help(owner, attempt).await?;
+                    continue;
+                }
+                as_measured = self.measure(&owner, operators, growth).await?;
+            }
             let all = [operators, &at_tail, &say];
-            if let Some(done) = self.attempt(self.is_at_rest(), &all).await? {
+            let mut at_rest = self.is_at_rest();
+            at_rest.extend(as_measured.clone());
+            if let Some(done) = self.attempt(at_rest, &all).await? {
                 // What the write was about may not be what was asked for any more.
                 let id = self.id()?;
                 let at = self.at(&id);
@@ -607,7 +638,9 @@ impl<W: Write> OfOne<W> {
                 }
                 return Ok(done);
             }
-            if let Some(done) = self.attempt(self.is_whole(), &[operators]).await? {
+            let mut whole = self.is_whole();
+            whole.extend(as_measured);
+            if let Some(done) = self.attempt(whole, &[operators]).await? {
                 return Ok(done);
             }
             let Some(owner) = self.owner().await? else {
@@ -741,7 +774,9 @@ impl<W: Write> OfOne<W> {
                 let done = match outside {
                     Outside::Push(values) => own.push_staged(values).await,
                     Outside::Replace(values, stays) => own.replace_all(values, *stays).await,
-                    Outside::Each(operators, counts) => own.each_outside(operators, *counts).await,
+                    Outside::Each(operators, counts, growth) => {
+                        own.each_outside(operators, *counts, *growth).await
+                    }
                 };
                 done.map_err(|error| access.fail(error))
             }
@@ -764,7 +799,7 @@ impl<W: Write> OfOne<W> {
 enum Outside<'v> {
     Push(&'v [Bson]),
     Replace(&'v [Bson], usize),
-    Each(&'v Document, bool),
+    Each(&'v Document, bool, usize),
 }
 
 /// Where documents that are filled belong.
@@ -827,16 +862,21 @@ pub(in crate::maintain) fn has_room(
     let Some(left) = field.after.checked_sub(values.len()) else {
         return Ok(None);
     };
-    fits(field.stored, left, values)
+    fits(field, field.stored, left, values)
 }
 
-/// That an array has no more elements than `left`, and room for the bytes of these; none if they are too many by themselves.
-fn fits(path: &str, left: usize, values: &[Bson]) -> Result<Option<Document>> {
+/// That an array of a field has no more elements than `left`, and room for the bytes of these; none if they are too many by themselves.
+fn fits(
+    field: &OverflowField,
+    path: &str,
+    left: usize,
+    values: &[Bson],
+) -> Result<Option<Document>> {
     let mut bytes = 0;
     for value in values {
         bytes += size(value)?;
     }
-    let Some(left_bytes) = MAX_PART.checked_sub(bytes) else {
+    let Some(left_bytes) = field.part.checked_sub(bytes) else {
         return Ok(None);
     };
     let mut condition = doc! { format!("{path}.{left}"): { "$exists": false } };
@@ -846,8 +886,8 @@ fn fits(path: &str, left: usize, values: &[Bson]) -> Result<Option<Document>> {
 }
 
 /// The opposite, of one.
-fn not_fits(path: &str, left: usize, value: &Bson) -> Result<Document> {
-    match fits(path, left, std::slice::from_ref(value))? {
+fn not_fits(field: &OverflowField, left: usize, value: &Bson) -> Result<Document> {
+    match fits(field, field.stored, left, std::slice::from_ref(value))? {
         Some(fits) => Ok(doc! { "$nor": [fits] }),
         None => Ok(doc! {}),
     }
@@ -863,7 +903,7 @@ pub(super) fn room_for(field: &OverflowField, resident: &[Bson], values: &[Bson]
     let mut room = 0;
     for value in values.iter().take(left) {
         bytes += size(value)?;
-        if bytes > MAX_PART {
+        if bytes > field.part {
             break;
         }
         room += 1;
@@ -889,7 +929,7 @@ fn has_room_in_tail(field: &OverflowField, header: &Header, values: &[Bson]) -> 
         bytes += size(element)?;
     }
     let count = header.tail.len() + values.len();
-    Ok(count <= room_in_tail(field) && bytes <= MAX_PART)
+    Ok(count <= room_in_tail(field) && bytes <= field.part)
 }
 
 /// Each value once.
