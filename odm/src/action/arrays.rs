@@ -11,7 +11,7 @@ use crate::{
     document::{Document, Overflow, Stored},
     error,
     field::{Elem, FromPath, Path, Place, role, shape},
-    maintain::{Finished, Folded, anywhere, fold, spill},
+    maintain::{Finished, Folded, anywhere, fold, spill, too_long_or_large},
     overflow::unsorted,
     query::{Filter, IntoFilter, IntoKey},
     schema::OverflowField,
@@ -112,14 +112,21 @@ impl<T: Document> Arrays<T> {
     ///
     /// # Errors
     ///
-    /// As [`fold_one`](Self::fold_one).
+    /// As [`fold_one`](Self::fold_one): once all others are done, that of the first array that could not be.
     pub async fn fold(&self) -> Result<u64> {
-        let mut folded = 0;
+        let folded = self.fold_all().await?;
+        folded.failed.map_or(Ok(folded.documents), Err)
+    }
+
+    async fn fold_all(&self) -> Result<Finished> {
+        let mut folded = Finished::default();
         for field in T::MODEL.overflows {
             let outside = doc! { field.header: { "$exists": true } };
             for id in self.matching(&outside).await? {
-                let done = fold(&self.access, &T::MODEL, field, &id).await?;
-                folded += u64::from(done == Folded::Now);
+                match fold(&self.access, &T::MODEL, field, &id).await {
+                    Ok(done) => folded.documents += u64::from(done == Folded::Now),
+                    Err(error) => folded.fail(error)?,
+                }
             }
         }
         Ok(folded)
@@ -152,37 +159,32 @@ impl<T: Document> Arrays<T> {
         let arrays = Arc::new(self);
         Worker::start(pause, move || {
             let arrays = arrays.clone();
-            async move {
-                let documents = arrays.fold().await?;
-                Ok(Finished {
-                    documents,
-                    failed: None,
-                })
-            }
+            async move { arrays.fold_all().await }
         })
     }
 
-    /// Lets the arrays overflow that are longer in their documents than they should be, and brings those into their order that are not in
-    /// it: those of documents that were there before the array was declared so. Tells how many there were.
+    /// Lets the arrays overflow that are longer or larger in their documents than they should be, and brings those into their order that
+    /// are not in it: those of documents that were there before the array was declared so. Tells how many there were.
     ///
     /// # Errors
     ///
-    /// As [`fold_one`](Self::fold_one).
+    /// As [`fold`](Self::fold).
     pub async fn spill(&self) -> Result<u64> {
-        let mut spilled = 0;
+        let mut spilled = Finished::default();
         for field in T::MODEL.overflows {
-            // Too long, or perhaps too large.
-            let too_long =
-                doc! { format!("{}.{}", field.stored, field.after): { "$exists": true } };
+            let too_much = too_long_or_large(field);
             let found = match unsorted(field) {
-                Some(unsorted) => doc! { "$or": [too_long, unsorted] },
-                None => too_long,
+                Some(unsorted) => doc! { "$or": [too_much, unsorted] },
+                None => too_much,
             };
             for id in self.matching(&found).await? {
-                spilled += u64::from(spill(&self.access, &T::MODEL, field, &id).await?);
+                match spill(&self.access, &T::MODEL, field, &id).await {
+                    Ok(done) => spilled.documents += u64::from(done),
+                    Err(error) => spilled.fail(error)?,
+                }
             }
         }
-        Ok(spilled)
+        spilled.failed.map_or(Ok(spilled.documents), Err)
     }
 
     /// How long the arrays are, and how large the documents: what tells after how many elements an array is to overflow.

@@ -450,7 +450,7 @@ pub(crate) struct Finished {
 
 impl Finished {
     /// Keeps why one of them was not; an error if nobody is reached, as without a database.
-    pub(super) fn fail(&mut self, error: Error) -> Result<()> {
+    pub(crate) fn fail(&mut self, error: Error) -> Result<()> {
         if error.id().is_none() && error.kind() == ErrorKind::Connection {
             return Err(error);
         }

@@ -40,6 +40,7 @@ pub(crate) use insert::kept_inside;
 pub(super) use removal::{leave_all, leave_found, run as remove};
 pub(super) use settle::settle;
 use work::At;
+pub(crate) use write::too_long_or_large;
 pub(super) use write::{has_room, is_whole};
 
 use super::{Effect, LEASE, Promise, Sources, Write, inside};

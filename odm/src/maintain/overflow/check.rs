@@ -78,7 +78,7 @@ async fn look_at(
     if owner.flag != owner.header.is_some() {
         wrong.push(Wrong::Flag(owner.flag));
     }
-    if !super::write::fits_inside(field, &owner.resident)? {
+    if !super::write::can_stay(field, &owner.resident)? {
         wrong.push(Wrong::Inside(owner.resident.len()));
     }
     if !super::rewrite::is_in_order(field, owner) || is_ahead(access, field, owner).await? {

@@ -346,7 +346,10 @@ impl<W: Write> OfOne<W> {
         }
         let mut condition = condition;
         condition.extend(self.is_whole());
-        let as_read = doc! { field.stored: { "$size": owner.resident.len() as i64 } };
+        let as_read = match owner.resident.len() {
+            0 => is_still(field, &[]),
+            len => doc! { field.stored: { "$size": len as i64 } },
+        };
         let both = doc! { "$and": [condition, as_read] };
         self.attempt(both, &[&push]).await
     }
@@ -849,6 +852,14 @@ pub(super) fn of_version(field: &OverflowField, header: &Header) -> Document {
     doc! { place(field, "version"): version, place(field, "generation"): generation }
 }
 
+/// That the elements in a document are these. Of none an old document may have no array.
+pub(super) fn is_still(field: &OverflowField, resident: &[Bson]) -> Document {
+    match resident {
+        [] => doc! { format!("{}.0", field.stored): { "$exists": false } },
+        _ => doc! { field.stored: { "$eq": resident.to_vec() } },
+    }
+}
+
 /// That nothing of an array is outside of its document.
 pub(in crate::maintain) fn is_whole(field: &OverflowField) -> Document {
     doc! { field.header: { "$exists": false } }
@@ -912,12 +923,26 @@ pub(super) fn room_for(field: &OverflowField, resident: &[Bson], values: &[Bson]
 }
 
 /// Whether these can be all elements in a document.
-pub(super) fn fits_inside(field: &OverflowField, elements: &[Bson]) -> Result<bool> {
+fn fits_inside(field: &OverflowField, elements: &[Bson]) -> Result<bool> {
     let mut bytes = SIZE_OF_AN_ARRAY;
     for element in elements {
         bytes += size(element)?;
     }
-    Ok(elements.len() <= most_inside(field) && bytes <= MAX_PART)
+    Ok(elements.len() <= most_inside(field) && bytes <= field.part)
+}
+
+/// Whether these can stay in a document: as the server measures them, so that what a push has had room for is not too large.
+pub(super) fn can_stay(field: &OverflowField, elements: &[Bson]) -> Result<bool> {
+    let bytes = close(&doc! { "a": elements.to_vec() })?.as_bytes().len();
+    Ok(elements.len() <= most_inside(field) && bytes <= field.part)
+}
+
+/// The condition that they cannot, as far as a server can tell.
+pub(crate) fn too_long_or_large(field: &OverflowField) -> Document {
+    let too_long = doc! { format!("{}.{}", field.stored, field.after): { "$exists": true } };
+    let size = doc! { "$bsonSize": { "a": format!("${}", field.stored) } };
+    let too_large = doc! { "$expr": { "$gt": [size, field.part as i64] } };
+    doc! { "$or": [too_long, too_large] }
 }
 
 /// The bytes of a document with an array without elements.
