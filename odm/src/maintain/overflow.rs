@@ -75,6 +75,11 @@ fn due() -> DateTime {
     DateTime::from_system_time(SystemTime::now() + LEASE)
 }
 
+/// When others may take elements away whose document is to be inserted and is not: nobody waits for them, and of many an insert takes long.
+fn due_of_insert() -> DateTime {
+    DateTime::from_system_time(SystemTime::now() + 60 * LEASE)
+}
+
 /// Whether a write is about arrays that overflow, so that it is more than itself.
 pub(super) fn concerns(model: &Model, effect: &Effect<'_>) -> bool {
     if model.overflows.is_empty() {
