@@ -1412,7 +1412,9 @@ pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
     db.insert_many((1..=7).map(|id| book(id, 0..1_200)))
         .await
         .unwrap();
-    db.insert(book(8, 0..2)).await.unwrap();
+    db.insert_many([book(8, 0..2), book(9, 0..1_200)])
+        .await
+        .unwrap();
     is_clean(&db).await;
     let by = |id: i64| rawdoc! { "_id": id };
     let header = "_odm.overflow.customers_purchased";
@@ -1433,6 +1435,15 @@ pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
     let count =
         RawDocumentBuf::try_from(&doc! { "$set": { format!("{header}.count"): 7_i64 } }).unwrap();
     around(&fixture, "sales", by(2), count).await;
+    let next = doc! { "$set": { format!("{header}.next"): 1_000_000_000_i64 } };
+    let next = RawDocumentBuf::try_from(&next).unwrap();
+    around(&fixture, "sales", by(9), next).await;
+    let lost = Delete {
+        collection: "extra_sales".into(),
+        filter: rawdoc! { "book_id": 9_i64, "seq": { "$lt": 2_i64 } },
+        multi: true,
+    };
+    fixture.backend().delete(lost).await.unwrap();
     let longer = RawDocumentBuf::try_from(
         &doc! { "$push": { "customers_purchased": { "$each": users(2_000..2_010) } } },
     )
@@ -1481,7 +1492,8 @@ pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
         flag: "has_extras",
         holds,
     };
-    let sequence = |seq, times| Fault::OutOfSequence { of, seq, times };
+    let run = |seq, to, times| Fault::OutOfSequence { of, seq, to, times };
+    let sequence = |seq, times| run(seq, seq, times);
     let orphaned = |owner: i64| Fault::Orphaned {
         of: "sales",
         owner: Bson::Int64(owner),
@@ -1503,6 +1515,10 @@ pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
         ("sales", Bson::Int64(5), sequence(1, 2)),
         ("sales", Bson::Int64(5), sequence(2, 0)),
         ("sales", Bson::Int64(8), misflagged(true)),
+        // Numbers in a row are one finding, however many.
+        ("sales", Bson::Int64(9), miscounted(1_197, 197)),
+        ("sales", Bson::Int64(9), run(0, 1, 0)),
+        ("sales", Bson::Int64(9), run(3, 999_999_999, 0)),
         (of, Bson::from("lost"), orphaned(6)),
         (of, Bson::from("nobody's"), orphaned(99)),
     ];
@@ -1523,6 +1539,7 @@ pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
     assert_eq!(customers(&db, 4).await.len(), 700);
     assert_eq!(customers(&db, 5).await.len(), 1_200);
     assert_eq!(customers(&db, 8).await, users(0..2));
+    assert_eq!(customers(&db, 9).await.len(), 200);
 }
 
 pub async fn documents_of_before_overflow(fixture: Fixture) {
