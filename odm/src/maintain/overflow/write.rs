@@ -76,7 +76,12 @@ pub(super) async fn run<W: Write>(
         // It is no more what was asked for: another is the first.
         retry::pause(attempt).await;
     }
-    Ok(W::done(0))
+    let message =
+        "others write to the first of those that were asked for, again and again: try again";
+    Err(crate::error::of(model)(Error::new(
+        ErrorKind::Conflict,
+        message,
+    )))
 }
 
 /// The id of the one document that a filter is about.
