@@ -209,8 +209,14 @@ impl<T: Document> Arrays<T> {
             size(&format!("{}.tail", field.header)),
             size(&format!("{}.work.block", field.header)),
         ] };
-        let row =
-            doc! { "$project": { "_id": 0, "count": count, "bytes": { "$bsonSize": "$$ROOT" } } };
+        let stored = format!("${}", field.stored);
+        let row = doc! { "$project": {
+            "_id": 0,
+            "count": count,
+            "bytes": { "$bsonSize": "$$ROOT" },
+            "inside": size(field.stored),
+            "inside_bytes": { "$bsonSize": { "a": stored } },
+        } };
         let aggregate = Aggregate {
             collection: T::COLLECTION.into(),
             pipeline: vec![raw(&row)?],
@@ -218,6 +224,7 @@ impl<T: Document> Arrays<T> {
         };
         let mut cursor = self.access.aggregate(&T::MODEL, aggregate).await?;
         let (mut lengths, mut bytes) = (Vec::new(), Vec::new());
+        let (mut inside, mut inside_bytes) = (0, 0);
         loop {
             let batch = cursor.next_batch().await.map_err(error::of(&T::MODEL))?;
             if batch.is_empty() {
@@ -232,6 +239,8 @@ impl<T: Document> Arrays<T> {
                 };
                 lengths.push(number("count"));
                 bytes.push(number("bytes"));
+                inside += number("inside");
+                inside_bytes += number("inside_bytes");
             }
         }
         lengths.sort_unstable();
@@ -239,6 +248,7 @@ impl<T: Document> Arrays<T> {
         Ok(Lengths {
             field: field.field,
             after: field.after,
+            most: field.part as u64 / inside_bytes.checked_div(inside).unwrap_or(0).max(1),
             lengths,
             bytes,
         })
@@ -271,6 +281,8 @@ fn raw(document: &BsonDocument) -> Result<RawDocumentBuf> {
 pub struct Lengths {
     field: &'static str,
     after: usize,
+    /// How many elements of a mean size there is room for in a document.
+    most: u64,
     lengths: Vec<u64>,
     bytes: Vec<u64>,
 }
@@ -306,10 +318,11 @@ impl Lengths {
         self.lengths.len() - self.lengths.partition_point(|own| *own <= len)
     }
 
-    /// After how many elements the arrays should overflow: as few as leave 99 of 100 whole.
+    /// After how many elements the arrays should overflow: as few as leave 99 of 100 whole, but no more than 10,000, nor than there is
+    /// room for in a document where they are as large as those that are there now.
     #[must_use]
     pub fn proposal(&self) -> u64 {
-        self.percentile(99.0).max(1)
+        self.percentile(99.0).min(self.most).clamp(1, 10_000)
     }
 }
 
