@@ -9,6 +9,7 @@ mod copies;
 mod counts;
 mod listings;
 mod order;
+mod outliers;
 mod overflow;
 
 use std::{
@@ -34,6 +35,7 @@ pub use clears::Clears;
 pub use copies::{Copies, FewCopies};
 pub use counts::{Counts, FewCounts, Returns};
 pub use listings::{FewListings, Listings};
+pub use outliers::{FewOverflows, LateDeletion, LateInsert, LateReading};
 pub use overflow::{OrderedOverflows, Overflows};
 
 /// Something that several processes do at once, and what must be so behind it.

@@ -387,7 +387,8 @@ impl At<'_> {
 
     fn refused(&self, error: &Error) -> Error {
         let message = format!(
-            "a change of the elements of `{}` of {} was refused outside of the document: those in it have changed, and perhaps some of the others: {}",
+            "a change of the elements of `{}` of {} was refused outside of the document: those in it have changed, and perhaps some of the \
+             others: {}",
             self.field.field,
             self.id,
             error.message()
