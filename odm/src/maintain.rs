@@ -35,7 +35,8 @@ pub(crate) use link::{
 pub(crate) use number::Numbers;
 pub(crate) use overflow::{
     Folded, Misplaced, Wrong, anywhere, fold, kept_inside, look_for_orphans, mend_orphan,
-    mend_overflow, misplaced, owed_outside, spill, with_indexes as with_overflows,
+    mend_overflow, misplaced, owed_outside, spill, too_long_or_large,
+    with_indexes as with_overflows,
 };
 use promise::Said;
 pub(crate) use promise::{LEASE, Promise};

@@ -10,6 +10,7 @@ mod counts;
 mod lines;
 mod listings;
 mod order;
+mod outliers;
 mod overflow;
 
 use std::{
@@ -36,6 +37,7 @@ pub use copies::{Copies, FewCopies};
 pub use counts::{Counts, FewCounts, Returns};
 pub use lines::{FewLines, Lines};
 pub use listings::{FewListings, Listings};
+pub use outliers::{FewOverflows, LateDeletion, LateInsert, LateReading};
 pub use overflow::{OrderedOverflows, Overflows};
 
 /// Something that several processes do at once, and what must be so behind it.

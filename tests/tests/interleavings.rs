@@ -1,8 +1,9 @@
 //! Plans under a scheduler that picks the order of every operation.
 
 use odm_tests::schedule::{
-    Anew, Case, Clears, Copies, Counts, FewCopies, FewCounts, FewLines, FewListings, Lines,
-    Listings, OrderedOverflows, Overflows, Returns, Sabotage, Schedule,
+    Anew, Case, Clears, Copies, Counts, FewCopies, FewCounts, FewLines, FewListings, FewOverflows,
+    LateDeletion, LateInsert, LateReading, Lines, Listings, OrderedOverflows, Overflows, Returns,
+    Sabotage, Schedule,
 };
 
 /// How many schedules there are of each kind: `ODM_SCHEDULES=50000` for more.
@@ -84,16 +85,21 @@ fn copies_of_what_is_deleted_become_null() {
 /// Whoever comes late with a deletion leaves what is there under the same `_id` by then alone.
 #[test]
 fn a_late_deletion_is_of_what_was_there() {
+    late(&Anew);
+}
+
+/// Every order in which the first process pauses once, until the others have come to their end.
+fn late(case: &dyn Case) {
     for transactions in [false, true] {
         let schedule = Schedule {
             seed: 0,
             transactions,
             sabotage: None,
         };
-        let orders = schedule.run_late(&Anew);
+        let orders = schedule.run_late(case);
         let orders = orders.unwrap_or_else(|wrong| panic!("{wrong}"));
         println!("{orders} orders, transactions: {transactions}");
-        assert!(orders > 10);
+        assert!(orders > 5);
     }
 }
 
@@ -206,6 +212,36 @@ fn arrays_lose_nothing() {
         let wrong = first_wrong(&Overflows, schedules(), transactions, None);
         assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
     }
+}
+
+/// What goes outside of a document while it is deleted does not stay there.
+#[test]
+fn a_late_deletion_leaves_no_elements() {
+    late(&LateDeletion);
+}
+
+#[test]
+fn a_late_reader_finds_what_is_there_all_the_time() {
+    late(&LateReading);
+}
+
+/// Every order in which they are interrupted once at most, all in all: `ODM_SWITCHES=2` for more.
+#[test]
+fn arrays_lose_nothing_in_every_order() {
+    every_order(&FewOverflows, 1);
+}
+
+/// An insert that is acknowledged is there, however long it took: as with transactions it is one.
+#[test]
+fn a_late_insert_of_an_array_is_there_or_an_error() {
+    let schedule = Schedule {
+        seed: 0,
+        transactions: false,
+        sabotage: None,
+    };
+    let orders = schedule.run_all(&LateInsert, 3);
+    let orders = orders.unwrap_or_else(|wrong| panic!("{wrong}"));
+    println!("{orders} orders");
 }
 
 #[test]

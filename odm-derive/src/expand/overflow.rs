@@ -11,6 +11,9 @@ use crate::{
     model::{Field, Model},
 };
 
+/// How many bytes of arrays that overflow stay in a document.
+const PART: usize = 256 * 1024;
+
 impl<'a> Model<'a> {
     fn overflows(&self) -> impl Iterator<Item = (&Field<'a>, &Overflow)> {
         let fields = self.fields.iter();
@@ -100,6 +103,7 @@ impl<'a> Model<'a> {
     /// What is said of them in the model.
     pub(crate) fn overflows_of_model(&self, private: &Private) -> Option<TokenStream> {
         let name = &self.input.ident;
+        let part = PART / self.overflows().count().max(1);
         let all = self.overflows().map(|(field, overflow)| {
             let (rust, stored) = (field.ident.unraw().to_string(), &field.stored);
             let text = format!("{}.{rust}", name.unraw());
@@ -125,6 +129,7 @@ impl<'a> Model<'a> {
                 field: #rust,
                 stored: #stored,
                 after: #after,
+                part: #part,
                 flag: #flag,
                 extras: &#private::Model {
                     name: #text,

@@ -11,7 +11,7 @@ use crate::{
     document::{Document, Overflow, Stored},
     error,
     field::{Elem, FromPath, Path, Place, role, shape},
-    maintain::{Finished, Folded, anywhere, fold, spill},
+    maintain::{Finished, Folded, anywhere, fold, spill, too_long_or_large},
     overflow::unsorted,
     query::{Filter, IntoFilter, IntoKey},
     schema::OverflowField,
@@ -112,14 +112,21 @@ impl<T: Document> Arrays<T> {
     ///
     /// # Errors
     ///
-    /// As [`fold_one`](Self::fold_one).
+    /// As [`fold_one`](Self::fold_one): once all others are done, that of the first array that could not be.
     pub async fn fold(&self) -> Result<u64> {
-        let mut folded = 0;
+        let folded = self.fold_all().await?;
+        folded.failed.map_or(Ok(folded.documents), Err)
+    }
+
+    async fn fold_all(&self) -> Result<Finished> {
+        let mut folded = Finished::default();
         for field in T::MODEL.overflows {
             let outside = doc! { field.header: { "$exists": true } };
             for id in self.matching(&outside).await? {
-                let done = fold(&self.access, &T::MODEL, field, &id).await?;
-                folded += u64::from(done == Folded::Now);
+                match fold(&self.access, &T::MODEL, field, &id).await {
+                    Ok(done) => folded.documents += u64::from(done == Folded::Now),
+                    Err(error) => folded.fail(error)?,
+                }
             }
         }
         Ok(folded)
@@ -152,37 +159,32 @@ impl<T: Document> Arrays<T> {
         let arrays = Arc::new(self);
         Worker::start(pause, move || {
             let arrays = arrays.clone();
-            async move {
-                let documents = arrays.fold().await?;
-                Ok(Finished {
-                    documents,
-                    failed: None,
-                })
-            }
+            async move { arrays.fold_all().await }
         })
     }
 
-    /// Lets the arrays overflow that are longer in their documents than they should be, and brings those into their order that are not in
-    /// it: those of documents that were there before the array was declared so. Tells how many there were.
+    /// Lets the arrays overflow that are longer or larger in their documents than they should be, and brings those into their order that
+    /// are not in it: those of documents that were there before the array was declared so. Tells how many there were.
     ///
     /// # Errors
     ///
-    /// As [`fold_one`](Self::fold_one).
+    /// As [`fold`](Self::fold).
     pub async fn spill(&self) -> Result<u64> {
-        let mut spilled = 0;
+        let mut spilled = Finished::default();
         for field in T::MODEL.overflows {
-            // Too long, or perhaps too large.
-            let too_long =
-                doc! { format!("{}.{}", field.stored, field.after): { "$exists": true } };
+            let too_much = too_long_or_large(field);
             let found = match unsorted(field) {
-                Some(unsorted) => doc! { "$or": [too_long, unsorted] },
-                None => too_long,
+                Some(unsorted) => doc! { "$or": [too_much, unsorted] },
+                None => too_much,
             };
             for id in self.matching(&found).await? {
-                spilled += u64::from(spill(&self.access, &T::MODEL, field, &id).await?);
+                match spill(&self.access, &T::MODEL, field, &id).await {
+                    Ok(done) => spilled.documents += u64::from(done),
+                    Err(error) => spilled.fail(error)?,
+                }
             }
         }
-        Ok(spilled)
+        spilled.failed.map_or(Ok(spilled.documents), Err)
     }
 
     /// How long the arrays are, and how large the documents: what tells after how many elements an array is to overflow.
@@ -207,8 +209,14 @@ impl<T: Document> Arrays<T> {
             size(&format!("{}.tail", field.header)),
             size(&format!("{}.work.block", field.header)),
         ] };
-        let row =
-            doc! { "$project": { "_id": 0, "count": count, "bytes": { "$bsonSize": "$$ROOT" } } };
+        let stored = format!("${}", field.stored);
+        let row = doc! { "$project": {
+            "_id": 0,
+            "count": count,
+            "bytes": { "$bsonSize": "$$ROOT" },
+            "inside": size(field.stored),
+            "inside_bytes": { "$bsonSize": { "a": stored } },
+        } };
         let aggregate = Aggregate {
             collection: T::COLLECTION.into(),
             pipeline: vec![raw(&row)?],
@@ -216,6 +224,7 @@ impl<T: Document> Arrays<T> {
         };
         let mut cursor = self.access.aggregate(&T::MODEL, aggregate).await?;
         let (mut lengths, mut bytes) = (Vec::new(), Vec::new());
+        let (mut inside, mut inside_bytes) = (0, 0);
         loop {
             let batch = cursor.next_batch().await.map_err(error::of(&T::MODEL))?;
             if batch.is_empty() {
@@ -230,6 +239,8 @@ impl<T: Document> Arrays<T> {
                 };
                 lengths.push(number("count"));
                 bytes.push(number("bytes"));
+                inside += number("inside");
+                inside_bytes += number("inside_bytes");
             }
         }
         lengths.sort_unstable();
@@ -237,6 +248,7 @@ impl<T: Document> Arrays<T> {
         Ok(Lengths {
             field: field.field,
             after: field.after,
+            most: field.part as u64 / inside_bytes.checked_div(inside).unwrap_or(0).max(1),
             lengths,
             bytes,
         })
@@ -269,6 +281,8 @@ fn raw(document: &BsonDocument) -> Result<RawDocumentBuf> {
 pub struct Lengths {
     field: &'static str,
     after: usize,
+    /// How many elements of a mean size there is room for in a document.
+    most: u64,
     lengths: Vec<u64>,
     bytes: Vec<u64>,
 }
@@ -304,10 +318,11 @@ impl Lengths {
         self.lengths.len() - self.lengths.partition_point(|own| *own <= len)
     }
 
-    /// After how many elements the arrays should overflow: as few as leave 99 of 100 whole.
+    /// After how many elements the arrays should overflow: as few as leave 99 of 100 whole, but no more than 10,000, nor than there is
+    /// room for in a document where they are as large as those that are there now.
     #[must_use]
     pub fn proposal(&self) -> u64 {
-        self.percentile(99.0).max(1)
+        self.percentile(99.0).min(self.most).clamp(1, 10_000)
     }
 }
 

@@ -133,12 +133,14 @@ pub enum Fault {
         /// How many stay there.
         after: usize,
     },
-    /// Of the documents with the other elements of an array none has a number, or several have.
+    /// Of the documents with the other elements of an array none has a number, or each of some in a row, or several have it.
     OutOfSequence {
         /// Their collection.
         of: &'static str,
         /// The number.
         seq: i64,
+        /// The last of those behind it of which there are as many.
+        to: i64,
         /// How many documents have it.
         times: usize,
     },
@@ -294,8 +296,12 @@ impl fmt::Display for Finding {
                 f,
                 ": {holds} elements are in the document, where {after} stay, as far as there is room for these"
             ),
-            Fault::OutOfSequence { of, seq, times } => {
-                write!(f, ": {times} documents of {of} have the number {seq}")
+            Fault::OutOfSequence { of, seq, to, times } => {
+                write!(f, ": {times} documents of {of} have the number {seq}")?;
+                match to > seq {
+                    true => write!(f, ", and so it is up to {to}"),
+                    false => Ok(()),
+                }
             }
             Fault::OutOfOrder => f.write_str(": its elements are not in their order"),
             Fault::Orphaned { of, owner, seq } => {

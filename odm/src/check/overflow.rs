@@ -130,21 +130,26 @@ async fn findings(
 
 fn fault(misplaced: &Misplaced) -> Fault {
     let of = misplaced.field.extras.collection;
-    match misplaced.what {
-        Wrong::Flag(holds) => Fault::Misflagged {
+    match &misplaced.what {
+        &Wrong::Flag(holds) => Fault::Misflagged {
             flag: misplaced.field.flag,
             holds,
         },
-        Wrong::Inside(holds) => Fault::TooManyInside {
+        &Wrong::Inside(holds) => Fault::TooManyInside {
             holds,
             after: misplaced.field.after,
         },
-        Wrong::Count(holds, is) => Fault::Miscounted {
+        &Wrong::Count(holds, is) => Fault::Miscounted {
             of,
             holds: Box::new(Bson::Int64(holds)),
             is: Box::new(Bson::Int64(is)),
         },
-        Wrong::Seq(seq, times) => Fault::OutOfSequence { of, seq, times },
+        Wrong::Seq(numbers, times) => Fault::OutOfSequence {
+            of,
+            seq: *numbers.start(),
+            to: *numbers.end(),
+            times: *times,
+        },
         Wrong::Order => Fault::OutOfOrder,
     }
 }

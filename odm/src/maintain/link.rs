@@ -404,10 +404,10 @@ fn ids(documents: &[Linked]) -> impl Iterator<Item = &RawBson> {
 const FENCE: &str = "_odm.fence";
 
 /// The document is going: a deletion that is not one transaction has marked it.
-const GOING: &str = "_odm.going";
+pub(super) const GOING: &str = "_odm.going";
 
 /// Whether it is going is not known yet: something may refer to it, or to what goes with it, that must not lose it.
-const CLOSING: &str = "_odm.closing";
+pub(super) const CLOSING: &str = "_odm.closing";
 
 /// By what a document says what a deletion has made of it.
 pub(super) const FATE: [&str; 2] = [GOING, CLOSING];
@@ -450,7 +450,7 @@ pub(crate) struct Finished {
 
 impl Finished {
     /// Keeps why one of them was not; an error if nobody is reached, as without a database.
-    pub(super) fn fail(&mut self, error: Error) -> Result<()> {
+    pub(crate) fn fail(&mut self, error: Error) -> Result<()> {
         if error.id().is_none() && error.kind() == ErrorKind::Connection {
             return Err(error);
         }

@@ -40,6 +40,7 @@ pub(crate) use insert::kept_inside;
 pub(super) use removal::{leave_all, leave_found, run as remove};
 pub(super) use settle::settle;
 use work::At;
+pub(crate) use write::too_long_or_large;
 pub(super) use write::{has_room, is_whole};
 
 use super::{Effect, LEASE, Promise, Sources, Write, inside};
@@ -58,10 +59,7 @@ use crate::{
     schema::{Model, OverflowField},
 };
 
-/// How large an element can be.
-const MAX_ELEMENT: usize = 128 * 1024;
-
-/// How large an array in a document can get, and what goes into one of its own: neither is anywhere near what a document can hold.
+/// How large what goes into a document of its own is, and what one update names: nowhere near what a document can hold.
 const MAX_PART: usize = 256 * 1024;
 
 /// How often something is tried that others are writing to.
@@ -75,6 +73,11 @@ fn place(field: &OverflowField, name: &str) -> String {
 /// When others may see to what is begun now.
 fn due() -> DateTime {
     DateTime::from_system_time(SystemTime::now() + LEASE)
+}
+
+/// When others may take elements away whose document is to be inserted and is not: nobody waits for them, and of many an insert takes long.
+fn due_of_insert() -> DateTime {
+    DateTime::from_system_time(SystemTime::now() + 60 * LEASE)
 }
 
 /// Whether a write is about arrays that overflow, so that it is more than itself.

@@ -17,6 +17,8 @@ pub struct OverflowField {
     pub stored: &'static str,
     /// How many elements stay in the document.
     pub after: usize,
+    /// How many bytes of them do, and as many again wait there to go elsewhere: all arrays of the model share what there is.
+    pub part: usize,
     /// The stored name of the field that says that there are more.
     pub flag: &'static str,
     /// The collection of the others, as a model without fields.

@@ -1,14 +1,15 @@
 //! What only the embedded engine has: files.
 
-use std::fs;
+use std::{fs, sync::Arc};
 
-use bson::rawdoc;
+use bson::{RawDocumentBuf, rawdoc};
 use odm::{
-    ErrorKind,
+    ErrorKind, Result,
     backend::{
-        self,
-        operation::{Count, Insert},
+        self, Backend, BoxFuture, Transaction, Wrapper,
+        operation::{Change, Count, Insert, Operation, Update},
     },
+    prelude::*,
 };
 
 fn count() -> Count {
@@ -113,4 +114,80 @@ fn it_works_without_a_runtime() {
         .now_or_never()
         .expect("nothing to wait for");
     assert_eq!(counted.unwrap(), 1);
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "jobs")]
+struct Job {
+    #[serde(rename = "_id")]
+    id: i64,
+    is_open: bool,
+    #[embed(overflow(after = 2, into = "more_steps"))]
+    steps: Overflow<i64>,
+}
+
+#[derive(Schema)]
+#[schema(models(Job))]
+struct Office;
+
+/// A backend where every job is open whenever one is looked for, and closed by another before it is written.
+#[derive(Debug)]
+struct Restless(Arc<dyn Backend>);
+
+impl Restless {
+    async fn set(&self, is_open: bool) -> Result<()> {
+        let update = Update {
+            collection: "jobs".into(),
+            filter: RawDocumentBuf::new(),
+            change: Change::operators(rawdoc! { "$set": { "is_open": is_open } }),
+            multi: true,
+            upsert: false,
+        };
+        self.0.update(update).await.map(drop)
+    }
+}
+
+impl Wrapper for Restless {
+    type Inner = dyn Backend;
+
+    fn inner(&self) -> &dyn Backend {
+        &*self.0
+    }
+
+    fn perform<'a, T: Send + 'a>(
+        &'a self,
+        operation: Operation,
+        run: BoxFuture<'a, Result<T>>,
+    ) -> BoxFuture<'a, Result<T>> {
+        Box::pin(async move {
+            match operation {
+                Operation::Find(find) => {
+                    let is_of_ids = |own: RawDocumentBuf| own.iter().count() == 1;
+                    if find.projection.is_some_and(is_of_ids) {
+                        self.set(true).await?;
+                    }
+                }
+                Operation::Update(_) | Operation::FindAndModify(_) => self.set(false).await?,
+                _ => {}
+            }
+            run.await
+        })
+    }
+
+    fn around(&self, transaction: Arc<dyn Transaction>) -> Arc<dyn Transaction> {
+        transaction
+    }
+}
+
+/// There is one all the time, so that it is not as if there were none.
+#[tokio::test(start_paused = true)]
+async fn the_first_that_others_take_each_time_is_a_conflict() {
+    let backend = Restless(Arc::new(backend::Engine::memory()));
+    let db = odm::Database::<Office>::with_backend(Arc::new(backend));
+    let (is_open, steps) = (true, Overflow::new());
+    let id = 1;
+    db.insert(Job { id, is_open, steps }).await.unwrap();
+    let first = db.update_first::<Job>(|j| j.is_open().eq(true));
+    let error = first.push(|j| j.steps(), 1).await.unwrap_err();
+    assert!(error.is_conflict(), "{error}");
 }

@@ -20,6 +20,9 @@ use crate::{
     schema::{InverseLink, Model, OverflowField, OwnLink},
 };
 
+/// How many leave one at once: they stand in its document until they have left.
+const MOST_LEAVING: usize = 1_000;
+
 /// An inverse that overflows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Listing {
@@ -145,7 +148,7 @@ impl Listing {
     ) -> Result<bool> {
         let most = match turn {
             Turn::Enters => overflow::most_added(self.field),
-            Turn::Leaves => usize::MAX,
+            Turn::Leaves => MOST_LEAVING,
         };
         for some in owners.chunks(most) {
             let mut update = self.update(condition.clone(), turn, some, fence)?;

@@ -1,9 +1,11 @@
 //! What an update does to an array that overflows.
 
+use std::collections::BTreeSet;
+
 use bson::{Bson, Document, RawDocumentBuf, doc};
 
 use super::{
-    MAX_ELEMENT,
+    MAX_PART,
     header::{array, size},
     order::Order,
     place,
@@ -35,8 +37,13 @@ pub(super) enum What {
     Add(Vec<Bson>),
     /// It has these and no others.
     Replace(Vec<Bson>),
-    /// Something happens to each element by itself: these operators, and whether there may be fewer behind it.
-    Each { operators: Document, counts: bool },
+    /// Something happens to each element by itself: these operators, whether there may be fewer behind it, and by how many bytes one may
+    /// grow.
+    Each {
+        operators: Document,
+        counts: bool,
+        growth: usize,
+    },
 }
 
 /// Whether an update does something to an array of its documents that overflows.
@@ -127,6 +134,29 @@ impl Asked {
         })
     }
 
+    /// The elements that may grow by these operators, by the name that the operators have for them and the condition behind it; all if
+    /// there are several such conditions, or none.
+    pub(super) fn growing(&self, operators: &Document) -> (String, Document) {
+        let mut names = BTreeSet::new();
+        for (operator, fields) in operators {
+            for (path, value) in fields.as_document().into_iter().flatten() {
+                if !growth_by(operator, value).is_ok_and(|growth| growth == 0) {
+                    let name = path
+                        .split_once("$[")
+                        .and_then(|(_, name)| name.split_once(']'));
+                    names.extend(name.map(|(name, _)| name.to_owned()));
+                }
+            }
+        }
+        let mut names = names.into_iter();
+        let only = names.next().filter(|_| names.next().is_none());
+        let of_only = |filter: &&Document| name_of(filter) == only;
+        match self.array_filters.iter().find(of_only).zip(only.clone()) {
+            Some((filter, name)) => (name, filter.clone()),
+            None => ("e".to_owned(), doc! {}),
+        }
+    }
+
     /// The same operators for the tail.
     pub(super) fn at_tail(&self, operators: &Document) -> Document {
         moved(operators, self.field.stored, &place(self.field, "tail"))
@@ -137,30 +167,32 @@ impl Asked {
         let (stored, elements) = (self.field.stored, self.field.elements);
         let moved = moved(operators, stored, elements);
         let mut named = Vec::new();
-        let mut filter = Document::new();
-        for (operator, fields) in &moved {
-            for (path, value) in fields.as_document().into_iter().flatten() {
+        for (_, fields) in &moved {
+            for (path, _) in fields.as_document().into_iter().flatten() {
                 let parts = path.split('.').filter_map(|part| part.strip_prefix("$["));
                 named.extend(
                     parts
                         .filter_map(|part| part.strip_suffix(']'))
                         .map(String::from),
                 );
-                match (operator.as_str(), value) {
-                    ("$pullAll", Bson::Array(values)) => {
-                        filter.insert(elements, doc! { "$in": values.clone() });
-                    }
-                    ("$pull", Bson::Document(condition)) => {
-                        filter.insert(elements, doc! { "$elemMatch": condition.clone() });
-                    }
-                    _ => {}
-                }
             }
         }
         let used = self.array_filters.iter();
         let used = used.filter(|filter| name_of(filter).is_some_and(|name| named.contains(&name)));
         let used: Vec<_> = used.cloned().map(Bson::Document).collect();
-        Ok(doc! { "update": moved, "filter": filter, "array_filters": used })
+        Ok(doc! { "update": moved, "array_filters": used })
+    }
+}
+
+/// Which documents of the extras such operators change: of those that take elements away, the ones that have some of these.
+pub(super) fn changed_by(field: &OverflowField, operators: &Document) -> Document {
+    let value = |operator: &str| operators.get_document(operator).ok()?.get(field.elements);
+    match (value("$pullAll"), value("$pull")) {
+        (Some(values), _) => doc! { field.elements: { "$in": values.clone() } },
+        (_, Some(Bson::Document(condition))) => {
+            doc! { field.elements: { "$elemMatch": condition.clone() } }
+        }
+        _ => doc! {},
     }
 }
 
@@ -197,9 +229,13 @@ impl What {
                 check(field, &elements)?;
                 Ok(Self::Replace(elements))
             }
+            Some(("$pull" | "$pullAll", values)) if size(values)? > MAX_PART => refuse(&format!(
+                "values of more than {MAX_PART} bytes are pulled by several updates"
+            )),
             Some(("$pull" | "$pullAll", _)) => Ok(Self::Each {
                 operators: own,
                 counts: true,
+                growth: 0,
             }),
             Some((operator, _)) => refuse(&format!("there is no `{operator}` of it")),
             None => Self::each(field, own),
@@ -207,8 +243,10 @@ impl What {
     }
 
     fn each(field: &OverflowField, own: Document) -> Result<Self> {
-        for (_, fields) in &own {
-            for (path, _) in fields.as_document().into_iter().flatten() {
+        let mut growth = 0;
+        for (operator, fields) in &own {
+            for (path, value) in fields.as_document().into_iter().flatten() {
+                growth += growth_by(operator, value)?;
                 let behind = path.strip_prefix(field.stored).unwrap_or_default();
                 if names(path) == field.stored && behind.is_empty() {
                     return Err(unsupported(
@@ -234,10 +272,24 @@ impl What {
                 }
             }
         }
+        check_size(field, growth)?;
         Ok(Self::Each {
             operators: own,
             counts: false,
+            growth,
         })
+    }
+}
+
+/// By how many bytes an operator may let an element grow: what is of one size is as good as there already.
+fn growth_by(operator: &str, value: &Bson) -> Result<usize> {
+    match (operator, value) {
+        (
+            "$set" | "$min" | "$max",
+            Bson::String(_) | Bson::Binary(_) | Bson::Document(_) | Bson::Array(_),
+        )
+        | ("$push" | "$addToSet", _) => size(value),
+        _ => Ok(0),
     }
 }
 
@@ -271,16 +323,22 @@ fn name_of(filter: &Document) -> Option<String> {
 /// Refuses an element that is too large, before anything is written.
 pub(super) fn check(field: &OverflowField, elements: &[Bson]) -> Result<()> {
     for element in elements {
-        let size = size(element)?;
-        if size > MAX_ELEMENT {
-            let message = format!(
-                "an element of {size} bytes, where {MAX_ELEMENT} are the most; nothing was written: what is so large is a document of its own, \
-                 and the element refers to it"
-            );
-            return Err(Error::new(ErrorKind::Invalid, message).with_path(field.field));
-        }
+        check_size(field, size(element)?)?;
     }
     Ok(())
+}
+
+/// Half as much as stays in a document is the most that one element has.
+fn check_size(field: &OverflowField, size: usize) -> Result<()> {
+    let most = field.part / 2;
+    if size <= most {
+        return Ok(());
+    }
+    let message = format!(
+        "an element of {size} bytes, where {most} are the most; nothing was written: what is so large is a document of its own, and the \
+         element refers to it"
+    );
+    Err(Error::new(ErrorKind::Invalid, message).with_path(field.field))
 }
 
 fn unsupported(what: &str, path: &str) -> Error {

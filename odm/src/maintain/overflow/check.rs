@@ -1,5 +1,7 @@
 //! Whether the elements outside of documents are where their owners say.
 
+use std::ops::RangeInclusive;
+
 use bson::{Bson, Document, RawDocumentBuf, doc};
 
 use super::{
@@ -35,8 +37,8 @@ pub(crate) enum Wrong {
     Inside(usize),
     /// So many are said to be outside, and are.
     Count(i64, i64),
-    /// No document has this number, or more than one.
-    Seq(i64, usize),
+    /// Of each of the numbers from one to another there are so many documents.
+    Seq(RangeInclusive<i64>, usize),
     /// Elements are not in their order, or not the first ones are in the document.
     Order,
 }
@@ -78,7 +80,7 @@ async fn look_at(
     if owner.flag != owner.header.is_some() {
         wrong.push(Wrong::Flag(owner.flag));
     }
-    if !super::write::fits_inside(field, &owner.resident)? {
+    if !super::write::can_stay(field, &owner.resident)? {
         wrong.push(Wrong::Inside(owner.resident.len()));
     }
     if !super::rewrite::is_in_order(field, owner) || is_ahead(access, field, owner).await? {
@@ -93,12 +95,7 @@ async fn look_at(
     }
     if let Some(those) = of_owner(field, owner) {
         let numbers = numbers(access, field, &those).await?;
-        for seq in 0..header.next {
-            let times = numbers.iter().filter(|number| **number == seq).count();
-            if times != 1 {
-                wrong.push(Wrong::Seq(seq, times));
-            }
-        }
+        wrong.extend(out_of_sequence(numbers, header.next));
     }
     Ok(wrong)
 }
@@ -113,6 +110,27 @@ async fn is_ahead(access: &Access, field: &'static OverflowField, owner: &Owner)
     let is_before = |element: &Bson| order.is_before(element, &bound);
     let first = read::first_outside(access, field, owner, &order).await?;
     Ok(read::behind(owner).chain(&first).any(is_before))
+}
+
+/// What keeps numbers from being each of those below the next one, once.
+fn out_of_sequence(mut numbers: Vec<i64>, next: i64) -> Vec<Wrong> {
+    numbers.sort_unstable();
+    let mut wrong = Vec::new();
+    let mut expected = 0;
+    for same in numbers.chunk_by(|a, b| a == b) {
+        let number = same.first().copied().unwrap_or(expected);
+        if number > expected {
+            wrong.push(Wrong::Seq(expected..=number - 1, 0));
+        }
+        if same.len() > 1 {
+            wrong.push(Wrong::Seq(number..=number, same.len()));
+        }
+        expected = number.saturating_add(1);
+    }
+    if expected < next {
+        wrong.push(Wrong::Seq(expected..=next - 1, 0));
+    }
+    wrong
 }
 
 async fn numbers(access: &Access, field: &OverflowField, those: &Document) -> Result<Vec<i64>> {

@@ -112,7 +112,12 @@ impl Batch<'_> {
         for (n, part) in (0..).zip(parts) {
             let mut document = self.document(field, n, part.clone());
             if access.unit().is_none() {
-                set_own(&mut document, doc! { "due": super::due(), "key": self.key });
+                // Others wait for what is being done to a document, and not for one that comes.
+                let due = match at {
+                    Some(_) => super::due(),
+                    None => super::due_of_insert(),
+                };
+                set_own(&mut document, doc! { "due": due, "key": self.key });
             }
             let document = close(&document)?;
             bytes += document.as_bytes().len();

@@ -7,8 +7,8 @@ use super::{
     header::{Header, Kind, Owner, Work},
     order::in_order,
     read,
-    work::{attempts, put},
-    write::{emptied, of_version, room_for},
+    work::{attempts, count_documents, put},
+    write::{emptied, is_still, of_version, room_for},
 };
 use crate::{
     Result,
@@ -64,7 +64,8 @@ pub(crate) async fn fold(
         if owner.len() > most(field) as u64 {
             // The first of all are to be in the document.
             let refills = field.order.is_some() && owner.resident.len() < most(field);
-            if refills && !super::rewrite::rewrite(&at, &owner).await? {
+            let is_due = refills || is_mostly_empty(&at, &owner, header).await?;
+            if is_due && !super::rewrite::rewrite(&at, &owner).await? {
                 retry::pause(attempt).await;
                 continue;
             }
@@ -80,6 +81,17 @@ pub(crate) async fn fold(
         retry::pause(attempt).await;
     }
     Err(at.busy())
+}
+
+/// Whether most of the documents with its elements have lost all of them.
+async fn is_mostly_empty(at: &At<'_>, owner: &Owner, header: &Header) -> Result<bool> {
+    let Some(mut those) = super::extras::of_owner(at.field, owner) else {
+        return Ok(false);
+    };
+    let first = format!("{}.0", at.field.elements);
+    those.insert(first, doc! { "$exists": false });
+    let empty = count_documents(at.access, at.field, &those).await?;
+    Ok(empty * 2 > header.next)
 }
 
 /// The elements of an owner, if they are what they were when all of them are read.
@@ -116,7 +128,7 @@ async fn bring_back(at: &At<'_>, owner: &Owner, header: &Header, all: Vec<Bson>)
         super::place(field, "tail"),
         doc! { "$eq": header.tail.clone() },
     );
-    condition.insert(field.stored, doc! { "$eq": owner.resident.clone() });
+    condition.extend(is_still(field, &owner.resident));
     let mut update = doc! {};
     emptied(field, &work, &all, &mut update)?;
     put(&mut update, "$set", field.stored, all);

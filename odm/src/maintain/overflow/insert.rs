@@ -38,8 +38,7 @@ fn is_any_too_long(model: &Model, documents: &[RawDocumentBuf]) -> bool {
         let mut fields = model.overflows.iter();
         fields.any(|field| {
             raw.get_array(field.stored).is_ok_and(|array| {
-                array.into_iter().count() > field.after
-                    || array.as_bytes().len() > super::MAX_ELEMENT
+                array.into_iter().count() > field.after || array.as_bytes().len() > field.part / 2
             })
         })
     })
@@ -85,7 +84,7 @@ pub(super) fn refuse_too_large(model: &'static Model, documents: &[RawDocumentBu
             let Ok(elements) = raw.get_array(field.stored) else {
                 continue;
             };
-            if elements.as_bytes().len() > super::MAX_ELEMENT {
+            if elements.as_bytes().len() > field.part / 2 {
                 let document = open(raw)?;
                 check(field, &array(document.get(field.stored))).map_err(error::of(model))?;
             }
@@ -253,23 +252,37 @@ impl Outside {
                 };
                 super::extras::delete(access, self.field, &those).await?;
             } else if !is_finished {
-                let message = "it took so long that others have deleted it or written to it before it was whole: look whether it is there";
-                let error = Error::new(ErrorKind::Conflict, message);
-                return Err(error::of(model)(error).with_id(self.owner.clone()));
+                return Err(self.taken(model));
             }
             return Ok(());
         };
-        if is_done {
-            // Somebody may have taken it for left behind, because it took so long.
-            self.batch().disown_and_fill(access, self).await?;
+        // Somebody may have taken it for left behind, because it took so long.
+        let is_filled = is_done && self.batch().disown_and_fill(access, self).await?;
+        at.finish(owner).await?;
+        if is_filled {
+            let owner = at.owner().await?;
+            let header = owner.as_ref().and_then(|owner| owner.header.as_ref());
+            let is_its = header.is_some_and(|own| own.generation == Some(self.generation));
+            if !is_its || owner.is_some_and(|owner| owner.is_at(self.key)) {
+                // Whoever took it for that has deleted the document, or is about to.
+                let those = of_generation(self.field, &self.owner, self.generation);
+                super::extras::delete(access, self.field, &those).await?;
+                return Err(self.taken(model));
+            }
         }
-        at.finish(owner).await
+        Ok(())
+    }
+
+    fn taken(&self, model: &'static Model) -> Error {
+        let message = "it took so long that others have deleted it or written to it before it was whole: look whether it is there";
+        let error = Error::new(ErrorKind::Conflict, message);
+        error::of(model)(error).with_id(self.owner.clone())
     }
 }
 
 impl Batch<'_> {
-    /// Makes these documents their owner's, and inserts those again that are gone.
-    async fn disown_and_fill(&self, access: &Access, own: &Outside) -> Result<()> {
+    /// Makes these documents their owner's, and inserts those again that are gone; tells whether some were.
+    async fn disown_and_fill(&self, access: &Access, own: &Outside) -> Result<bool> {
         let field = own.field;
         let those = doc! {
             field.owner: { "$eq": own.owner.clone() },
@@ -279,8 +292,9 @@ impl Batch<'_> {
         super::extras::change(access, field, &those, &disown, &[]).await?;
         let there = of_generation(field, &own.owner, own.generation);
         if count_documents(access, field, &there).await? == own.parts.len() as i64 {
-            return Ok(());
+            return Ok(false);
         }
-        self.fill(access, field, &own.parts).await
+        self.fill(access, field, &own.parts).await?;
+        Ok(true)
     }
 }

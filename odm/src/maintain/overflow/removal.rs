@@ -5,6 +5,7 @@ use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, doc, oid::Objec
 use super::{
     extras::{self, of_generation},
     header::Owner,
+    place,
     work::At,
 };
 use crate::{
@@ -71,7 +72,7 @@ async fn together<W: Write>(
         let any = doc! { "$and": [open(&filter)?, { "$or": any.collect::<Vec<_>>() }] };
         find.filter = close(&any)?;
     }
-    find.projection = Some(close(&doc! { "_id": 1, "_odm": 1 })?);
+    find.projection = Some(what_leads_outside(model)?);
     let found = access.find_all(model, find).await?;
     leave(access, model, &found).await?;
     if write.is_of_one() {
@@ -110,11 +111,28 @@ pub(in crate::maintain) async fn leave_found(
     }
     let all = access.to_everything();
     let find = Find {
-        projection: Some(close(&doc! { "_id": 1, "_odm": 1 })?),
+        projection: Some(what_leads_outside(model)?),
         ..found_by(&model.collection.into(), filter)
     };
     let found = all.find_all(model, find).await?;
     leave(&all, model, &found).await
+}
+
+/// What documents know of those with their elements, without the elements that they have themselves.
+fn what_leads_outside(model: &Model) -> Result<RawDocumentBuf> {
+    let mut projection = doc! { "_id": 1 };
+    for field in model.overflows {
+        for name in [
+            "generation",
+            "work.key",
+            "work.due",
+            "work.kind",
+            "work.sweep",
+        ] {
+            projection.insert(place(field, name), 1);
+        }
+    }
+    close(&projection)
 }
 
 async fn leave(access: &Access, model: &'static Model, documents: &[RawDocumentBuf]) -> Result<()> {
@@ -145,7 +163,7 @@ async fn leave(access: &Access, model: &'static Model, documents: &[RawDocumentB
 /// Deletes a document whose insert has not come to its end: not all of its elements are there.
 pub(super) async fn never_inserted(at: &At<'_>, key: ObjectId) -> Result<()> {
     let mut filter: Document = open(&by_id(&raw(at.id)?)?)?;
-    filter.insert(super::place(at.field, "work.key"), doc! { "$eq": key });
+    filter.insert(place(at.field, "work.key"), doc! { "$eq": key });
     let delete = Delete {
         collection: at.model.collection.into(),
         filter: close(&filter)?,

@@ -8,7 +8,7 @@ use super::{
     order::{Order, in_order},
     place,
     work::{At, attempts},
-    write::{fits_inside, of_version, room_for},
+    write::{can_stay, is_still, of_version, room_for},
 };
 use crate::{Result, maintain::stored::open, retry, schema::OverflowField};
 
@@ -24,7 +24,7 @@ pub(crate) async fn spill_over(at: &At<'_>) -> Result<bool> {
             continue;
         }
         let is_in_order = is_in_order(at.field, &owner);
-        let is_short = fits_inside(at.field, &owner.resident)?;
+        let is_short = can_stay(at.field, &owner.resident)?;
         if is_in_order && is_short {
             return Ok(false);
         }
@@ -59,10 +59,8 @@ async fn sort_inside(at: &At<'_>, owner: &Owner) -> Result<bool> {
     let field = at.field;
     let mut sorted = owner.resident.clone();
     in_order(field, &mut sorted);
-    let as_read = doc! {
-        field.header: { "$exists": false },
-        field.stored: { "$eq": owner.resident.clone() },
-    };
+    let mut as_read = is_still(field, &owner.resident);
+    as_read.insert(field.header, doc! { "$exists": false });
     at.change(as_read, doc! { "$set": { field.stored: sorted } })
         .await
 }
@@ -75,7 +73,7 @@ pub(super) async fn rewrite(at: &At<'_>, owner: &Owner) -> Result<bool> {
         Some(header) => of_version(field, header),
         None => doc! { field.header: { "$exists": false } },
     };
-    as_read.insert(field.stored, doc! { "$eq": owner.resident.clone() });
+    as_read.extend(is_still(field, &owner.resident));
     // From here on nobody writes into the document but behind its elements.
     let Some(begun) = at.begin(as_read, &work, true).await? else {
         return Ok(false);
@@ -125,8 +123,7 @@ pub(super) async fn rewrite(at: &At<'_>, owner: &Owner) -> Result<bool> {
     if let Some(bound) = bound {
         set.insert(place(field, "bound"), bound);
     }
-    let key = doc! { place(field, "work.key"): { "$eq": work.key } };
-    let done = at.change(key, doc! { "$set": set }).await?;
+    let done = at.change(at.is_at(work.key), doc! { "$set": set }).await?;
     if let Some(owner) = at.owner().await?.filter(|owner| owner.is_at(work.key)) {
         at.finish(owner).await?;
     }

@@ -6,7 +6,9 @@
 use bson::{Bson, DateTime, Document, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
-    ATTEMPTS, due,
+    ATTEMPTS,
+    asked::changed_by,
+    due,
     extras::{self, Batch, DONE, OWN, of_generation, of_owner},
     header::{Header, Kind, Owner, Work},
     place,
@@ -17,7 +19,7 @@ use crate::{
     backend::operation::{Change, FindAndModify, Modification, Update},
     error,
     maintain::{
-        link::linked::by_id,
+        link::{CLOSING, GOING, linked::by_id},
         narrow,
         stored::{self, close, raw},
     },
@@ -68,9 +70,11 @@ impl At<'_> {
         }
     }
 
-    /// The condition that this is being done to the array.
-    fn is_at(&self, key: ObjectId) -> Document {
-        doc! { place(self.field, "work.key"): { "$eq": key } }
+    /// The condition that this is being done to the array of a document that stays.
+    pub(super) fn is_at(&self, key: ObjectId) -> Document {
+        let mut condition = stays();
+        condition.insert(place(self.field, "work.key"), doc! { "$eq": key });
+        condition
     }
 
     /// Begins something, with what there is in the tail as a block if it is to be; gives the document as it is then, if it met the
@@ -84,6 +88,7 @@ impl At<'_> {
         let field = self.field;
         let at = |name: &str| format!("${}", place(field, name));
         condition.insert(field.work, doc! { "$exists": false });
+        condition.extend(stays());
         let mut begun = work.stored()?;
         if freezes {
             begun.insert("block", doc! { "$ifNull": [at("tail"), []] });
@@ -141,16 +146,40 @@ impl At<'_> {
 
     /// Waits for what is being done, or finishes it.
     pub(super) async fn help(&self, owner: Owner, attempt: u32) -> Result<()> {
-        let is_staged = owner.work().is_some_and(|work| work.is_stage());
-        if is_staged && !owner.work().is_some_and(Work::is_overdue) {
+        let Some(work) = owner.work().filter(|work| !work.is_overdue()) else {
+            return self.finish(owner).await;
+        };
+        let is_change = work.is_change();
+        if work.is_stage() {
             retry::pause(attempt).await;
             return Ok(());
         }
-        self.finish(owner).await
+        match self.carry_out(owner).await {
+            // Who began it ends it, and hears why.
+            Err(error) if is_change && self.is_refusal(&error) => {
+                retry::pause(attempt).await;
+                Ok(())
+            }
+            done => done,
+        }
     }
 
-    /// Finishes what is being done to an array that was read like this.
+    /// Finishes what is being done to an array that was read like this. A change of elements that the server refuses is over then: it
+    /// would be refused again, and nothing else could be done to the array.
     pub(super) async fn finish(&self, owner: Owner) -> Result<()> {
+        let change = owner.work().filter(|work| work.is_change());
+        let change = change.map(|work| work.key);
+        match (self.carry_out(owner).await, change) {
+            (Err(error), Some(key)) if self.is_refusal(&error) => {
+                let over = doc! { "$unset": { self.field.work: "" } };
+                self.change(self.is_at(key), over).await?;
+                Err(self.refused(&error))
+            }
+            (done, _) => done,
+        }
+    }
+
+    async fn carry_out(&self, owner: Owner) -> Result<()> {
         let mut next = Some(owner);
         // What is taken back may leave a block to spill.
         for _ in 0..3 {
@@ -233,8 +262,8 @@ impl At<'_> {
             let mut filter = those.clone();
             let done = doc! { DONE: { "$gte": header.version } };
             filter.insert("$nor", vec![done]);
-            filter.extend(own("filter"));
             let mut operators = own("update");
+            filter.extend(changed_by(field, &operators));
             put(&mut operators, "$set", DONE, header.version);
             let array_filters = change.get_array("array_filters").into_iter().flatten();
             let array_filters: Vec<_> = array_filters
@@ -350,6 +379,28 @@ impl At<'_> {
         Ok(done.map_err(error::of(self.model))?.matched > 0)
     }
 
+    /// Whether the server does not want to do something, and is not only kept from it; a transaction takes back all else then.
+    fn is_refusal(&self, error: &Error) -> bool {
+        let is_kept = [ErrorKind::Connection, ErrorKind::Conflict, ErrorKind::Io];
+        self.access.unit().is_none() && !is_kept.contains(&error.kind())
+    }
+
+    fn refused(&self, error: &Error) -> Error {
+        let message = format!(
+            "a change of the elements of `{}` of {} was refused outside of the document: those in it have changed, and perhaps some of the \
+             others: {}",
+            self.field.field,
+            self.id,
+            error.message()
+        );
+        let refused = Error::new(error.kind(), message).with_source(error.clone());
+        let refused = match error.code() {
+            Some(code) => refused.with_code(code),
+            None => refused,
+        };
+        error::of(self.model)(refused.with_id(self.id.clone()))
+    }
+
     /// Others write to it again and again.
     pub(super) fn busy(&self) -> Error {
         let message = format!(
@@ -358,6 +409,13 @@ impl At<'_> {
         );
         error::of(self.model)(Error::new(ErrorKind::Conflict, message))
     }
+}
+
+/// The condition that a document is not as good as gone: the deletion of one that is has looked for what is outside of it, and does not
+/// look again.
+pub(super) fn stays() -> Document {
+    let gone = doc! { GOING: { "$exists": true }, CLOSING: { "$exists": false } };
+    doc! { "$nor": [gone] }
 }
 
 /// How many documents there are.
@@ -388,6 +446,10 @@ impl Work {
 
     pub(super) fn is_stage(&self) -> bool {
         matches!(self.kind, Kind::Stage)
+    }
+
+    fn is_change(&self) -> bool {
+        matches!(self.kind, Kind::Change { .. })
     }
 
     pub(super) fn is_overdue(&self) -> bool {

@@ -4,26 +4,32 @@
 //! an array with some. The condition which of both it is, and that there is room, is part of the operation, so no two of them can both
 //! take the last place. What is about the documents of the other elements too is said in the owner by that operation, and follows.
 
+mod growth;
 mod ordered;
+
+use growth::can_grow;
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
-    At, MAX_PART,
+    At,
     asked::{Asked, What},
     extras::{self, Batch, of_owner, parts},
     header::{Header, Kind, Owner, Work, size},
     inside,
     order::{Order, in_order, most_inside},
     place, room_in_tail,
-    work::{attempts, put},
+    work::{attempts, put, stays},
 };
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, found_by},
     backend::operation::Find,
     decode,
-    maintain::{Sources, Write, stored::close},
+    maintain::{
+        Sources, Write,
+        stored::{close, open},
+    },
     overflow::read::is_same,
     query::document,
     retry,
@@ -70,7 +76,12 @@ pub(super) async fn run<W: Write>(
         // It is no more what was asked for: another is the first.
         retry::pause(attempt).await;
     }
-    Ok(W::done(0))
+    let message =
+        "others write to the first of those that were asked for, again and again: try again";
+    Err(crate::error::of(model)(Error::new(
+        ErrorKind::Conflict,
+        message,
+    )))
 }
 
 /// The id of the one document that a filter is about.
@@ -152,7 +163,11 @@ impl<W: Write> OfOne<W> {
                 in_order(self.field, &mut values);
                 self.replace(&values).await
             }
-            What::Each { operators, counts } => self.each(operators, *counts).await,
+            What::Each {
+                operators,
+                counts,
+                growth,
+            } => self.each(operators, *counts, *growth).await,
         }
     }
 
@@ -182,9 +197,10 @@ impl<W: Write> OfOne<W> {
         }
     }
 
-    /// The array, if its document is what was asked for.
+    /// The array, if its document is what was asked for and not as good as gone.
     async fn owner(&self) -> Result<Option<Owner>> {
-        let filter = self.filter()?;
+        let asked = open(&self.filter()?)?;
+        let filter = close(&doc! { "$and": [asked, stays()] })?;
         Owner::find(&self.access, self.model, self.field, &filter).await
     }
 
@@ -243,7 +259,7 @@ impl<W: Write> OfOne<W> {
             return Ok(None);
         };
         let tail = self.place("tail");
-        let Some(condition) = fits(&tail, left, values)? else {
+        let Some(condition) = fits(self.field, &tail, left, values)? else {
             return Ok(None);
         };
         let operators = doc! {
@@ -269,7 +285,7 @@ impl<W: Write> OfOne<W> {
                 return self.push_many(values).await;
             };
             let is_full = match values.first() {
-                Some(first) => not_fits(field.stored, field.after.saturating_sub(1), first)?,
+                Some(first) => not_fits(field, field.after.saturating_sub(1), first)?,
                 None => doc! {},
             };
             let outside = doc! { field.header: { "$exists": true } };
@@ -335,7 +351,10 @@ impl<W: Write> OfOne<W> {
         }
         let mut condition = condition;
         condition.extend(self.is_whole());
-        let as_read = doc! { field.stored: { "$size": owner.resident.len() as i64 } };
+        let as_read = match owner.resident.len() {
+            0 => is_still(field, &[]),
+            len => doc! { field.stored: { "$size": len as i64 } },
+        };
         let both = doc! { "$and": [condition, as_read] };
         self.attempt(both, &[&push]).await
     }
@@ -428,7 +447,6 @@ impl<W: Write> OfOne<W> {
         mut operators: Document,
     ) -> Result<Option<W::Done>> {
         let field = self.field;
-        let key = doc! { self.place("work.key"): { "$eq": work.key } };
         let parts = parts(elements)?;
         let batch = Batch {
             owner: at.id,
@@ -453,7 +471,7 @@ impl<W: Write> OfOne<W> {
         put(&mut operators, "$set", &self.place("count"), target.count);
         let next = target.first + parts.len() as i64;
         put(&mut operators, "$set", &self.place("next"), next);
-        match self.attempt(key, &[&operators]).await {
+        match self.attempt(at.is_at(work.key), &[&operators]).await {
             Ok(Some(done)) => {
                 if let Some(owner) = at.owner().await?.filter(|owner| owner.is_at(work.key)) {
                     at.finish(owner).await?;
@@ -577,14 +595,24 @@ impl<W: Write> OfOne<W> {
         Ok(done)
     }
 
-    async fn each(&self, operators: &Document, counts: bool) -> Result<W::Done> {
-        if let Some(done) = self.attempt(self.is_whole(), &[operators]).await? {
+    async fn each(&self, operators: &Document, counts: bool, growth: usize) -> Result<W::Done> {
+        let mut condition = self.is_whole();
+        if growth > 0 {
+            condition.extend(can_grow(self.field, growth));
+        }
+        if let Some(done) = self.attempt(condition, &[operators]).await? {
             return Ok(done);
         }
-        self.together(&Outside::Each(operators, counts)).await
+        self.together(&Outside::Each(operators, counts, growth))
+            .await
     }
 
-    async fn each_outside(&self, operators: &Document, counts: bool) -> Result<W::Done> {
+    async fn each_outside(
+        &self,
+        operators: &Document,
+        counts: bool,
+        growth: usize,
+    ) -> Result<W::Done> {
         let change = self.asked.at_extras(operators)?;
         let at_tail = self.asked.at_tail(operators);
         for attempt in attempts() {
@@ -594,8 +622,22 @@ impl<W: Write> OfOne<W> {
             });
             let mut say = doc! { "$inc": { self.place("version"): 1_i64 } };
             put(&mut say, "$set", self.field.work, work.stored()?);
+            let mut as_measured = Document::new();
+            if growth > 0 {
+                let Some(owner) = self.owner().await? else {
+                    return Ok(W::done(0));
+                };
+                if owner.work().is_some() {
+                    let id = owner.id.clone();
+                    self.at(&id).help(owner, attempt).await?;
+                    continue;
+                }
+                as_measured = self.measure(&owner, operators, growth).await?;
+            }
             let all = [operators, &at_tail, &say];
-            if let Some(done) = self.attempt(self.is_at_rest(), &all).await? {
+            let mut at_rest = self.is_at_rest();
+            at_rest.extend(as_measured.clone());
+            if let Some(done) = self.attempt(at_rest, &all).await? {
                 // What the write was about may not be what was asked for any more.
                 let id = self.id()?;
                 let at = self.at(&id);
@@ -604,7 +646,9 @@ impl<W: Write> OfOne<W> {
                 }
                 return Ok(done);
             }
-            if let Some(done) = self.attempt(self.is_whole(), &[operators]).await? {
+            let mut whole = self.is_whole();
+            whole.extend(as_measured);
+            if let Some(done) = self.attempt(whole, &[operators]).await? {
                 return Ok(done);
             }
             let Some(owner) = self.owner().await? else {
@@ -715,7 +759,7 @@ impl<W: Write> OfOne<W> {
         those.insert(self.field.elements, doc! { "$in": missing.clone() });
         let find = extras::in_order(self.field, &those)?;
         for found in self.all.find_all(self.field.extras, find).await? {
-            let found = crate::maintain::stored::open(&found)?;
+            let found = open(&found)?;
             let elements = super::header::array(found.get(self.field.elements));
             missing.retain(|value| !elements.iter().any(|other| is_same(other, value)));
         }
@@ -738,7 +782,9 @@ impl<W: Write> OfOne<W> {
                 let done = match outside {
                     Outside::Push(values) => own.push_staged(values).await,
                     Outside::Replace(values, stays) => own.replace_all(values, *stays).await,
-                    Outside::Each(operators, counts) => own.each_outside(operators, *counts).await,
+                    Outside::Each(operators, counts, growth) => {
+                        own.each_outside(operators, *counts, *growth).await
+                    }
                 };
                 done.map_err(|error| access.fail(error))
             }
@@ -761,7 +807,7 @@ impl<W: Write> OfOne<W> {
 enum Outside<'v> {
     Push(&'v [Bson]),
     Replace(&'v [Bson], usize),
-    Each(&'v Document, bool),
+    Each(&'v Document, bool, usize),
 }
 
 /// Where documents that are filled belong.
@@ -811,6 +857,14 @@ pub(super) fn of_version(field: &OverflowField, header: &Header) -> Document {
     doc! { place(field, "version"): version, place(field, "generation"): generation }
 }
 
+/// That the elements in a document are these. Of none an old document may have no array.
+pub(super) fn is_still(field: &OverflowField, resident: &[Bson]) -> Document {
+    match resident {
+        [] => doc! { format!("{}.0", field.stored): { "$exists": false } },
+        _ => doc! { field.stored: { "$eq": resident.to_vec() } },
+    }
+}
+
 /// That nothing of an array is outside of its document.
 pub(in crate::maintain) fn is_whole(field: &OverflowField) -> Document {
     doc! { field.header: { "$exists": false } }
@@ -824,16 +878,21 @@ pub(in crate::maintain) fn has_room(
     let Some(left) = field.after.checked_sub(values.len()) else {
         return Ok(None);
     };
-    fits(field.stored, left, values)
+    fits(field, field.stored, left, values)
 }
 
-/// That an array has no more elements than `left`, and room for the bytes of these; none if they are too many by themselves.
-fn fits(path: &str, left: usize, values: &[Bson]) -> Result<Option<Document>> {
+/// That an array of a field has no more elements than `left`, and room for the bytes of these; none if they are too many by themselves.
+fn fits(
+    field: &OverflowField,
+    path: &str,
+    left: usize,
+    values: &[Bson],
+) -> Result<Option<Document>> {
     let mut bytes = 0;
     for value in values {
         bytes += size(value)?;
     }
-    let Some(left_bytes) = MAX_PART.checked_sub(bytes) else {
+    let Some(left_bytes) = field.part.checked_sub(bytes) else {
         return Ok(None);
     };
     let mut condition = doc! { format!("{path}.{left}"): { "$exists": false } };
@@ -843,8 +902,8 @@ fn fits(path: &str, left: usize, values: &[Bson]) -> Result<Option<Document>> {
 }
 
 /// The opposite, of one.
-fn not_fits(path: &str, left: usize, value: &Bson) -> Result<Document> {
-    match fits(path, left, std::slice::from_ref(value))? {
+fn not_fits(field: &OverflowField, left: usize, value: &Bson) -> Result<Document> {
+    match fits(field, field.stored, left, std::slice::from_ref(value))? {
         Some(fits) => Ok(doc! { "$nor": [fits] }),
         None => Ok(doc! {}),
     }
@@ -860,7 +919,7 @@ pub(super) fn room_for(field: &OverflowField, resident: &[Bson], values: &[Bson]
     let mut room = 0;
     for value in values.iter().take(left) {
         bytes += size(value)?;
-        if bytes > MAX_PART {
+        if bytes > field.part {
             break;
         }
         room += 1;
@@ -869,12 +928,26 @@ pub(super) fn room_for(field: &OverflowField, resident: &[Bson], values: &[Bson]
 }
 
 /// Whether these can be all elements in a document.
-pub(super) fn fits_inside(field: &OverflowField, elements: &[Bson]) -> Result<bool> {
+fn fits_inside(field: &OverflowField, elements: &[Bson]) -> Result<bool> {
     let mut bytes = SIZE_OF_AN_ARRAY;
     for element in elements {
         bytes += size(element)?;
     }
-    Ok(elements.len() <= most_inside(field) && bytes <= MAX_PART)
+    Ok(elements.len() <= most_inside(field) && bytes <= field.part)
+}
+
+/// Whether these can stay in a document: as the server measures them, so that what a push has had room for is not too large.
+pub(super) fn can_stay(field: &OverflowField, elements: &[Bson]) -> Result<bool> {
+    let bytes = close(&doc! { "a": elements.to_vec() })?.as_bytes().len();
+    Ok(elements.len() <= most_inside(field) && bytes <= field.part)
+}
+
+/// The condition that they cannot, as far as a server can tell.
+pub(crate) fn too_long_or_large(field: &OverflowField) -> Document {
+    let too_long = doc! { format!("{}.{}", field.stored, field.after): { "$exists": true } };
+    let size = doc! { "$bsonSize": { "a": format!("${}", field.stored) } };
+    let too_large = doc! { "$expr": { "$gt": [size, field.part as i64] } };
+    doc! { "$or": [too_long, too_large] }
 }
 
 /// The bytes of a document with an array without elements.
@@ -886,7 +959,7 @@ fn has_room_in_tail(field: &OverflowField, header: &Header, values: &[Bson]) -> 
         bytes += size(element)?;
     }
     let count = header.tail.len() + values.len();
-    Ok(count <= room_in_tail(field) && bytes <= MAX_PART)
+    Ok(count <= room_in_tail(field) && bytes <= field.part)
 }
 
 /// Each value once.

@@ -9,7 +9,7 @@ use super::{
         rewrite, room_in_tail,
         work::{attempts, put},
     },
-    OfOne, Outside, fits, fits_inside, has_room_in_tail, room_for,
+    OfOne, Outside, fits, fits_inside, has_room_in_tail, is_still, room_for,
 };
 use crate::{Error, ErrorKind, Result, maintain::Write, retry, schema::OverflowField};
 
@@ -145,7 +145,7 @@ impl<W: Write> OfOne<W> {
         let Some(left) = most_inside(field).checked_sub(values.len()) else {
             return Ok(None);
         };
-        let Some(room) = fits(field.stored, left, values)? else {
+        let Some(room) = fits(field, field.stored, left, values)? else {
             return Ok(None);
         };
         let condition = doc! { "$and": [self.is_whole(), room, more] };
@@ -208,11 +208,11 @@ impl<W: Write> OfOne<W> {
         }
         let mut operators = Document::new();
         if let Some(instead) = placed.instead {
-            conditions.push(doc! { field.stored: { "$eq": owner.resident.clone() } });
+            conditions.push(is_still(field, &owner.resident));
             put(&mut operators, "$set", field.stored, instead);
         } else if !placed.inside.is_empty() {
             let left = most_inside(field).checked_sub(placed.inside.len());
-            let room = left.map(|left| fits(field.stored, left, &placed.inside));
+            let room = left.map(|left| fits(field, field.stored, left, &placed.inside));
             conditions.extend(room.transpose()?.flatten());
             operators = self.sorted_push(order, &placed.inside);
         }

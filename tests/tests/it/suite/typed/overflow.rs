@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use odm::{
     ErrorKind, Filter, Session,
     backend::{
-        Recorder,
+        Fault as CrashFault, Faults, Recorder,
         operation::{Change, Delete, Find, Insert, Operation, Update},
     },
     bson::{Bson, Document as BsonDocument, RawDocumentBuf, doc, rawdoc},
@@ -580,6 +580,8 @@ pub async fn all_elements_are_read(fixture: Fixture) {
             paged.extend(page);
         }
         assert_eq!(paged, users(0..len));
+        let rest = of(id).page(4, usize::MAX).await.unwrap();
+        assert_eq!(rest, users(4.min(len)..len));
         for position in [
             0, 1, 2, 3, 502, 503, 1_299, 1_300, 1_310, 1_358, 1_359, 1_360, 5_000,
         ] {
@@ -1410,7 +1412,9 @@ pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
     db.insert_many((1..=7).map(|id| book(id, 0..1_200)))
         .await
         .unwrap();
-    db.insert(book(8, 0..2)).await.unwrap();
+    db.insert_many([book(8, 0..2), book(9, 0..1_200)])
+        .await
+        .unwrap();
     is_clean(&db).await;
     let by = |id: i64| rawdoc! { "_id": id };
     let header = "_odm.overflow.customers_purchased";
@@ -1431,6 +1435,15 @@ pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
     let count =
         RawDocumentBuf::try_from(&doc! { "$set": { format!("{header}.count"): 7_i64 } }).unwrap();
     around(&fixture, "sales", by(2), count).await;
+    let next = doc! { "$set": { format!("{header}.next"): 1_000_000_000_i64 } };
+    let next = RawDocumentBuf::try_from(&next).unwrap();
+    around(&fixture, "sales", by(9), next).await;
+    let lost = Delete {
+        collection: "extra_sales".into(),
+        filter: rawdoc! { "book_id": 9_i64, "seq": { "$lt": 2_i64 } },
+        multi: true,
+    };
+    fixture.backend().delete(lost).await.unwrap();
     let longer = RawDocumentBuf::try_from(
         &doc! { "$push": { "customers_purchased": { "$each": users(2_000..2_010) } } },
     )
@@ -1479,7 +1492,8 @@ pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
         flag: "has_extras",
         holds,
     };
-    let sequence = |seq, times| Fault::OutOfSequence { of, seq, times };
+    let run = |seq, to, times| Fault::OutOfSequence { of, seq, to, times };
+    let sequence = |seq, times| run(seq, seq, times);
     let orphaned = |owner: i64| Fault::Orphaned {
         of: "sales",
         owner: Bson::Int64(owner),
@@ -1501,6 +1515,10 @@ pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
         ("sales", Bson::Int64(5), sequence(1, 2)),
         ("sales", Bson::Int64(5), sequence(2, 0)),
         ("sales", Bson::Int64(8), misflagged(true)),
+        // Numbers in a row are one finding, however many.
+        ("sales", Bson::Int64(9), miscounted(1_197, 197)),
+        ("sales", Bson::Int64(9), run(0, 1, 0)),
+        ("sales", Bson::Int64(9), run(3, 999_999_999, 0)),
         (of, Bson::from("lost"), orphaned(6)),
         (of, Bson::from("nobody's"), orphaned(99)),
     ];
@@ -1521,6 +1539,7 @@ pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
     assert_eq!(customers(&db, 4).await.len(), 700);
     assert_eq!(customers(&db, 5).await.len(), 1_200);
     assert_eq!(customers(&db, 8).await, users(0..2));
+    assert_eq!(customers(&db, 9).await.len(), 200);
 }
 
 pub async fn documents_of_before_overflow(fixture: Fixture) {
@@ -1572,6 +1591,352 @@ pub async fn documents_of_before_overflow(fixture: Fixture) {
     assert_eq!((own.resident().len(), own.len()), (3, 404));
     is_clean(&db).await;
 }
+
+/// An old document may not have the array at all; and what is there may be too large, not too long.
+pub async fn arrays_of_before_are_of_any_kind(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    let large = "x".repeat(100_000);
+    let insert = Insert {
+        collection: "sales".into(),
+        documents: vec![
+            rawdoc! { "_id": 1_i64, "title": "none", "copies": 0_i64 },
+            rawdoc! { "_id": 2_i64, "title": "large", "copies": 0_i64,
+            "customers_purchased": [large.as_str(), large.as_str(), large.as_str()] },
+        ],
+        ordered: true,
+    };
+    fixture.backend().insert(insert).await.unwrap();
+    let push = db
+        .update::<Book>(1)
+        .push_each(|b| b.customers_purchased(), users(0..7));
+    push.await.unwrap();
+    assert_eq!(customers(&db, 1).await, users(0..7));
+    let report = db.check().await.unwrap();
+    let faults = report.findings.iter().map(|found| found.fault.clone());
+    let too_large = Fault::TooManyInside { holds: 3, after: 3 };
+    assert_eq!(faults.collect::<Vec<_>>(), [too_large]);
+    assert_eq!(db.arrays::<Book>().spill().await.unwrap(), 1);
+    assert_eq!(customers(&db, 2).await, vec![large; 3]);
+    is_clean(&db).await;
+}
+
+/// One array that others write to all the time keeps none of the rest from being looked after.
+pub async fn one_that_fails_keeps_nothing_from_the_others(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many((1..=3).map(|id| book(id, 0..60)))
+        .await
+        .unwrap();
+    let pull = db.update_many::<Book>(|_| Filter::all());
+    pull.pull_all(|b| b.customers_purchased(), users(2..60))
+        .await
+        .unwrap();
+    let faults = Arc::new(Faults::new(fixture.backend()));
+    let conflict = odm::Error::new(ErrorKind::Conflict, "another was first");
+    faults.inject(1, is_write, CrashFault::Before(conflict));
+    let others = Db::with_backend(faults.clone());
+    others.arrays::<Book>().fold().await.unwrap_err();
+    let more = db.find::<Book>();
+    let more = more.filter(|b| b.customers_purchased().has_more());
+    assert_eq!(more.count().await.unwrap(), 1);
+    assert_eq!(db.arrays::<Book>().fold().await.unwrap(), 1);
+    is_clean(&db).await;
+}
+
+fn is_write(operation: &Operation) -> bool {
+    matches!(
+        operation,
+        Operation::Update(_) | Operation::FindAndModify(_)
+    )
+}
+
+/// What elements can become in place is bounded by what a document can hold.
+pub async fn elements_that_grow_stay_small(fixture: Fixture) {
+    let db = odm::Database::<Boards>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    let board = |id, notes: i64| Board {
+        id,
+        notes: (0..notes).map(note).collect(),
+    };
+    db.insert_many([board(1, 90), board(2, 600)]).await.unwrap();
+    let push = db.update::<Board>(2);
+    push.push_each(|b| b.notes(), (600..690).map(note))
+        .await
+        .unwrap();
+    let texts = async |id| {
+        let all = db.get::<Board>(id).elements(|b| b.notes()).all();
+        let all = all.await.unwrap();
+        all.into_iter().map(|note| note.text).collect::<Vec<_>>()
+    };
+    for (id, len) in [(1, 90), (2, 690)] {
+        for (bytes, kind) in [
+            (200_000, ErrorKind::Invalid),
+            (5_000, ErrorKind::Unsupported),
+        ] {
+            let all = db
+                .update::<Board>(id)
+                .set(|b| b.notes().all().text(), "x".repeat(bytes));
+            assert_eq!(all.await.unwrap_err().kind(), kind);
+        }
+        assert_eq!(texts(id).await, vec![String::new(); len]);
+        // One after the other, wherever they are: some have room, and then none.
+        for from in [0, 150, 600] {
+            let mut refused = 0;
+            let mut expected = texts(id).await;
+            for n in (from..from + 15).filter(|n| *n < len) {
+                let text = "x".repeat(100_000);
+                let set = db.update::<Board>(id).set(
+                    |b| b.notes().matching(|note| note.n().eq(n as i64)).text(),
+                    &text,
+                );
+                match set.await {
+                    Ok(_) => expected[n] = text,
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+                        refused += 1;
+                    }
+                }
+            }
+            assert!(
+                from >= len || (1..15).contains(&refused),
+                "{from}: {refused}"
+            );
+            assert!(texts(id).await == expected);
+        }
+    }
+    for collection in ["boards", "more_notes"] {
+        for document in raw(&fixture, collection, rawdoc! { "_id": 1 }).await {
+            let size = RawDocumentBuf::try_from(&document)
+                .unwrap()
+                .as_bytes()
+                .len();
+            assert!(size < 1024 * 1024, "{size} bytes");
+        }
+    }
+    // What needs no more room than it has is as ever.
+    let less = db.update::<Board>(2).set(|b| b.notes().all().seen(), true);
+    less.await.unwrap();
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
+}
+
+fn note(n: i64) -> Note {
+    Note {
+        n,
+        text: String::new(),
+        seen: false,
+    }
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "boards")]
+struct Board {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[embed(overflow(after = 100, into = "more_notes", owner = "board"))]
+    notes: Overflow<Note>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Embedded)]
+struct Note {
+    n: i64,
+    text: String,
+    seen: bool,
+}
+
+#[derive(Schema)]
+#[schema(models(Board, Twin))]
+struct Boards;
+
+/// Two arrays of one document.
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "twins")]
+struct Twin {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[embed(overflow(after = 10, into = "more_left", flag = "is_left_more"))]
+    left: Overflow<String>,
+    #[embed(overflow(after = 10, into = "more_right", flag = "is_right_more"))]
+    right: Overflow<String>,
+}
+
+/// Together they are no larger than one.
+pub async fn two_arrays_share_the_room(fixture: Fixture) {
+    let db = odm::Database::<Boards>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    let (left, right) = (Overflow::new(), Overflow::new());
+    db.insert(Twin { id: 1, left, right }).await.unwrap();
+    let too_large = "x".repeat(100_000);
+    let push = db.update::<Twin>(1).push(|t| t.left(), &too_large);
+    assert_eq!(push.await.unwrap_err().kind(), ErrorKind::Invalid);
+    let large = "x".repeat(60_000);
+    for _ in 0..8 {
+        let twin = || db.update::<Twin>(1);
+        twin().push(|t| t.left(), &large).await.unwrap();
+        twin().push(|t| t.right(), &large).await.unwrap();
+        let stored = raw(&fixture, "twins", rawdoc! { "_id": 1 }).await;
+        let size = RawDocumentBuf::try_from(&stored[0]).unwrap();
+        let size = size.as_bytes().len();
+        assert!(size < 540_000, "{size} bytes");
+    }
+    for all in [
+        db.get::<Twin>(1).elements(|t| t.left()).all().await,
+        db.get::<Twin>(1).elements(|t| t.right()).all().await,
+    ] {
+        assert!(all.unwrap() == vec![large.clone(); 8]);
+    }
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
+}
+
+/// Values that an update names stand in the document until it is carried out.
+pub async fn a_pull_of_too_much_is_refused(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert(book(1, 0..60)).await.unwrap();
+    let many = (0..3).map(|n| format!("{n}{}", "x".repeat(100_000)));
+    let pull = db
+        .update::<Book>(1)
+        .pull_all(|b| b.customers_purchased(), many.chain([user(50)]));
+    assert_eq!(pull.await.unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(customers(&db, 1).await, users(0..60));
+    is_clean(&db).await;
+}
+
+/// A deletion of an outlier reads what leads to its elements, and none of these.
+pub async fn a_deletion_reads_no_elements(fixture: Fixture) {
+    let has_transactions = fixture.backend().capabilities().transactions;
+    fresh(&fixture).await;
+    let recorder = Arc::new(Recorder::new(fixture.backend()));
+    let db = Db::with_backend(recorder.clone());
+    db.insert(book(1, 0..60)).await.unwrap();
+    recorder.clear();
+    db.delete::<Book>(1).await.unwrap();
+    let mut looked = 0;
+    for operation in recorder.operations() {
+        let Operation::Find(find) = operation else {
+            continue;
+        };
+        let Some(projection) = find.projection else {
+            continue;
+        };
+        let asks = |name: &str| projection.get(name).unwrap().is_some();
+        looked += usize::from(asks("_odm.overflow.customers_purchased.generation"));
+        // A deletion that is no transaction reads what else it has promised.
+        assert!(!has_transactions || !asks("_odm"), "{projection:?}");
+    }
+    assert_eq!(looked, 1);
+    assert!(extras(&fixture).await.is_empty());
+}
+
+/// Documents outside that have lost all of their elements go, though the array is too long to come back.
+pub async fn empty_documents_outside_go(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert(book(1, 0..2_000)).await.unwrap();
+    let pull = db
+        .update::<Book>(1)
+        .pull_all(|b| b.customers_purchased(), users(0..1_600));
+    pull.await.unwrap();
+    assert_eq!(extras(&fixture).await.len(), 4);
+    assert_eq!(db.arrays::<Book>().fold().await.unwrap(), 0);
+    assert_eq!(extras(&fixture).await.len(), 1);
+    assert_eq!(customers(&db, 1).await, users(1_600..2_000));
+    is_clean(&db).await;
+}
+
+/// What is proposed is within what can be.
+pub async fn a_proposal_has_bounds(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    let insert = async |id: i64, customers: Vec<String>| {
+        let document =
+            doc! { "_id": id, "title": "old", "copies": 0_i64, "customers_purchased": customers };
+        let insert = Insert {
+            collection: "sales".into(),
+            documents: vec![RawDocumentBuf::try_from(&document).unwrap()],
+            ordered: true,
+        };
+        fixture.backend().insert(insert).await.unwrap();
+        let lengths = db.arrays::<Book>().lengths().await.unwrap();
+        lengths.into_iter().next().unwrap()
+    };
+    let few = insert(1, users(0..5)).await;
+    assert_eq!(few.proposal(), 5);
+    let bytes = few.bytes(50.0);
+    let expected = format!(
+        "customers_purchased: 1 documents, overflows after 3
+     50 %: 5 elements, {bytes} bytes
+     90 %: 5 elements, {bytes} bytes
+     99 %: 5 elements, {bytes} bytes
+   99.9 %: 5 elements, {bytes} bytes
+    100 %: 5 elements, {bytes} bytes
+         0 to        0:                                          0
+         1 to        3:                                          0
+         4 to       15: ######################################## 1
+  after 5 elements, 0 overflow"
+    );
+    assert_eq!(few.to_string(), expected);
+    assert_eq!(insert(2, users(0..12_000)).await.proposal(), 10_000);
+    let large = "x".repeat(5_000);
+    let proposal = insert(3, vec![large; 2_000]).await.proposal();
+    assert!((200..400).contains(&proposal), "{proposal}");
+}
+
+/// What the server refuses outside of a document keeps nothing from the array behind it.
+pub async fn a_change_that_is_refused_is_over(fixture: Fixture) {
+    let db = odm::Database::<Polls>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    let options = (0..80).map(|number| PollOption {
+        number,
+        votes: (number != 60).then_some(1),
+    });
+    db.insert(Poll {
+        id: 1,
+        options: options.collect(),
+    })
+    .await
+    .unwrap();
+    let votes = db.update::<Poll>(1).inc(|p| p.options().all().votes(), 1);
+    let error = votes.await.unwrap_err();
+    assert!(!error.is_conflict(), "{error}");
+    let owed = db.owed().await.unwrap();
+    assert!(owed.is_empty(), "{owed}");
+    let pull = db
+        .update::<Poll>(1)
+        .pull_where(|p| p.options(), |option| option.number().eq(60));
+    pull.await.unwrap();
+    for number in 80..90 {
+        let votes = Some(1);
+        db.update::<Poll>(1)
+            .push(|p| p.options(), PollOption { number, votes })
+            .await
+            .unwrap();
+    }
+    let votes = db.update::<Poll>(1).inc(|p| p.options().all().votes(), 1);
+    votes.await.unwrap();
+    let all = db.get::<Poll>(1).elements(|p| p.options()).all().await;
+    let numbers = all.unwrap().into_iter().map(|option| option.number);
+    let expected = (0..90).filter(|number| *number != 60);
+    assert!(numbers.eq(expected));
+    assert!(db.check().await.unwrap().is_clean());
+}
+
+/// Asked, and answered.
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "polls")]
+struct Poll {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[embed(overflow(after = 2, into = "more_options", owner = "poll"))]
+    options: Overflow<PollOption>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Embedded)]
+struct PollOption {
+    number: i64,
+    votes: Option<i64>,
+}
+
+#[derive(Schema)]
+#[schema(models(Poll))]
+struct Polls;
 
 const WRITES: &[Write<Shop>] = &[
     ("insert", |db| {
@@ -1635,6 +2000,23 @@ const WRITES: &[Write<Shop>] = &[
             set.inc(|b| b.copies(), -120).await.map(drop)
         })
     }),
+    ("add where it is full", |db| {
+        Box::pin(async move {
+            let add = db
+                .update::<Book>(3)
+                .add_to_set(|b| b.customers_purchased(), "u11");
+            add.inc(|b| b.copies(), 1).await.map(drop)
+        })
+    }),
+    ("change", |db| {
+        Box::pin(async move {
+            let fifty = db.update::<Book>(2).set(
+                |b| b.customers_purchased().matching(|c| c.eq("u50")),
+                "u500",
+            );
+            fifty.await.map(drop)
+        })
+    }),
     ("fold", |db| {
         Box::pin(async move { db.arrays::<Book>().fold().await.map(drop) })
     }),
@@ -1682,6 +2064,61 @@ pub async fn wherever_a_write_dies_nothing_is_lost(fixture: Fixture) {
                         let len = all.len();
                         assert!([2, 60, 120].contains(&len), "{when}: {len}");
                     }
+                }
+            })
+        },
+    };
+    crashes.run(&fixture).await;
+}
+
+const MENDING: &[Write<Shop>] = &[
+    ("spill", |db| {
+        Box::pin(async move { db.arrays::<Book>().spill().await.map(drop) })
+    }),
+    ("repair", |db| {
+        Box::pin(async move { db.repair().apply().await.map(drop) })
+    }),
+];
+
+/// What is too long, and what is counted wrong, is mended by whoever comes behind one that dies at it.
+pub async fn wherever_mending_dies_nothing_is_lost(fixture: Fixture) {
+    let crashes = Crashes {
+        writes: MENDING,
+        begin: |db| {
+            Box::pin(async move {
+                let backend = db.backend().clone();
+                let others = odm::Database::<later::Shop>::with_backend(backend.clone());
+                let long = later::Book {
+                    id: 1,
+                    title: "long".into(),
+                    copies: 0,
+                    customers_purchased: users(0..40).into(),
+                };
+                others.insert(long).await.unwrap();
+                db.insert(book(2, 0..40)).await.unwrap();
+                let count = doc! { "$set": { "_odm.overflow.customers_purchased.count": 7_i64 } };
+                let update = Update {
+                    collection: "sales".into(),
+                    filter: rawdoc! { "_id": 2_i64 },
+                    change: Change::operators(RawDocumentBuf::try_from(&count).unwrap()),
+                    multi: false,
+                    upsert: false,
+                };
+                backend.update(update).await.unwrap();
+            })
+        },
+        may_find: |fault| {
+            matches!(
+                fault,
+                Fault::TooManyInside { .. } | Fault::Miscounted { .. }
+            )
+        },
+        agrees: |db, when| {
+            Box::pin(async move {
+                db.repair().apply().await.unwrap();
+                is_clean(db).await;
+                for id in [1, 2] {
+                    assert_eq!(customers(db, id).await, users(0..40), "{when}");
                 }
             })
         },

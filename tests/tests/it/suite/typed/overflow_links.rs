@@ -9,9 +9,9 @@ use odm::{
     ErrorKind,
     backend::{
         Recorder,
-        operation::{Change, Find, Update},
+        operation::{Change, Find, Insert, Operation, Update},
     },
-    bson::{Document as BsonDocument, RawDocumentBuf, rawdoc},
+    bson::{Bson, Document as BsonDocument, RawDocumentBuf, doc, rawdoc},
     check::{Fault, RepairOutcome},
     prelude::*,
 };
@@ -617,6 +617,44 @@ pub async fn what_a_link_to_an_outlier_costs(fixture: Fixture) {
     db.insert(Volume { id: 1, shelf }).await.unwrap();
     let plain = recorder.operations().len();
     assert_eq!(typical, plain);
+}
+
+/// Many that leave an inverse do so some at a time: what they are stands in its document until it is carried out.
+pub async fn many_leave_some_at_a_time(fixture: Fixture) {
+    if !fixture.backend().capabilities().transactions {
+        return;
+    }
+    let recorder = Arc::new(Recorder::new(fixture.backend()));
+    let db = Db::with_backend(recorder.clone());
+    db.sync_indexes().await.unwrap();
+    let packages = (1..=2_500_i64).map(|id| rawdoc! { "_id": id, "size": 0_i64, "depends": [], "required_by": [], "groups": [1_i64], "star": null });
+    let members: Vec<_> = (1..=2_500_i64).map(Bson::Int64).collect();
+    let group = doc! { "_id": 1_i64, "packages": members, "stars": [], "deleted_at": null };
+    let group = vec![RawDocumentBuf::try_from(&group).unwrap()];
+    for (collection, documents) in [("packages", packages.collect()), ("groups", group)] {
+        let insert = Insert {
+            collection: collection.into(),
+            documents,
+            ordered: true,
+        };
+        fixture.backend().insert(insert).await.unwrap();
+    }
+    assert_eq!(db.arrays::<Group>().spill().await.unwrap(), 1);
+    agrees(&db).await;
+    recorder.clear();
+    let leave = db.update_many::<Package>(|p| p.id().gt(5));
+    leave.set(|p| p.groups(), []).await.unwrap();
+    for operation in recorder.operations() {
+        if let Operation::Update(update) = operation
+            && let Change::Operators { update, .. } = &update.change
+            && let Ok(pulled) = update.get_document("$pullAll")
+            && let Ok(members) = pulled.get_array("packages")
+        {
+            let members = members.into_iter().count();
+            assert!(members <= 1_000, "{members}");
+        }
+    }
+    agrees(&db).await;
 }
 
 /// Inverses that were arrays before, and those that are short again.

@@ -366,6 +366,19 @@ pub async fn what_was_there_is_brought_into_order(fixture: Fixture) {
     assert_eq!(all(&db, 2).await, [3, 2, 1]);
     assert_eq!(all(&db, 3).await, (0..90).rev().collect::<Vec<_>>());
     is_clean(&db).await;
+    // An old document may not have the array at all.
+    let insert = Insert {
+        collection: "hosts".into(),
+        documents: vec![rawdoc! { "_id": 6_i64, "pushed": 0_i64 }],
+        ordered: true,
+    };
+    fixture.backend().insert(insert).await.unwrap();
+    let push = db
+        .update::<Host>(6)
+        .push_each(|h| h.lines(), (0..10).map(line));
+    push.await.unwrap();
+    assert_eq!(all(&db, 6).await, (0..10).rev().collect::<Vec<_>>());
+    is_clean(&db).await;
 }
 
 /// Another field of an element is changed as ever, and what it is ordered by is not.

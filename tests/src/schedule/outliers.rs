@@ -1,0 +1,253 @@
+//! Outliers under schedules, of which one process is late: with a deletion, with a read, or with an insert.
+
+use std::sync::Arc;
+
+use odm::{
+    Result,
+    backend::{Backend, BoxFuture},
+    prelude::*,
+};
+
+use super::{Case, Process};
+use crate::aftermath::{look, overdue};
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "sales")]
+struct Sale {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[embed(overflow(after = 2, into = "extras", owner = "sale"))]
+    lines: Overflow<i64>,
+}
+
+/// Says that an insert was acknowledged.
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "notes")]
+struct Note {
+    #[serde(rename = "_id")]
+    id: i64,
+}
+
+#[derive(Schema)]
+#[schema(models(Sale, Note))]
+struct Shop;
+type Db = odm::Database<Shop>;
+
+/// A part of it, where there is less to look for.
+#[derive(Schema)]
+#[schema(models(Sale))]
+struct Sales;
+
+fn sale(id: i64, lines: std::ops::Range<i64>) -> Sale {
+    Sale {
+        id,
+        lines: lines.collect(),
+    }
+}
+
+/// What waits in the document is as much as can.
+async fn full(db: &Db, id: i64) -> Result<()> {
+    db.insert(sale(id, 0..2)).await?;
+    let fill = db.update::<Sale>(id).push_each(|s| s.lines(), 2..10);
+    fill.await.map(drop)
+}
+
+fn begun(backend: Arc<dyn Backend>) -> BoxFuture<'static, Db> {
+    Box::pin(async {
+        let db = Db::with_backend(backend);
+        db.sync_indexes().await.expect("indexes");
+        db
+    })
+}
+
+/// A document is deleted while what waits in it goes elsewhere.
+#[derive(Debug)]
+pub struct LateDeletion;
+
+impl Case for LateDeletion {
+    fn begin(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let db = begun(backend).await;
+            full(&db, 1).await.expect("a sale");
+            full(&db, 2).await.expect("a sale");
+        })
+    }
+
+    fn processes(&self) -> Vec<Process> {
+        vec![
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    let _ = db.delete::<Sale>(1).await;
+                    let _ = db.delete::<Sale>(2).await;
+                })
+            },
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    let _ = db.update::<Sale>(1).push(|s| s.lines(), 10).await;
+                    let many = db.update::<Sale>(2).push_each(|s| s.lines(), 10..40);
+                    let _ = many.await;
+                })
+            },
+        ]
+    }
+
+    fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(look::<Shop>(backend, |_| false))
+    }
+}
+
+/// Arrays are read while their elements go elsewhere: one by a spill, one as it is replaced, one as it is overflowing for the first time.
+#[derive(Debug)]
+pub struct LateReading;
+
+impl Case for LateReading {
+    fn begin(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let db = begun(backend).await;
+            db.insert(sale(1, 0..4)).await.expect("a sale");
+            let fill = db.update::<Sale>(1).push_each(|s| s.lines(), 4..10);
+            fill.await.expect("room");
+            db.insert(sale(2, 0..40)).await.expect("a sale");
+        })
+    }
+
+    fn processes(&self) -> Vec<Process> {
+        vec![
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    let lines = |id| db.get::<Sale>(id).elements(|s| s.lines());
+                    let found = lines(1).filter(|line| line.lt(10)).await.expect("a sale");
+                    assert_eq!(found, (0..10).collect::<Vec<_>>());
+                    let page = lines(2).page(1, 20).await.expect("a sale");
+                    let any = [1, 101, 201].map(|from| (from..from + 20).collect::<Vec<_>>());
+                    assert!(any.contains(&page), "{page:?}");
+                    let one = lines(2).get(30).await.expect("a sale");
+                    assert!(matches!(one, Some(30 | 130 | 230)), "{one:?}");
+                })
+            },
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    for line in 10..20 {
+                        let push = db.update::<Sale>(1).push(|s| s.lines(), line);
+                        push.await.expect("room");
+                    }
+                    for from in [100, 200] {
+                        let lines: Vec<_> = (from..from + 40).collect();
+                        let replace = db.update::<Sale>(2).set(|s| s.lines(), lines);
+                        replace.await.expect("a sale");
+                    }
+                })
+            },
+        ]
+    }
+
+    fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(look::<Shop>(backend, |_| false))
+    }
+}
+
+/// A document is inserted whose elements others take for left behind.
+#[derive(Debug)]
+pub struct LateInsert;
+
+impl Case for LateInsert {
+    fn begin(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, ()> {
+        Box::pin(async { drop(begun(backend).await) })
+    }
+
+    fn processes(&self) -> Vec<Process> {
+        vec![
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    if db.insert(sale(1, 0..10)).await.is_ok() {
+                        db.insert(Note { id: 1 }).await.expect("a note");
+                    }
+                })
+            },
+            |backend| {
+                Box::pin(async move {
+                    // Once before the document is there, and once behind that.
+                    for _ in 0..2 {
+                        let _ = overdue::<Sales>(&backend).await;
+                        let db = odm::Database::<Sales>::with_backend(backend.clone());
+                        let _ = db.settle().await;
+                    }
+                })
+            },
+        ]
+    }
+
+    fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async {
+            let said = |error: odm::Error| error.to_string();
+            look::<Shop>(backend.clone(), |_| false).await?;
+            let db = Db::with_backend(backend);
+            if db.find::<Note>().count().await.map_err(said)? == 0 {
+                return Ok(());
+            }
+            let all = db.get::<Sale>(1).elements(|s| s.lines()).all();
+            let all = all.await.map_err(said)?;
+            match all.iter().copied().eq(0..10) {
+                true => Ok(()),
+                false => Err(format!("of what was acknowledged there is {all:?}")),
+            }
+        })
+    }
+}
+
+/// Few write to one array that is full, and one carries out what they seem to have left.
+#[derive(Debug)]
+pub struct FewOverflows;
+
+impl Case for FewOverflows {
+    fn begin(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let db = begun(backend).await;
+            full(&db, 1).await.expect("a sale");
+        })
+    }
+
+    fn processes(&self) -> Vec<Process> {
+        vec![
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    let push = db.update::<Sale>(1).push(|s| s.lines(), 10);
+                    push.await.expect("a sale");
+                })
+            },
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    let pull = db.update::<Sale>(1).pull(|s| s.lines(), 5);
+                    pull.await.expect("a sale");
+                })
+            },
+            |backend| {
+                Box::pin(async move {
+                    let _ = overdue::<Shop>(&backend).await;
+                    let _ = Db::with_backend(backend).settle().await;
+                })
+            },
+        ]
+    }
+
+    fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async {
+            look::<Shop>(backend.clone(), |_| false).await?;
+            let db = Db::with_backend(backend);
+            let all = db.get::<Sale>(1).elements(|s| s.lines()).all();
+            let all = all.await.map_err(|error| error.to_string())?;
+            let expected = (0..11).filter(|line| *line != 5);
+            match all.iter().copied().eq(expected) {
+                true => Ok(()),
+                false => Err(format!("there is {all:?}")),
+            }
+        })
+    }
+}
