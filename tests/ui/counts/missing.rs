@@ -16,27 +16,6 @@ struct Post {
     when: i64,
     #[count(of = Coment::post)]
     model: i64,
-    #[latest(3, of = Comment::post, by = tags)]
-    no_order: Vec<Excerpt>,
-}
-
-#[derive(Serialize, Deserialize, Document)]
-#[document(collection = "pages")]
-struct Page {
-    #[serde(rename = "_id")]
-    id: i64,
-    #[latest(3, of = Note::page, by = likes)]
-    no_array: Excerpt,
-}
-
-#[derive(Serialize, Deserialize, Document)]
-#[document(collection = "notes")]
-struct Note {
-    #[serde(rename = "_id")]
-    id: i64,
-    #[reference]
-    page: Ref<Page>,
-    likes: i64,
 }
 
 #[derive(Serialize, Deserialize, Document)]
@@ -48,8 +27,6 @@ struct Comment {
     post: Ref<Post>,
     likes: i64,
     shown: bool,
-    #[embed(max = 3)]
-    tags: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize, Embedded)]
