@@ -10,6 +10,7 @@ mod link;
 mod overflow;
 mod rule;
 mod serde;
+mod setting;
 mod shard_key;
 mod tally;
 mod unknown;
@@ -26,15 +27,22 @@ pub(crate) use link::{Link, OnDelete, no_links};
 pub(crate) use overflow::{Order, Overflow};
 pub(crate) use rule::Rule;
 pub(crate) use serde::{SerdeContainer, SerdeField, SerdeVariant};
+use setting::{Once, ends, flag, value, value_by};
 pub(crate) use shard_key::{ShardField, parse_shard_key};
 pub(crate) use tally::{Keeps, Tally};
+pub(crate) use unknown::is_misspelt;
 use unknown::unknown;
 
-use proc_macro2::TokenTree;
+use std::{fmt, str::FromStr};
+
+use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{
-    Attribute, DeriveInput, Ident, LitInt, LitStr, Path, Token, Type, ext::IdentExt,
-    meta::ParseNestedMeta, parse::ParseStream,
+    Attribute, DeriveInput, Ident, LitInt, LitStr, Path, Token, Type,
+    ext::IdentExt,
+    meta::ParseNestedMeta,
+    parse::{Parse, ParseStream},
+    token::Paren,
 };
 
 use crate::ctxt::Ctxt;
@@ -65,6 +73,8 @@ pub(crate) struct Container {
     pub(crate) companion: Option<Path>,
     /// The word `hooks`: the model says what is done before and after its writes.
     pub(crate) hooks: Option<Path>,
+    /// What was said so far.
+    once: Once,
 }
 
 impl Container {
@@ -91,11 +101,22 @@ impl Container {
             validate: None,
             companion: None,
             hooks: None,
+            once: Once::default(),
         };
         for attr in named(&input.attrs, attribute) {
             settings(ctxt, attr, |meta| container.setting(meta, attribute, known));
         }
         container
+    }
+
+    /// Whether there is such a setting, though it may be wrong, which was reported then.
+    pub(crate) fn says(&self, setting: &str) -> bool {
+        self.once.has(setting)
+    }
+
+    /// Whether it says where the documents are, though that may be wrong, which is reported.
+    pub(crate) fn says_where(&self, attrs: &[Attribute]) -> bool {
+        self.says("collection") || self.says("variant_of") || is_misspelt(attrs)
     }
 
     fn setting(
@@ -104,9 +125,14 @@ impl Container {
         attribute: &str,
         known: &[&str],
     ) -> syn::Result<()> {
-        let name = meta.path.to_token_stream().to_string();
+        let (path, input) = (&meta.path, meta.input);
+        let name = path.to_token_stream().to_string();
+        // Of these there can be several, or they go on.
+        if !matches!(name.as_str(), "index" | "models" | "shared") {
+            self.once.check(path)?;
+        }
         if name == "crate" {
-            self.krate = meta.value()?.parse()?;
+            self.krate = value(path, input, CRATE)?;
             return Ok(());
         }
         if matches!(name.as_str(), "hooks" | "validate") && known.contains(&"shared") {
@@ -135,7 +161,7 @@ impl Container {
         }
         match name.as_str() {
             "collection" => {
-                let collection: LitStr = meta.value()?.parse()?;
+                let collection: LitStr = value(path, input, COLLECTION)?;
                 let refused = refuse_collection(&collection.value())
                     .map(|reason| syn::Error::new_spanned(&collection, reason));
                 self.collection = Some(collection);
@@ -143,36 +169,79 @@ impl Container {
             }
             "index" => self.indexes.push(parse_compound(meta)?),
             "timestamps" => self.filled.extend(filled::parse_timestamps(meta)?),
-            "variant_of" => self.variant_of = Some(meta.value()?.parse()?),
+            "variant_of" => self.variant_of = Some(value(path, input, VARIANT_OF)?),
             "shared" => {
-                let content;
-                syn::parenthesized!(content in meta.input);
-                self.shared
-                    .extend(content.parse_terminated(name_and_type, Token![,])?);
+                let shared = in_parentheses(meta, SHARED, |content| {
+                    content.parse_terminated(name_and_type, Token![,])
+                });
+                self.shared.extend(shared?);
             }
-            "companion" => self.companion = Some(meta.path.clone()),
-            "hooks" => self.hooks = Some(meta.path.clone()),
-            "validate" => self.validate = Some(meta.path.clone()),
+            "companion" | "hooks" | "validate" => {
+                flag(path, input)?;
+                let said = match name.as_str() {
+                    "companion" => &mut self.companion,
+                    "hooks" => &mut self.hooks,
+                    _ => &mut self.validate,
+                };
+                *said = Some(path.clone());
+            }
             "version" => self.filled.push(filled::parse_version(meta)?),
-            "id" if self.id.is_some() => return Err(meta.error("it is said twice")),
             "id" => self.id = Some(parse_id(meta)?),
-            "shard_key" if !self.shard_key.is_empty() => return Err(meta.error("it is said twice")),
             "shard_key" => self.shard_key = parse_shard_key(meta)?,
-            "schema_version" => self.schema_version = Some(meta.value()?.parse()?),
-            "upgrade" => self.upgrade = Some(meta.value()?.parse()?),
+            "schema_version" => {
+                let version: LitInt = value(path, input, SCHEMA_VERSION)?;
+                number::<u32>(&version, SCHEMA_VERSION)?;
+                self.schema_version = Some(version);
+            }
+            "upgrade" => self.upgrade = Some(value(path, input, UPGRADE)?),
             "soft_delete" => self.filled.push(filled::parse_soft_delete(meta)?),
             "scope" => self.filled.push(filled::parse_scope(meta)?),
             "models" => {
-                let content;
-                syn::parenthesized!(content in meta.input);
-                self.models.extend(
-                    content.parse_terminated(<Type as syn::parse::Parse>::parse, Token![,])?,
-                );
+                let models = in_parentheses(meta, MODELS, |content| {
+                    content.parse_terminated(Type::parse, Token![,])
+                });
+                self.models.extend(models?);
             }
-            _ => self.of = Some(meta.value()?.parse()?),
+            _ => self.of = Some(value(path, input, OF)?),
         }
         Ok(())
     }
+}
+
+const CRATE: &str = "where is the crate `odm`? Say its path: `crate = mapper`";
+const COLLECTION: &str = "in which collection? Its name is a text: `collection = \"parts\"`";
+const VARIANT_OF: &str = "of which enum? Say its name: `variant_of = Shape`";
+const SHARED: &str = "which fields, and of which types? Say `shared(area: f64, name: String)`";
+const SCHEMA_VERSION: &str = "a version is a number, from 2 to 4294967295: `schema_version = 2`";
+const UPGRADE: &str = "which function? Say its path: `upgrade = function`";
+const MODELS: &str = "which models? Say `models(Product, Part)`";
+const OF: &str = "of which model? Say its name: `of = Product`";
+
+/// What stands in parentheses behind a setting's name; `say` is how it is written.
+fn in_parentheses<T>(
+    meta: &ParseNestedMeta<'_>,
+    say: &str,
+    parse: impl FnOnce(ParseStream<'_>) -> syn::Result<T>,
+) -> syn::Result<T> {
+    if !meta.input.peek(Paren) {
+        return Err(meta.error(say));
+    }
+    let content;
+    syn::parenthesized!(content in meta.input);
+    let inside = parse(&content);
+    if inside.is_err() {
+        // What is left would be an error of its own.
+        content.parse::<TokenStream>()?;
+    }
+    ends(meta.input, say)?;
+    inside
+}
+
+/// A number that fits; `say` is which ones do.
+fn number<N: FromStr<Err: fmt::Display>>(literal: &LitInt, say: &str) -> syn::Result<N> {
+    literal
+        .base10_parse()
+        .map_err(|_| syn::Error::new_spanned(literal, say))
 }
 
 /// `area: f64`.
@@ -209,6 +278,17 @@ pub(crate) fn settings(
     attr: &Attribute,
     mut read: impl FnMut(&ParseNestedMeta<'_>) -> syn::Result<()>,
 ) -> bool {
+    if attr.meta.require_list().is_err() {
+        let name = attr.path().to_token_stream().to_string();
+        // serde says so itself.
+        if name != "serde" {
+            ctxt.error(
+                attr,
+                format!("the settings of an attribute stand in parentheses: `#[{name}(…)]`"),
+            );
+        }
+        return false;
+    }
     let mut are_understood = true;
     let parsed = attr.parse_nested_meta(|meta| {
         if let Err(error) = read(&meta) {

@@ -30,6 +30,11 @@ impl Ctxt {
         self.errors.is_empty()
     }
 
+    /// How many there were so far.
+    pub(crate) fn len(&self) -> usize {
+        self.errors.len()
+    }
+
     /// The errors as code, if there are any.
     pub(crate) fn into_errors(self) -> Option<TokenStream> {
         (!self.errors.is_empty()).then(|| {

@@ -22,6 +22,7 @@ pub(crate) mod scope;
 mod shard_key;
 mod tally;
 
+pub(crate) use fields::mentions;
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{GenericParam, Generics, Path, Type, parse_quote};

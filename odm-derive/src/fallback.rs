@@ -131,9 +131,26 @@ pub(crate) fn schema(input: &DeriveInput) -> TokenStream {
     Code::from(code).finish(&private)
 }
 
-/// Nothing: without a model there is nothing to stand in for.
-pub(crate) fn projection(_: &DeriveInput) -> TokenStream {
-    TokenStream::new()
+/// A projection of everything.
+pub(crate) fn projection(input: &DeriveInput) -> TokenStream {
+    if fits_nothing(input) {
+        return TokenStream::new();
+    }
+    let private = krate(input, "projection");
+    let of = Container::parse(&mut Ctxt::default(), input, "projection", KNOWN).of;
+    let of = of.map_or_else(|| quote!(Self), |of| quote!(#of));
+    let name = &input.ident;
+    let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
+    let (decl, _) = expand::with_params(&input.generics, &quote!(__Of,), &quote!());
+    let code = quote! {
+        impl #impl_generics #private::Projection for #name #type_generics #where_clause {
+            type Of = #of;
+            const READS: #private::Reads = #private::Reads::Whole;
+        }
+        impl #decl #private::ProjectionOf<__Of> for #name #type_generics #where_clause {}
+        impl #decl #private::InScope<__Of> for #name #type_generics #where_clause {}
+    };
+    Code::from(code).finish(&private)
 }
 
 /// No implementation fits a type with lifetimes, or a union.

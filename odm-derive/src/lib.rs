@@ -67,7 +67,7 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// | option | says |
 /// |---|---|
-/// | `unique` | no two documents have the same |
+/// | `unique` | no two documents have the same; of an `Option`, which is stored as null, with a `partial` that asks for what is there: `partial = \|m\| m.nick().gt("")` |
 /// | `sparse` | documents without the field are left out |
 /// | `partial = \|m\| m.name().exists()` | only documents that meet the condition |
 /// | `descending` | largest first, for an index of one field |

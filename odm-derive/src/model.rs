@@ -1,6 +1,6 @@
 //! The input of `Document` and `Embedded`: parsed, and checked as far as the input alone tells.
 
-use quote::format_ident;
+use quote::{ToTokens, format_ident};
 use syn::{
     Attribute, Data, DeriveInput, Fields, Ident, LitStr, Token, Type, Visibility, ext::IdentExt,
     punctuated::Punctuated,
@@ -12,6 +12,7 @@ use crate::{
         What, named, parse_field,
     },
     ctxt::Ctxt,
+    expand::mentions,
 };
 
 /// A struct with named fields.
@@ -53,6 +54,8 @@ pub(crate) struct Field<'a> {
     pub(crate) computed: Option<Computed>,
     /// The rules for its values.
     pub(crate) rule: Rule<'a>,
+    /// Whether nothing is wrong with its attributes.
+    pub(crate) is_right: bool,
 }
 
 /// What a variant is called in messages.
@@ -92,11 +95,7 @@ impl<'a> Model<'a> {
 
     /// Finds the fields that the framework writes.
     pub(crate) fn fill(&mut self, ctxt: &mut Ctxt, filled: &[Filled]) {
-        for (position, Filled { what, field: name }) in filled.iter().enumerate() {
-            if filled[..position].iter().any(|other| other.what == *what) {
-                ctxt.error(name, "it is said twice");
-                continue;
-            }
+        for Filled { what, field: name } in filled {
             let Some(field) = self.fields.iter_mut().find(|field| field.ident == name) else {
                 ctxt.error(
                     name,
@@ -118,6 +117,19 @@ impl<'a> Model<'a> {
                 ctxt.error(field.ty, "the type of a scope is no parameter of the model");
             }
         }
+    }
+
+    /// What a field says itself that the framework fills it, where that is refused.
+    pub(crate) fn forget_filled(&mut self) {
+        for field in &mut self.fields {
+            let of_others = [What::Copy, What::Computed, What::Inverse, What::Tally];
+            field.filled = field.filled.filter(|what| !of_others.contains(what));
+        }
+    }
+
+    /// The field of this name in Rust.
+    pub(crate) fn field_named(&self, name: &Ident) -> Option<&Field<'a>> {
+        self.fields.iter().find(|field| field.ident == name)
     }
 
     /// Whether the framework writes some of the fields.
@@ -153,6 +165,7 @@ impl<'a> Field<'a> {
         place: Place,
     ) -> Option<Self> {
         let ident = field.ident.as_ref()?;
+        let errors_before = ctxt.len();
         let serde = SerdeField::parse(ctxt, &field.attrs);
         if serde.skip {
             for attr in [
@@ -186,6 +199,20 @@ impl<'a> Field<'a> {
                 "serde takes a missing field for an error here: add `default`, `#[serde(default, with = \"odm::native\")]`",
             );
         }
+        if let Some(when) = &serde.skip_if
+            && !(serde.default || container.default || is_option(&field.ty))
+            // An `Option` by another name.
+            && !when.value().ends_with("Option::is_none")
+        {
+            ctxt.error(
+                when,
+                format!(
+                    "what is skipped is missing when the document is read: add `default`, \
+                     `#[serde(default, skip_serializing_if = \"{}\")]`",
+                    when.value()
+                ),
+            );
+        }
         let layout = Layout::parse(ctxt, &field.attrs, &field.ty);
         let layout = match place {
             Place::Document => layout,
@@ -200,6 +227,12 @@ impl<'a> Field<'a> {
                 None
             }
         };
+        if named(&field.attrs, "latest").next().is_some() && !is_spelled(&field.ty, &["Vec"]) {
+            ctxt.error(
+                &field.ty,
+                "the latest of several are an array: let it be a `Vec` of a struct with `#[embedded(of = …)]`",
+            );
+        }
         let derived = Derived::parse(ctxt, &field.attrs);
         let tally = match place {
             Place::Document => Tally::parse(ctxt, &field.attrs),
@@ -242,12 +275,10 @@ impl<'a> Field<'a> {
             indexes,
             rewrites: !serde.aliases.is_empty() || serde.default,
             alias: serde.aliases.into_iter().next(),
-            skip_if: serde.skip_if,
+            skip_if: serde.skip_if.is_some(),
             native: serde.native,
-            filled: match &tally {
-                Some(_) => Some(What::Tally),
-                None => filled_by(link.as_ref(), derived.as_ref(), computed.as_ref()),
-            },
+            filled: What::said_by(&field.attrs).filter(|_| !matches!(place, Place::Variant)),
+            is_right: ctxt.len() == errors_before,
             link,
             derived,
             tally,
@@ -257,25 +288,54 @@ impl<'a> Field<'a> {
     }
 }
 
-/// What the framework keeps in a field that says so itself.
-fn filled_by(
-    link: Option<&Link>,
-    derived: Option<&Derived>,
-    computed: Option<&Computed>,
-) -> Option<What> {
-    if let Some(Link::Inverse { .. }) = link {
-        return Some(What::Inverse);
-    }
-    if computed.is_some() {
-        return Some(What::Computed);
-    }
-    derived?.source().map(|_| What::Copy)
-}
-
 /// Whether the type is one of the input's parameters.
 fn is_parameter(input: &DeriveInput, ty: &Type) -> bool {
     let mut params = input.generics.type_params();
     matches!(ty, Type::Path(path) if params.any(|param| path.path.is_ident(&param.ident)))
+}
+
+/// Refuses a type parameter of which nothing is known, so that there is nothing to derive, and one of which serde asks for more than that.
+pub(crate) fn refuse_parameters(ctxt: &mut Ctxt, input: &DeriveInput) -> bool {
+    let fields: Vec<&syn::Field> = match &input.data {
+        Data::Struct(data) => data.fields.iter().collect(),
+        Data::Enum(data) => data.variants.iter().flat_map(|one| &one.fields).collect(),
+        Data::Union(_) => Vec::new(),
+    };
+    let attrs = fields.iter().flat_map(|field| &field.attrs);
+    let has_bound = attrs.chain(&input.attrs).any(|attr| {
+        let list = attr.meta.require_list();
+        let mut words = list.into_iter().flat_map(|list| list.tokens.clone());
+        attr.path().is_ident("serde") && words.any(|word| word.to_string() == "bound")
+    });
+    let mut is_known = true;
+    for param in input.generics.type_params() {
+        let name = &param.ident;
+        let is_embedded = param
+            .bounds
+            .to_token_stream()
+            .to_string()
+            .contains("Embedded");
+        if param.bounds.is_empty() && input.generics.where_clause.is_none() {
+            is_known = false;
+            ctxt.error(
+                param,
+                format!(
+                    "what is known of a `{name}`? Say `{name}: Embedded`, and `#[serde(bound = \"\")]`, as that brings along what serde \
+                     asks for"
+                ),
+            );
+        } else if is_embedded && !has_bound && fields.iter().any(|field| mentions(&field.ty, name))
+        {
+            ctxt.error(
+                param,
+                format!(
+                    "serde asks for a `{name}: Deserialize` of its own beside `{name}: Embedded`, which is one already: add \
+                     `#[serde(bound = \"\")]`"
+                ),
+            );
+        }
+    }
+    is_known
 }
 
 /// The fields of a struct that has names for them.
@@ -309,9 +369,17 @@ pub(crate) fn named_fields<'a>(
 }
 
 pub(crate) fn is_option(ty: &Type) -> bool {
+    is_spelled(ty, &["Option"])
+}
+
+pub(crate) fn is_map(ty: &Type) -> bool {
+    is_spelled(ty, &["BTreeMap", "HashMap"])
+}
+
+fn is_spelled(ty: &Type, names: &[&str]) -> bool {
     let Type::Path(path) = ty else { return false };
     let last = path.path.segments.last();
-    last.is_some_and(|last| last.ident == "Option")
+    last.is_some_and(|last| names.iter().any(|name| last.ident == name))
 }
 
 /// The name under which serde writes a field.
@@ -331,10 +399,11 @@ pub(crate) fn refuse_same_names(ctxt: &mut Ctxt, fields: &[Field<'_>]) {
             .iter()
             .any(|before| before.stored == field.stored)
         {
-            ctxt.error(
-                field.ident,
-                format!("another field is stored as `{}` already", field.stored),
-            );
+            let message = match field.stored.as_str() {
+                "_id" => "a document has one `_id`: leave one `rename` out".to_owned(),
+                stored => format!("another field is stored as `{stored}` already"),
+            };
+            ctxt.error(field.ident, message);
         }
     }
 }

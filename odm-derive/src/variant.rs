@@ -4,7 +4,9 @@ use proc_macro2::Span;
 use syn::{Attribute, DataEnum, DeriveInput, Fields, Ident, LitStr, Type, ext::IdentExt};
 
 use crate::{
-    attr::{Computed, Derived, Layout, Link, SerdeContainer, SerdeField, SerdeVariant, named},
+    attr::{
+        Computed, Derived, Layout, Link, SerdeContainer, SerdeField, SerdeVariant, Tally, named,
+    },
     ctxt::Ctxt,
     model::{Field, Place, VARIANT, refuse_name, refuse_same_names},
     rename,
@@ -223,6 +225,7 @@ impl<'a> Item<'a> {
         Link::refuse(ctxt, &field.attrs, VARIANT);
         Derived::refuse(ctxt, &field.attrs, VARIANT);
         Computed::refuse(ctxt, &field.attrs, VARIANT);
+        Tally::refuse(ctxt, &field.attrs, VARIANT);
         let layout = Layout::parse(ctxt, &field.attrs, &field.ty);
         Self {
             ty: &field.ty,

@@ -20,7 +20,8 @@ pub use copy::{
     has_companion, is_kept,
 };
 pub use link::{
-    InverseFrom, InverseLink, LeadsTo, LinkSide, LinkStep, OnDelete, OwnLink, RefersTo, links_match,
+    InverseFrom, InverseLink, LeadsTo, LinkSide, LinkStep, OnDelete, OwnLink, RefersTo,
+    is_followed, is_of_link, links_match,
 };
 pub(crate) use model::same;
 pub use model::{

@@ -148,9 +148,162 @@ pub struct MakerName {
     pub name: String,
 }
 
+/// Somebody who buys.
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "customers", id = "{shop}/{#number:04}", timestamps(created = since))]
+pub struct Customer {
+    /// The id.
+    #[serde(rename = "_id")]
+    pub id: String,
+    /// Where they buy.
+    pub shop: String,
+    /// Their number there.
+    pub number: i64,
+    /// Since when they are one.
+    pub since: DateTime,
+    /// What they are called.
+    pub name: String,
+    /// What they have ordered.
+    #[reference(inverse_of = customer, max = 100)]
+    pub orders: Vec<Ref<Order>>,
+    /// How many of these are open.
+    #[count(of = Order::customer, when(is_open = true))]
+    pub open: i64,
+    /// What all of it costs.
+    #[sum(of = Order::customer, value = price)]
+    pub spent: i64,
+    /// The last ones.
+    #[latest(3, of = Order::customer, by = price)]
+    pub largest: Vec<Bought>,
+    /// What they have looked at.
+    #[embed(overflow(after = 50, into = "more_looks", latest_by = at))]
+    pub looks: Overflow<Look>,
+}
+
+/// What is kept of an order where its customer is.
+#[derive(Debug, Clone, Serialize, Deserialize, Embedded)]
+#[embedded(of = Order)]
+pub struct Bought {
+    /// What it costs.
+    pub price: i64,
+}
+
+/// A look at something.
+#[derive(Debug, Clone, Serialize, Deserialize, Embedded)]
+pub struct Look {
+    /// When.
+    pub at: DateTime,
+    /// At what.
+    pub what: String,
+}
+
+/// An order.
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(
+    collection = "orders",
+    version,
+    timestamps,
+    soft_delete,
+    hooks,
+    companion
+)]
+pub struct Order {
+    /// The id.
+    #[serde(rename = "_id")]
+    pub id: i64,
+    /// Who ordered it.
+    #[reference(inverse = orders)]
+    pub customer: Ref<Customer>,
+    /// What they are called.
+    #[denormalize(from = customer.name)]
+    pub customer_name: String,
+    /// Its lines.
+    #[embed(max = 20)]
+    pub lines: Vec<OrderLine>,
+    /// What it costs.
+    pub price: i64,
+    /// Whether it is open.
+    pub is_open: bool,
+    /// How often it was written.
+    pub version: i64,
+    /// When it was made.
+    pub created_at: DateTime,
+    /// When it was written last.
+    pub updated_at: DateTime,
+    /// When it was deleted.
+    pub deleted_at: Option<DateTime>,
+}
+
+impl odm::Hooks for Order {
+    type Schema = Shop;
+}
+
+/// A line of an order.
+#[derive(Debug, Clone, Serialize, Deserialize, Embedded)]
+pub struct OrderLine {
+    /// What is ordered.
+    #[reference(on_delete = restrict)]
+    pub maker: Ref<Maker>,
+    /// What it was called then.
+    #[snapshot(from = maker.name, origin)]
+    pub maker_name: String,
+    /// How many.
+    #[snapshot]
+    pub count: i64,
+}
+
+/// Something that was said, of a tenant.
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "messages", scope = tenant, index(tenant, text))]
+pub struct Message {
+    /// The id.
+    #[serde(rename = "_id")]
+    pub id: i64,
+    /// Whose it is.
+    pub tenant: i64,
+    /// What it says.
+    pub text: String,
+}
+
+/// An event.
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "events", shared(at: DateTime), index(at))]
+#[serde(tag = "kind")]
+pub enum Event {
+    /// Somebody came.
+    Came(Came),
+    /// Somebody left.
+    Left(Left),
+}
+
+/// Somebody came.
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(variant_of = Event)]
+pub struct Came {
+    /// The id.
+    #[serde(rename = "_id")]
+    pub id: i64,
+    /// When.
+    pub at: DateTime,
+    /// From where.
+    #[index]
+    pub from: String,
+}
+
+/// Somebody left.
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(variant_of = Event)]
+pub struct Left {
+    /// The id.
+    #[serde(rename = "_id")]
+    pub id: i64,
+    /// When.
+    pub at: DateTime,
+}
+
 /// The shop.
 #[derive(Debug, Clone, Copy, Schema)]
-#[schema(models(Maker, Part<Address>))]
+#[schema(models(Maker, Part<Address>, Customer, Order, Message, Event))]
 pub struct Shop;
 
 /// A model in a function.

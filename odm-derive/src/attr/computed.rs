@@ -48,7 +48,10 @@ impl Computed {
         let mut said = named(attrs, "computed");
         let attr = said.next()?;
         if let Some(second) = said.next() {
-            ctxt.error(second, "a field is computed once");
+            ctxt.error(
+                second,
+                "a field is computed in one way: leave one of them out",
+            );
             return None;
         }
         let is_empty = attr
@@ -62,8 +65,8 @@ impl Computed {
             );
             return None;
         }
-        let all =
-            ctxt.ok(attr.parse_args_with(Punctuated::<Expr, syn::Token![,]>::parse_terminated))?;
+        let parsed = attr.parse_args_with(Punctuated::<Expr, syn::Token![,]>::parse_terminated);
+        let all = ctxt.ok(parsed.map_err(|error| syn::Error::new(error.span(), KNOWN)))?;
         let mut all = all.iter();
         let expression = all.next()?;
         if let Some(second) = all.next() {
@@ -125,7 +128,7 @@ fn formula(expression: &Expr) -> syn::Result<Formula> {
         }
         Expr::Lit(lit) => match &lit.lit {
             Lit::Int(number) => {
-                number.base10_parse::<i64>()?;
+                super::number::<i64>(number, "a number here is an `i64`, or a float: `1e20`")?;
                 Ok(Formula::Whole(number.clone()))
             }
             Lit::Float(number) => Ok(Formula::Float(number.clone())),
@@ -144,7 +147,10 @@ fn function(call: &ExprCall) -> syn::Result<Formula> {
         _ => None,
     };
     match (name.as_deref(), call.args.len()) {
-        (Some("sum" | "len"), 0) => Err(wrong(call, "of what?")),
+        (Some("sum" | "len"), 0) => Err(wrong(
+            call,
+            "of what? Say `sum(lines.price)`, or `len(lines)`",
+        )),
         (Some("sum"), _) => {
             let all = call.args.iter().map(formula);
             Ok(Formula::Sum(all.collect::<syn::Result<_>>()?))

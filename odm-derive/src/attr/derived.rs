@@ -1,9 +1,9 @@
 //! What the framework takes from other documents: `#[denormalize(from = …)]` and `#[snapshot(…)]`.
 
 use quote::ToTokens;
-use syn::{Attribute, Ident, Token, ext::IdentExt, meta::ParseNestedMeta, parse::ParseStream};
+use syn::{Attribute, Ident, ext::IdentExt, meta::ParseNestedMeta};
 
-use super::{named, settings, unknown};
+use super::{Once, flag, named, settings, tally::path, unknown, value_by};
 use crate::ctxt::Ctxt;
 
 /// A field whose value comes from another document, or never changes.
@@ -89,17 +89,16 @@ impl Derived {
 
 fn denormalized(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
     let (mut from, mut pace, mut on_delete) = (None, None, None);
-    let mut is_understood = true;
+    let (mut is_understood, mut once) = (true, Once::default());
     if attr.meta.require_list().is_ok() {
         is_understood = settings(ctxt, attr, |meta| {
+            once.check(&meta.path)?;
             if meta.path.is_ident("from") {
                 from = Some(source(meta)?);
                 return Ok(());
             }
             if meta.path.is_ident("on_delete") {
-                if on_delete.replace(when_deleted(meta)?).is_some() {
-                    return Err(meta.error("`on_delete` once"));
-                }
+                on_delete = when_deleted(meta)?;
                 return Ok(());
             }
             let said = if meta.path.is_ident("sync") {
@@ -113,9 +112,10 @@ fn denormalized(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
                 )));
             };
             if pace.replace(said).is_some() {
-                return Err(meta.error("`sync` or `background`, and that once"));
+                return Err(meta
+                    .error("a copy follows `sync` or in the `background`: leave one of them out"));
             }
-            Ok(())
+            flag(&meta.path, meta.input)
         });
     }
     let Some(from) = from else {
@@ -130,23 +130,22 @@ fn denormalized(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
     Some(Derived::Denormalized {
         from,
         pace: pace.unwrap_or_default(),
-        clears: on_delete.flatten(),
+        clears: on_delete,
     })
 }
 
 /// `on_delete = keep`, which is nothing to do, or `on_delete = clear`.
 fn when_deleted(meta: &ParseNestedMeta<'_>) -> syn::Result<Option<Ident>> {
-    let word = meta.value()?.call(Ident::parse_any)?;
+    let word = value_by(&meta.path, meta.input, ON_DELETE, Ident::parse_any)?;
     match word.to_string().as_str() {
         "keep" => Ok(None),
         "clear" => Ok(Some(word)),
-        _ => Err(syn::Error::new_spanned(
-            word,
-            "a copy has `on_delete = keep`, which is so without it, or `on_delete = clear`: it becomes null when its source is deleted, and the \
-             reference stays; what becomes of the reference is said there, `#[reference(on_delete = …)]`",
-        )),
+        _ => Err(syn::Error::new_spanned(word, ON_DELETE)),
     }
 }
+
+const ON_DELETE: &str = "a copy has `on_delete = keep`, which is so without it, or `on_delete = clear`: it becomes null when its source is \
+     deleted, and the reference stays; what becomes of the reference is said there, `#[reference(on_delete = …)]`";
 
 /// The name of a setting.
 fn name(meta: &ParseNestedMeta<'_>) -> String {
@@ -154,12 +153,14 @@ fn name(meta: &ParseNestedMeta<'_>) -> String {
 }
 
 fn snapshot(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
-    let (mut from, mut origin) = (None, false);
+    let (mut from, mut origin, mut once) = (None, false, Once::default());
     if attr.meta.require_path_only().is_err() {
         let is_understood = settings(ctxt, attr, |meta| {
+            once.check(&meta.path)?;
             if meta.path.is_ident("from") {
                 from = Some(source(meta)?);
             } else if meta.path.is_ident("origin") {
+                flag(&meta.path, meta.input)?;
                 origin = true;
             } else {
                 return Err(meta.error(format!(
@@ -182,15 +183,13 @@ fn snapshot(ctxt: &mut Ctxt, attr: &Attribute) -> Option<Derived> {
     })
 }
 
+const FROM: &str =
+    "from which field of the document that a reference leads to? Say `from = reference.field`";
+
 /// `from = host.address.city`.
 fn source(meta: &ParseNestedMeta<'_>) -> syn::Result<Source> {
-    let input: ParseStream<'_> = meta.value()?;
-    let reference = input.call(Ident::parse_any)?;
-    let mut path = Vec::new();
-    while input.peek(Token![.]) {
-        input.parse::<Token![.]>()?;
-        path.push(input.call(Ident::parse_any)?);
-    }
+    let mut path = value_by(&meta.path, meta.input, FROM, path)?;
+    let reference = path.remove(0);
     if path.is_empty() {
         return Err(syn::Error::new_spanned(
             &reference,

@@ -2,10 +2,11 @@
 
 use proc_macro2::Span;
 use syn::{
-    Ident, Token, meta::ParseNestedMeta, parse::ParseStream, spanned::Spanned, token::Paren,
+    Attribute, Ident, Token, ext::IdentExt, meta::ParseNestedMeta, parse::ParseStream,
+    spanned::Spanned, token::Paren,
 };
 
-use super::unknown;
+use super::{Once, ends, in_parentheses, link::is_inverse, named, unknown, value_by};
 
 /// A field that the framework writes.
 pub(crate) struct Filled {
@@ -42,6 +43,22 @@ pub(crate) enum What {
 }
 
 impl What {
+    /// What a field's own attributes say that the framework keeps in it, be they right or not.
+    pub(crate) fn said_by(attrs: &[Attribute]) -> Option<Self> {
+        let is_said = |name| named(attrs, name).next().is_some();
+        if is_said("computed") {
+            Some(Self::Computed)
+        } else if ["count", "sum", "latest"].into_iter().any(is_said) {
+            Some(Self::Tally)
+        } else if is_said("denormalize")
+            || named(attrs, "snapshot").any(|attr| attr.meta.require_path_only().is_err())
+        {
+            Some(Self::Copy)
+        } else {
+            is_inverse(attrs).then_some(Self::Inverse)
+        }
+    }
+
     /// How to declare such a field, for a message.
     pub(crate) fn remedy(self) -> &'static str {
         match self {
@@ -75,29 +92,38 @@ impl What {
 
 /// `version`, or `version = field`.
 pub(crate) fn parse_version(meta: &ParseNestedMeta<'_>) -> syn::Result<Filled> {
-    one(meta, What::Version, "version")
+    one(meta, What::Version, "version", VERSION)
 }
 
 /// `soft_delete`, or `soft_delete = field`.
 pub(crate) fn parse_soft_delete(meta: &ParseNestedMeta<'_>) -> syn::Result<Filled> {
-    one(meta, What::Deleted, "deleted_at")
+    one(meta, What::Deleted, "deleted_at", SOFT_DELETE)
 }
 
 /// `scope = field`.
 pub(crate) fn parse_scope(meta: &ParseNestedMeta<'_>) -> syn::Result<Filled> {
-    if !meta.input.peek(Token![=]) {
-        return Err(
-            meta.error("whose are the documents? Name the field that says so: `scope = tenant`")
-        );
-    }
-    one(meta, What::Scope, "scope")
+    let field = value_by(&meta.path, meta.input, SCOPE, Ident::parse_any)?;
+    Ok(Filled {
+        what: What::Scope,
+        field,
+    })
 }
 
-fn one(meta: &ParseNestedMeta<'_>, what: What, otherwise: &str) -> syn::Result<Filled> {
-    let field = if meta.input.peek(Token![=]) {
-        meta.value()?.parse()?
+const VERSION: &str =
+    "in which field is the count? Name it, `version = revision`, or say `version` alone";
+const SOFT_DELETE: &str =
+    "in which field is the date? Name it, `soft_delete = removed_at`, or say `soft_delete` alone";
+const SCOPE: &str = "whose are the documents? Name the field that says so: `scope = tenant`";
+const TIMESTAMPS: &str = "in which fields are the dates? Name them, `timestamps(created = made_at, updated = changed_at)`, or say \
+     `timestamps` alone";
+
+fn one(meta: &ParseNestedMeta<'_>, what: What, otherwise: &str, say: &str) -> syn::Result<Filled> {
+    let (path, input) = (&meta.path, meta.input);
+    let field = if input.peek(Token![=]) {
+        value_by(path, input, say, Ident::parse_any)?
     } else {
-        Ident::new(otherwise, meta.path.span())
+        ends(input, say)?;
+        Ident::new(otherwise, path.span())
     };
     Ok(Filled { what, field })
 }
@@ -105,6 +131,7 @@ fn one(meta: &ParseNestedMeta<'_>, what: What, otherwise: &str) -> syn::Result<F
 /// `timestamps`, or `timestamps(created = field, updated = field)` with one or both.
 pub(crate) fn parse_timestamps(meta: &ParseNestedMeta<'_>) -> syn::Result<Vec<Filled>> {
     if !meta.input.peek(Paren) {
+        ends(meta.input, TIMESTAMPS)?;
         let field = |what, name, span: Span| Filled {
             what,
             field: Ident::new(name, span),
@@ -115,10 +142,12 @@ pub(crate) fn parse_timestamps(meta: &ParseNestedMeta<'_>) -> syn::Result<Vec<Fi
             field(What::Updated, "updated_at", span),
         ]);
     }
-    let content;
-    syn::parenthesized!(content in meta.input);
-    let mut all: Vec<Filled> = Vec::new();
-    for (name, field) in content.parse_terminated(named, Token![,])? {
+    let said = in_parentheses(meta, TIMESTAMPS, |content| {
+        content.parse_terminated(name_and_field, Token![,])
+    })?;
+    let (mut all, mut once) = (Vec::new(), Once::default());
+    for (name, field) in said {
+        once.check(&name)?;
         let what = match name.to_string().as_str() {
             "created" => What::Created,
             "updated" => What::Updated,
@@ -130,9 +159,6 @@ pub(crate) fn parse_timestamps(meta: &ParseNestedMeta<'_>) -> syn::Result<Vec<Fi
                 return Err(syn::Error::new_spanned(name, message));
             }
         };
-        if all.iter().any(|other| other.what == what) {
-            return Err(syn::Error::new_spanned(name, "it is said twice"));
-        }
         all.push(Filled { what, field });
     }
     if all.is_empty() {
@@ -144,8 +170,8 @@ pub(crate) fn parse_timestamps(meta: &ParseNestedMeta<'_>) -> syn::Result<Vec<Fi
 }
 
 /// `name = field`.
-fn named(input: ParseStream<'_>) -> syn::Result<(Ident, Ident)> {
-    let name = input.parse()?;
-    input.parse::<Token![=]>()?;
-    Ok((name, input.parse()?))
+fn name_and_field(input: ParseStream<'_>) -> syn::Result<(Ident, Ident)> {
+    let name = input.call(Ident::parse_any)?;
+    let field = value_by(&name, input, TIMESTAMPS, Ident::parse_any)?;
+    Ok((name, field))
 }

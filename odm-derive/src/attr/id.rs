@@ -1,6 +1,8 @@
 //! Of what an `_id` is made: `id = "{user}/entries/{#number:06}"`.
 
-use syn::{LitStr, Token, meta::ParseNestedMeta};
+use syn::{LitStr, meta::ParseNestedMeta};
+
+use super::value;
 
 /// What an `_id` is made of, segment by segment.
 pub(crate) struct IdTemplate {
@@ -32,10 +34,7 @@ const SAY: &str = "of what is the `_id` made? Say `id = \"users/{name}\"`: field
 
 /// `id = "…"` inside `#[document(…)]`.
 pub(crate) fn parse_id(meta: &ParseNestedMeta<'_>) -> syn::Result<IdTemplate> {
-    if !meta.input.peek(Token![=]) {
-        return Err(meta.error(SAY));
-    }
-    let said: LitStr = meta.value()?.parse()?;
+    let said: LitStr = value(&meta.path, meta.input, SAY)?;
     let text = said.value();
     let segments: Result<Vec<_>, String> = text.split('/').map(segment).collect();
     let fail = |message: String| syn::Error::new_spanned(&said, message);

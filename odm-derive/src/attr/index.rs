@@ -2,16 +2,16 @@
 
 use std::fmt;
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::Span;
 use quote::ToTokens;
 use syn::{
-    Attribute, ExprClosure, Ident, LitInt, LitStr, Token,
+    Attribute, ExprClosure, Ident, LitInt, LitStr, Meta, Token,
     ext::IdentExt,
     meta::ParseNestedMeta,
     parse::{Parse, ParseStream},
 };
 
-use super::unknown;
+use super::{Once, ends, flag, in_parentheses, number, unknown, value};
 
 /// A declared index.
 pub(crate) struct IndexAttr {
@@ -52,21 +52,15 @@ pub(crate) const OPTIONS_BEHIND_A_SEMICOLON: &str =
 /// `#[index]` on a field, with its options.
 pub(crate) fn parse_field(attr: &Attribute) -> syn::Result<Options> {
     match &attr.meta {
-        syn::Meta::Path(_) => Ok(Options::default()),
-        _ => attr.parse_args(),
+        Meta::Path(_) => Ok(Options::default()),
+        Meta::List(_) => attr.parse_args(),
+        Meta::NameValue(_) => Err(syn::Error::new_spanned(attr, KNOWN)),
     }
 }
 
 /// `index(host, -time; unique)` inside `#[document(…)]`.
 pub(crate) fn parse_compound(meta: &ParseNestedMeta<'_>) -> syn::Result<IndexAttr> {
-    let content;
-    syn::parenthesized!(content in meta.input);
-    let index = content.call(compound);
-    if index.is_err() {
-        // What is left would be an error of its own.
-        content.parse::<TokenStream>()?;
-    }
-    index
+    in_parentheses(meta, FIELDS, compound)
 }
 
 fn compound(content: ParseStream<'_>) -> syn::Result<IndexAttr> {
@@ -74,6 +68,7 @@ fn compound(content: ParseStream<'_>) -> syn::Result<IndexAttr> {
     while !content.is_empty() && !content.peek(Token![;]) {
         keys.push(content.parse()?);
         if !content.peek(Token![;]) && !content.is_empty() {
+            ends(content, FIELDS)?;
             content.parse::<Token![,]>()?;
         }
     }
@@ -84,7 +79,7 @@ fn compound(content: ParseStream<'_>) -> syn::Result<IndexAttr> {
         content.parse()?
     };
     if keys.is_empty() {
-        return Err(content.error("an index has fields: `index(host, -time)`"));
+        return Err(content.error(FIELDS));
     }
     if let Some(descending) = &options.descending {
         return Err(syn::Error::new_spanned(
@@ -133,9 +128,9 @@ impl IndexAttr {
 
 impl Parse for Options {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        let mut options = Self::default();
+        let (mut options, mut once) = (Self::default(), Once::default());
         while !input.is_empty() {
-            options.parse_one(input)?;
+            options.parse_one(input, &mut once)?;
             if !input.is_empty() {
                 input.parse::<Token![,]>()?;
             }
@@ -153,49 +148,42 @@ const OPTIONS: &[&str] = &[
     "name",
 ];
 
+const KNOWN: &str = "an index has `unique`, `sparse`, `descending`, `partial = |m| …`, `expire_after_seconds = N` and `name = \"…\"`";
+const FIELDS: &str = "an index has fields: `index(host, -time)`";
+const PARTIAL: &str = "a partial index has a condition: `partial = |m| m.name().exists()`";
+const SECONDS: &str =
+    "how many seconds after the date? A number, at most 2147483647: `expire_after_seconds = 3600`";
+const NAME: &str = "the name of an index is a text: `name = \"by_host\"`";
+
 impl Options {
-    fn parse_one(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
-        let name = input.call(Ident::parse_any)?;
+    fn parse_one(&mut self, input: ParseStream<'_>, once: &mut Once) -> syn::Result<()> {
+        let name = input
+            .call(Ident::parse_any)
+            .map_err(|error| syn::Error::new(error.span(), KNOWN))?;
+        once.check(&name)?;
         match name.to_string().as_str() {
-            "unique" => self.unique = true,
-            "sparse" => self.sparse = true,
-            "descending" => self.descending = Some(name),
-            "partial" => {
-                input.parse::<Token![=]>()?;
-                if !input.peek(Token![|]) {
-                    return Err(input.error(
-                        "a partial index has a condition: `partial = |m| m.name().exists()`",
-                    ));
+            "unique" | "sparse" | "descending" => {
+                flag(&name, input)?;
+                self.unique |= name == "unique";
+                self.sparse |= name == "sparse";
+                if name == "descending" {
+                    self.descending = Some(name);
                 }
-                self.partial = Some(input.parse()?);
             }
+            "partial" => self.partial = Some(value(&name, input, PARTIAL)?),
             "expire_after_seconds" => {
-                input.parse::<Token![=]>()?;
-                let seconds: LitInt = input.parse()?;
+                let seconds: LitInt = value(&name, input, SECONDS)?;
                 // The server's limit.
-                if seconds
-                    .base10_parse::<u64>()
-                    .is_ok_and(|s| s > i32::MAX as u64)
-                {
-                    return Err(syn::Error::new_spanned(
-                        seconds,
-                        "at most 2147483647 seconds",
-                    ));
+                if number::<u64>(&seconds, SECONDS)? > i32::MAX as u64 {
+                    return Err(syn::Error::new_spanned(seconds, SECONDS));
                 }
                 self.expire_after_seconds = Some(seconds);
             }
-            "name" => {
-                input.parse::<Token![=]>()?;
-                self.name = Some(input.parse()?);
-            }
+            "name" => self.name = Some(value(&name, input, NAME)?),
             other => {
                 return Err(syn::Error::new_spanned(
                     &name,
-                    format!(
-                        "{}: an index has `unique`, `sparse`, `descending`, `partial = |m| …`, \
-                         `expire_after_seconds = N` and `name = \"…\"`",
-                        unknown("option", other, OPTIONS)
-                    ),
+                    format!("{}: {KNOWN}", unknown("option", other, OPTIONS)),
                 ));
             }
         }

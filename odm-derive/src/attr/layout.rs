@@ -1,9 +1,11 @@
 //! How a field is laid out: `#[embed]`, `#[reference]`, or neither.
 
 use quote::ToTokens;
-use syn::{Attribute, Ident, LitInt, Type, meta::ParseNestedMeta};
+use syn::{Attribute, LitInt, Type, meta::ParseNestedMeta};
 
-use super::{Overflow, link, named, settings, tally, unknown};
+use super::{
+    Once, Overflow, flag, is_misspelt, link, named, number, settings, tally, unknown, value,
+};
 use crate::ctxt::Ctxt;
 
 /// How a field is laid out.
@@ -46,6 +48,7 @@ impl Layout {
         let latest = tally::latest(attrs);
         let Some(attr) = said.next() else {
             return match latest {
+                None if is_misspelt(attrs) => Self::Wrong,
                 Some(max) => Self::EmbedMany(Some(max)),
                 None => Self::without_attribute(ctxt, ty),
             };
@@ -191,7 +194,10 @@ struct Arguments {
     max: Option<LitInt>,
     unbounded: bool,
     overflow: Option<Overflow>,
+    once: Once,
 }
+
+const MAX: &str = "how many at most? A number, at least 1: `max = 20`";
 
 impl Arguments {
     /// None if something there is wrong.
@@ -200,21 +206,18 @@ impl Arguments {
         if matches!(attr.meta, syn::Meta::Path(_)) {
             return Some(arguments);
         }
-        let mut right = true;
-        settings(ctxt, attr, |meta| {
-            let done = arguments.setting(meta, known);
-            right &= done.is_ok();
-            done
-        });
-        right.then_some(arguments)
+        let are_right = settings(ctxt, attr, |meta| arguments.setting(meta, known));
+        are_right.then_some(arguments)
     }
 
     fn setting(&mut self, meta: &ParseNestedMeta<'_>, known: &[&str]) -> syn::Result<()> {
-        let name = meta.path.to_token_stream().to_string();
+        let (path, input) = (&meta.path, meta.input);
+        let name = path.to_token_stream().to_string();
+        self.once.check(path)?;
         match name.as_str() {
             "max" => {
-                let max: LitInt = meta.value()?.parse()?;
-                if max.base10_parse::<usize>()? == 0 {
+                let max: LitInt = value(path, input, MAX)?;
+                if number::<usize>(&max, MAX)? == 0 {
                     return Err(syn::Error::new_spanned(
                         max,
                         "an array that may hold nothing is no array: leave the field out, or say at least 1",
@@ -222,16 +225,18 @@ impl Arguments {
                 }
                 self.max = Some(max);
             }
-            // They are read as a whole, by `Link`.
-            "exists" if known.contains(&"exists") => {}
+            // `Link` reads them once more, as a whole.
             name if link::SETTINGS.contains(&name) && known.contains(&name) => {
-                meta.value()?.parse::<Ident>()?;
+                link::Said::default().setting(meta)?;
             }
             "overflow" if known.contains(&"overflow") => {
-                let name = meta.path.require_ident()?;
-                self.overflow = Some(Overflow::parse(name, meta.input)?);
+                let name = path.require_ident()?;
+                self.overflow = Some(Overflow::parse(name, input)?);
             }
-            "unbounded" if known.contains(&"unbounded") => self.unbounded = true,
+            "unbounded" if known.contains(&"unbounded") => {
+                flag(path, input)?;
+                self.unbounded = true;
+            }
             _ => {
                 let names: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
                 return Err(meta.error(format!(

@@ -1,9 +1,8 @@
 //! What a reference says of what it leads to: `exists`, `on_delete`, `inverse`, `inverse_of`.
 
-use proc_macro2::TokenStream;
-use syn::{Attribute, Ident, Type, meta::ParseNestedMeta, parenthesized};
+use syn::{Attribute, Ident, Type, ext::IdentExt, meta::ParseNestedMeta};
 
-use super::{Layout, layout::is_vec, named};
+use super::{Layout, flag, layout::is_vec, named, skip_value, value_by};
 use crate::{ctxt::Ctxt, model::is_option};
 
 /// The settings of `#[reference(…)]` that are not about its layout.
@@ -57,7 +56,7 @@ impl Link {
         ty: &Type,
         layout: &Layout,
     ) -> Option<Self> {
-        Said::parse(ctxt, attrs)?.checked(ctxt, ty, layout, false)
+        Said::parse(attrs).checked(ctxt, ty, layout, false)
     }
 
     /// What those of an embedded struct's field say: rules, but nothing of another side.
@@ -67,7 +66,7 @@ impl Link {
         ty: &Type,
         layout: &Layout,
     ) -> Option<Self> {
-        let said = Said::parse(ctxt, attrs)?;
+        let said = Said::parse(attrs);
         if let Some(at) = said.inverse.as_ref().or(said.inverse_of.as_ref()) {
             ctxt.error(
                 at,
@@ -81,9 +80,7 @@ impl Link {
 
     /// Refuses what the attributes of a field say where nothing keeps links yet.
     pub(crate) fn refuse(ctxt: &mut Ctxt, attrs: &[Attribute], place: &str) {
-        let Some(said) = Said::parse(ctxt, attrs) else {
-            return;
-        };
+        let said = Said::parse(attrs);
         let on_delete = said.on_delete.map(|(word, _)| word);
         let at = said.inverse.or(said.inverse_of).or(said.exists);
         if let Some(at) = at.or(on_delete) {
@@ -91,6 +88,12 @@ impl Link {
         }
     }
 }
+
+const INVERSE: &str = "which field of the document that it leads to lists those that refer to it? Name it: `inverse = tasks`";
+const INVERSE_OF: &str =
+    "which reference there leads to this document? Name it: `inverse_of = owner`";
+const ON_DELETE: &str =
+    "what becomes of the reference? `on_delete = restrict`, `cascade`, `nullify`, `pull` or `keep`";
 
 /// Why a place has neither links nor rules.
 pub(crate) fn no_links(place: &str) -> String {
@@ -100,55 +103,55 @@ pub(crate) fn no_links(place: &str) -> String {
 }
 
 #[derive(Default)]
-struct Said {
+pub(super) struct Said {
     exists: Option<Ident>,
     inverse: Option<Ident>,
     inverse_of: Option<Ident>,
+    /// Whether it says `inverse_of`, rightly or not.
+    is_inverse: bool,
     on_delete: Option<(Ident, OnDelete)>,
 }
 
+/// Whether these attributes say that a field is the inverse of a link.
+pub(super) fn is_inverse(attrs: &[Attribute]) -> bool {
+    Said::parse(attrs).is_inverse
+}
+
 impl Said {
-    fn parse(ctxt: &mut Ctxt, attrs: &[Attribute]) -> Option<Self> {
+    /// What can be understood: the rest was reported with the layout.
+    fn parse(attrs: &[Attribute]) -> Self {
         let mut said = Self::default();
-        for attr in named(attrs, "reference").filter(|attr| attr.meta.require_list().is_ok()) {
-            // What else is in there has been looked at as the layout.
-            let mut of_link = Ok(());
+        for attr in named(attrs, "reference") {
             let _ = attr.parse_nested_meta(|meta| {
-                let done = said.setting(&meta);
-                if let Err(error) = done {
-                    of_link = Err(error);
-                }
-                Ok(())
+                let _ = said.setting(&meta);
+                skip_value(&meta)
             });
-            ctxt.ok(of_link)?;
         }
-        Some(said)
+        said
     }
 
-    fn setting(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
-        let name = meta.path.get_ident().map(ToString::to_string);
-        match name.as_deref() {
-            Some("exists") => self.exists = meta.path.get_ident().cloned(),
-            Some("inverse") => self.inverse = Some(meta.value()?.parse()?),
-            Some("inverse_of") => self.inverse_of = Some(meta.value()?.parse()?),
-            Some("on_delete") => {
-                let word: Ident = meta.value()?.parse()?;
+    pub(super) fn setting(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
+        let (path, input) = (&meta.path, meta.input);
+        let Some(name) = path.get_ident() else {
+            return Ok(());
+        };
+        match name.to_string().as_str() {
+            "exists" => {
+                flag(path, input)?;
+                self.exists = Some(name.clone());
+            }
+            "inverse" => self.inverse = Some(value_by(path, input, INVERSE, Ident::parse_any)?),
+            "inverse_of" => {
+                self.is_inverse = true;
+                self.inverse_of = Some(value_by(path, input, INVERSE_OF, Ident::parse_any)?);
+            }
+            "on_delete" => {
+                let word = value_by(path, input, ON_DELETE, Ident::parse_any)?;
                 let rule = RULES.iter().find(|(name, _)| word == name);
                 let Some((_, rule)) = rule else {
-                    return Err(syn::Error::new_spanned(
-                        word,
-                        "what becomes of the reference? `restrict`, `cascade`, `nullify`, `pull` or `keep`",
-                    ));
+                    return Err(syn::Error::new_spanned(word, ON_DELETE));
                 };
                 self.on_delete = Some((word, *rule));
-            }
-            _ if meta.input.peek(syn::Token![=]) => {
-                meta.value()?.parse::<syn::Expr>()?;
-            }
-            _ if meta.input.peek(syn::token::Paren) => {
-                let inside;
-                parenthesized!(inside in meta.input);
-                inside.parse::<TokenStream>()?;
             }
             _ => {}
         }
@@ -162,8 +165,10 @@ impl Said {
         layout: &Layout,
         is_embedded: bool,
     ) -> Option<Link> {
+        // What is wrong with the layout is reported, and so how many it can be of.
+        let is_wrong = matches!(layout, Layout::Wrong);
         let overflows = matches!(layout, Layout::ReferenceOverflow(_));
-        let is_many = overflows || matches!(layout, Layout::ReferenceMany(_));
+        let is_many = is_wrong || overflows || matches!(layout, Layout::ReferenceMany(_));
         let word = self.on_delete.as_ref().map(|(word, _)| word);
         let at = self.inverse.as_ref().or(self.inverse_of.as_ref());
         let at = at.or(self.exists.as_ref()).or(word)?.clone();
@@ -210,6 +215,9 @@ impl Said {
         }
         if let Some((word, rule)) = &self.on_delete {
             let wrong = match rule {
+                OnDelete::Nullify if is_vec(ty) => {
+                    Some("a reference leaves an array by `pull`: say `on_delete = pull`")
+                }
                 OnDelete::Nullify if !is_option(ty) => {
                     Some("only an `Option<Ref<…>>` can become none: say `restrict` or `cascade`")
                 }

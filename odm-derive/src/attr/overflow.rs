@@ -2,7 +2,7 @@
 
 use syn::{Ident, LitInt, LitStr, Token, ext::IdentExt, parenthesized, parse::ParseStream};
 
-use super::{refuse_collection, tally::path, unknown};
+use super::{Once, number, refuse_collection, tally::path, unknown, value, value_by};
 use crate::model::refuse_name;
 
 /// How the elements of an array overflow.
@@ -43,6 +43,9 @@ const SETTINGS: [&str; 8] = [
 
 const KNOWN: &str = "here are `after`, `into`, `owner`, `seq`, `elements`, `flag`, and `first_by` or `latest_by`, as in `overflow(after = 50, into = \"extra_sales\", owner = \"book_id\")`";
 
+const AFTER: &str =
+    "from 1 to 10000 elements stay in the document, as many as are read with it: `after = 50`";
+
 impl Overflow {
     /// What stands behind the word `overflow`.
     pub(crate) fn parse(name: &Ident, input: ParseStream<'_>) -> syn::Result<Self> {
@@ -54,32 +57,42 @@ impl Overflow {
         }
         let content;
         parenthesized!(content in input);
+        let said = Self::read(name, &content);
+        if said.is_err() {
+            // What is left would be an error of its own.
+            content.parse::<proc_macro2::TokenStream>()?;
+        }
+        said
+    }
+
+    fn read(name: &Ident, content: ParseStream<'_>) -> syn::Result<Self> {
         let (mut after, mut into) = (None, None);
         let [mut owner, mut seq, mut elements, mut flag] = [const { None }; 4];
-        let mut order = None;
+        let (mut order, mut once) = (None, Once::default());
         while !content.is_empty() {
-            let setting = content.call(Ident::parse_any)?;
-            content.parse::<Token![=]>()?;
+            let setting = content
+                .call(Ident::parse_any)
+                .map_err(|error| syn::Error::new(error.span(), KNOWN))?;
+            once.check(&setting)?;
+            let text = || value::<LitStr>(&setting, content, KNOWN);
             match setting.to_string().as_str() {
-                "after" => after = Some(content.parse::<LitInt>()?),
-                "into" => into = Some(content.parse::<LitStr>()?),
-                "owner" => owner = Some(content.parse::<LitStr>()?),
-                "seq" => seq = Some(content.parse::<LitStr>()?),
-                "elements" => elements = Some(content.parse::<LitStr>()?),
-                "flag" => flag = Some(content.parse::<LitStr>()?),
+                "after" => after = Some(value::<LitInt>(&setting, content, AFTER)?),
+                "into" => into = Some(text()?),
+                "owner" => owner = Some(text()?),
+                "seq" => seq = Some(text()?),
+                "elements" => elements = Some(text()?),
+                "flag" => flag = Some(text()?),
                 "first_by" | "latest_by" => {
-                    let by = path(&content)?;
+                    let by = value_by(&setting, content, KNOWN, path)?;
                     let is_descending = setting == "latest_by";
                     if order.replace(Order { by, is_descending }).is_some() {
                         return Err(syn::Error::new_spanned(
                             &setting,
-                            "its elements are in one order: say `first_by` or `latest_by`, once",
+                            "its elements are in one order: say `first_by` or `latest_by`",
                         ));
                     }
                 }
                 other => {
-                    // Nothing is said of what stands behind it.
-                    content.parse::<proc_macro2::TokenStream>()?;
                     return Err(syn::Error::new_spanned(
                         &setting,
                         format!("{}: {KNOWN}", unknown("setting", other, &SETTINGS)),
@@ -116,12 +129,8 @@ impl Overflow {
     }
 
     fn check(&self) -> syn::Result<()> {
-        let after = self.after.base10_parse::<usize>()?;
-        if after == 0 || after > 10_000 {
-            return Err(syn::Error::new_spanned(
-                &self.after,
-                "from 1 to 10000 elements stay in the document: as many as are read with it",
-            ));
+        if !(1..=10_000).contains(&number::<usize>(&self.after, AFTER)?) {
+            return Err(syn::Error::new_spanned(&self.after, AFTER));
         }
         if let Some(reason) = refuse_collection(&self.into.value()) {
             return Err(syn::Error::new_spanned(&self.into, reason));

@@ -44,7 +44,7 @@ pub(crate) struct SerdeField {
     pub(crate) default: bool,
     pub(crate) skip: bool,
     /// `skip_serializing_if`.
-    pub(crate) skip_if: bool,
+    pub(crate) skip_if: Option<LitStr>,
     /// `with = "odm::native"`.
     pub(crate) native: bool,
 }
@@ -60,8 +60,8 @@ impl SerdeContainer {
 
     fn setting(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
         match meta.path.to_token_stream().to_string().as_str() {
-            "rename_all" => self.rename_all = Some(rule(meta)?),
-            "rename_all_fields" => self.rename_all_fields = Some(rule(meta)?),
+            "rename_all" => self.rename_all = rule(meta)?,
+            "rename_all_fields" => self.rename_all_fields = rule(meta)?,
             "tag" => self.tag = Some(meta.value()?.parse()?),
             "content" => self.content = Some(meta.value()?.parse()?),
             "untagged" => self.untagged = true,
@@ -103,7 +103,7 @@ impl SerdeVariant {
         let name = meta.path.to_token_stream().to_string();
         match name.as_str() {
             "rename" => self.rename = Some(symmetric(meta)?),
-            "rename_all" => self.rename_all = Some(rule(meta)?),
+            "rename_all" => self.rename_all = rule(meta)?,
             "alias" => {
                 self.alias = true;
                 skip_value(meta)?;
@@ -179,10 +179,8 @@ impl SerdeField {
             "borrow" => {
                 return Err(meta.error("`borrow` is not supported: a document owns its values"));
             }
-            "getter" => return Err(meta.error("`getter` is not supported")),
             "skip_serializing_if" => {
-                self.skip_if = true;
-                skip_value(meta)?;
+                self.skip_if = Some(meta.value()?.parse()?);
             }
             // `bound` changes no name.
             _ => skip_value(meta)?,
@@ -191,11 +189,9 @@ impl SerdeField {
     }
 }
 
-/// `rename_all = "…"`.
-fn rule(meta: &ParseNestedMeta<'_>) -> syn::Result<Rule> {
-    let name = symmetric(meta)?;
-    Rule::parse(&name.value())
-        .ok_or_else(|| syn::Error::new_spanned(&name, "not a rule that serde knows"))
+/// `rename_all = "…"`; that there is no such rule serde says itself.
+fn rule(meta: &ParseNestedMeta<'_>) -> syn::Result<Option<Rule>> {
+    Ok(Rule::parse(&symmetric(meta)?.value()))
 }
 
 fn not_supported(meta: &ParseNestedMeta<'_>, name: &str) -> syn::Error {

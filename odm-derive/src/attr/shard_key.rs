@@ -1,7 +1,8 @@
 //! The shard key: `shard_key(customer, id)`, `shard_key(hashed(customer))`.
 
-use proc_macro2::TokenStream;
 use syn::{Ident, Token, ext::IdentExt, meta::ParseNestedMeta, parse::ParseStream, token::Paren};
+
+use super::in_parentheses;
 
 /// One field of a shard key.
 pub(crate) struct ShardField {
@@ -14,20 +15,13 @@ const SAY: &str =
 
 /// `shard_key(…)` inside `#[document(…)]`.
 pub(crate) fn parse_shard_key(meta: &ParseNestedMeta<'_>) -> syn::Result<Vec<ShardField>> {
-    if !meta.input.peek(Paren) {
+    let fields = in_parentheses(meta, SAY, |content| {
+        content.parse_terminated(field, Token![,])
+    })?;
+    if fields.is_empty() {
         return Err(meta.error(SAY));
     }
-    let content;
-    syn::parenthesized!(content in meta.input);
-    if content.is_empty() {
-        return Err(meta.error(SAY));
-    }
-    let fields = content.parse_terminated(field, Token![,]);
-    if fields.is_err() {
-        // What is left would be an error of its own.
-        content.parse::<TokenStream>()?;
-    }
-    Ok(fields?.into_iter().collect())
+    Ok(fields.into_iter().collect())
 }
 
 fn field(input: ParseStream<'_>) -> syn::Result<ShardField> {

@@ -2,10 +2,10 @@
 
 use syn::{
     Attribute, Expr, Ident, LitInt, Meta, Path, Token, ext::IdentExt, parenthesized,
-    parse::ParseStream, punctuated::Punctuated,
+    parse::ParseStream, punctuated::Punctuated, token::Paren,
 };
 
-use super::{named, unknown};
+use super::{Once, ends, named, number, unknown, value, value_by};
 use crate::ctxt::Ctxt;
 
 /// A field that is made of the documents which refer to the one that has it.
@@ -38,11 +38,10 @@ fn all(attrs: &[Attribute]) -> impl Iterator<Item = &Attribute> {
 /// How many elements a field with `#[latest(N, …)]` has at most.
 pub(crate) fn latest(attrs: &[Attribute]) -> Option<LitInt> {
     let attr = named(attrs, "latest").next()?;
-    match attr.parse_args_with(Said::parse).ok()?.max {
-        Some(max) => Some(max),
-        // That it is missing is said where the attribute is read.
-        None => Some(syn::parse_quote!(1)),
-    }
+    let said = attr.parse_args_with(Said::parse);
+    // What is wrong with it is said where the attribute is read.
+    said.map_or_else(|_| None, |said| said.max)
+        .or_else(|| Some(syn::parse_quote!(1)))
 }
 
 impl Tally {
@@ -55,8 +54,9 @@ impl Tally {
             return None;
         }
         let parsed = match attr.meta {
-            Meta::Path(_) => Ok(Said::default()),
-            _ => attr.parse_args_with(Said::parse),
+            Meta::List(_) => attr.parse_args_with(Said::parse),
+            // That all is missing is said below.
+            Meta::Path(_) | Meta::NameValue(_) => Ok(Said::default()),
         };
         let said = ctxt.ok(parsed)?;
         ctxt.ok(said.checked(attr))
@@ -83,16 +83,30 @@ struct Said {
     when: Vec<(Vec<Ident>, Expr)>,
 }
 
-const KNOWN: &str = "`of = Model::reference`, `when(field = value, …)`, for `sum` `value = field`, and for `latest` a number and `by = field`";
+const HERE: &str = "here are `of = Model::reference`, `when(field = value, …)`, for `sum` `value = field`, and for `latest` a number and `by = field`";
+
+const OF: &str = "made of which documents? Say `of = Model::reference`, with the reference there that leads here";
+const VALUE: &str = "the sum of which field? Name it: `value = likes`";
+const MAX: &str =
+    "how many? A number, at least 1: `#[latest(100, of = Model::reference, by = field)]`";
+const BY: &str = "the latest by what? Name the field: `by = at`";
+const WHEN: &str = "which of them? Say what they have in which field: `when(is_shown = true)`";
 
 impl Said {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        let mut said = Self::default();
+        let (mut said, mut once) = (Self::default(), Once::default());
         while !input.is_empty() {
             if input.peek(LitInt) {
-                said.max = Some(input.parse()?);
+                let max: LitInt = input.parse()?;
+                if said.max.replace(max.clone()).is_some() {
+                    return Err(syn::Error::new_spanned(
+                        max,
+                        "how many there are at most is said twice: leave one of the numbers out",
+                    ));
+                }
+                ends(input, HERE)?;
             } else {
-                said.setting(input)?;
+                said.setting(input, &mut once)?;
             }
             if !input.is_empty() {
                 input.parse::<Token![,]>()?;
@@ -101,16 +115,21 @@ impl Said {
         Ok(said)
     }
 
-    fn setting(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
-        let name = input.call(Ident::parse_any)?;
+    fn setting(&mut self, input: ParseStream<'_>, once: &mut Once) -> syn::Result<()> {
+        let name = input
+            .call(Ident::parse_any)
+            .map_err(|error| syn::Error::new(error.span(), HERE))?;
+        if name != "when" {
+            once.check(&name)?;
+        }
         match name.to_string().as_str() {
-            "of" => {
-                input.parse::<Token![=]>()?;
-                self.of = Some(input.parse()?);
-            }
-            "value" => self.value = Some(field(input)?),
-            "by" => self.by = Some(field(input)?),
+            "of" => self.of = Some(value(&name, input, OF)?),
+            "value" => self.value = Some(value_by(&name, input, VALUE, path)?),
+            "by" => self.by = Some(value_by(&name, input, BY, path)?),
             "when" => {
+                if !input.peek(Paren) {
+                    return Err(syn::Error::new_spanned(name, WHEN));
+                }
                 let content;
                 parenthesized!(content in input);
                 let conditions: Punctuated<_, Token![,]> =
@@ -121,7 +140,7 @@ impl Said {
                 return Err(syn::Error::new_spanned(
                     &name,
                     format!(
-                        "{}: here are {KNOWN}",
+                        "{}: {HERE}",
                         unknown("setting", other, &["of", "value", "by", "when"])
                     ),
                 ));
@@ -133,12 +152,10 @@ impl Said {
     fn checked(self, attr: &Attribute) -> syn::Result<Tally> {
         let error = |message: &str| Err(syn::Error::new_spanned(attr, message));
         let Some(mut of) = self.of else {
-            return error(
-                "made of which documents? Say `of = Model::reference`, with the reference there that leads here",
-            );
+            return error(OF);
         };
         let Some(last) = of.segments.pop() else {
-            return error("made of which documents? Say `of = Model::reference`");
+            return error(OF);
         };
         if of.segments.is_empty() {
             return Err(syn::Error::new_spanned(
@@ -154,11 +171,8 @@ impl Said {
             (path, None, None, None) if path.is_ident("count") => Keeps::Count,
             (path, Some(value), None, None) if path.is_ident("sum") => Keeps::Sum(value),
             (path, None, Some(max), Some(by)) if path.is_ident("latest") => {
-                if max.base10_parse::<usize>()? == 0 {
-                    return Err(syn::Error::new_spanned(
-                        max,
-                        "the latest of none are none: say at least 1",
-                    ));
+                if number::<usize>(&max, MAX)? == 0 {
+                    return Err(syn::Error::new_spanned(max, MAX));
                 }
                 Keeps::Latest { max, by }
             }
@@ -187,12 +201,6 @@ impl Said {
     }
 }
 
-/// `= stats.likes`.
-fn field(input: ParseStream<'_>) -> syn::Result<Vec<Ident>> {
-    input.parse::<Token![=]>()?;
-    path(input)
-}
-
 /// `stats.likes`.
 pub(super) fn path(input: ParseStream<'_>) -> syn::Result<Vec<Ident>> {
     let mut path = vec![input.call(Ident::parse_any)?];
@@ -205,7 +213,9 @@ pub(super) fn path(input: ParseStream<'_>) -> syn::Result<Vec<Ident>> {
 
 /// `state = State::Open`.
 fn condition(input: ParseStream<'_>) -> syn::Result<(Vec<Ident>, Expr)> {
-    let path = path(input)?;
-    input.parse::<Token![=]>()?;
-    Ok((path, input.parse()?))
+    let wrong = |error: syn::Error| syn::Error::new(error.span(), WHEN);
+    let path = path(input).map_err(wrong)?;
+    let last = path.last();
+    let value = value(&last, input, WHEN)?;
+    Ok((path, value))
 }

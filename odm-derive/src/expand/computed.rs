@@ -22,11 +22,6 @@ impl<'a> Model<'a> {
             .filter_map(|field| Some((field, field.computed.as_ref()?)))
     }
 
-    /// Whether some are.
-    pub(crate) fn is_computed(&self) -> bool {
-        self.computed_fields().next().is_some()
-    }
-
     /// Refuses computed fields where nothing computes them yet.
     pub(crate) fn refuse_computed(&self, ctxt: &mut Ctxt, place: &str) {
         for (_, computed) in self.computed_fields() {
@@ -38,10 +33,11 @@ impl<'a> Model<'a> {
     /// Finds what the fields are computed from.
     pub(crate) fn check_computed(&self, ctxt: &mut Ctxt) {
         for (field, computed) in self.computed_fields() {
-            if field.derived.is_some() || field.link.is_some() {
+            if field.derived.is_some() || field.tally.is_some() || field.link.is_some() {
                 ctxt.error(
                     &computed.path,
-                    "a field is either computed, or taken from another document, or a side of a link",
+                    "a field is either computed, or taken from another document, or made of those that refer to it, or a side of a \
+                     link: leave one of them out",
                 );
             }
             if !field.layout.is_plain() || field.native {
@@ -186,10 +182,6 @@ impl<'a> Model<'a> {
             };
             ordered.push(left.remove(position));
         }
-    }
-
-    fn field_named(&self, name: &Ident) -> Option<&Field<'a>> {
-        self.fields.iter().find(|field| field.ident == name)
     }
 
     /// The array that a place is in, or is: a field of the document.

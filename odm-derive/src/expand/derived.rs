@@ -9,7 +9,7 @@ use super::{
     fields::{at, layout_function, of_stored},
 };
 use crate::{
-    attr::{Derived, Layout, Link, OnDelete, Pace, Source},
+    attr::{Derived, Layout, Link, OnDelete, Pace, Source, What},
     ctxt::Ctxt,
     model::{Field, Model},
 };
@@ -25,13 +25,15 @@ impl<'a> Model<'a> {
 
     /// Whether it is inserted as a draft, into which the framework puts what other documents have.
     pub(crate) fn is_drafted(&self, companion: Option<&Path>) -> bool {
-        companion.is_some() || self.taken().next().is_some() || self.is_computed()
+        let is_drafted =
+            |field: &Field<'_>| matches!(field.filled, Some(What::Copy | What::Computed));
+        companion.is_some() || self.fields.iter().any(is_drafted)
     }
 
     /// Finds the references through which values are taken.
     pub(crate) fn check_derived(&self, ctxt: &mut Ctxt) {
         for (field, derived, Source { reference, .. }) in self.taken() {
-            let found = self.fields.iter().find(|other| other.ident == reference);
+            let found = self.field_named(reference);
             let wrong = match found.map(|other| &other.layout) {
                 None => Some(format!(
                     "there is no field `{reference}` beside this one: a copy is taken through a reference in the same struct"
@@ -169,7 +171,7 @@ impl<'a> Model<'a> {
         let fits: Vec<_> = fits.collect();
         let function =
             (!fits.is_empty()).then(|| layout_function(&self.input.generics, fits.into_iter()));
-        let is_generic = self.input.generics.type_params().next().is_some();
+        let is_generic = !self.input.generics.params.is_empty();
         let name = self.input.ident.unraw();
         let inside = self.embedding_others().filter(|_| !is_generic).map(|field| {
             let copies = of_stored(field.ty, private, &quote!(COPIES));
@@ -191,11 +193,19 @@ impl<'a> Model<'a> {
 
     fn reference(&self, source: &Source) -> Option<&Field<'a>> {
         let mut fields = self.fields.iter();
-        fields.find(|field| *field.ident == source.reference)
+        // That it is no reference was reported.
+        fields.find(|field| {
+            *field.ident == source.reference && matches!(field.layout, Layout::Reference)
+        })
     }
 }
 
 impl Field<'_> {
+    /// Whether it is a copy that follows its source.
+    pub(crate) fn follows(&self) -> bool {
+        matches!(self.derived, Some(Derived::Denormalized { .. }))
+    }
+
     /// The role of a place that the framework keeps, or that never changes.
     pub(crate) fn derived_role(&self, private: &Private) -> Option<TokenStream> {
         Some(match self.derived.as_ref()? {

@@ -7,13 +7,15 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::{Data, DeriveInput, GenericParam, Ident, Type, ext::IdentExt, spanned::Spanned};
 
 use super::{
-    Code, Private, around, enum_document, hooks, id::SemanticId, quiet, shard_key::ShardKey,
-    with_params,
+    Code, Private, around, enum_document, fields::layout_function, hooks, id::SemanticId, quiet,
+    shard_key::ShardKey, text, with_params,
 };
 use crate::{
-    attr::{Container, Direction, IndexAttr, Key, OPTIONS_BEHIND_A_SEMICOLON, Options, What},
+    attr::{
+        Container, Direction, IndexAttr, Key, Layout, OPTIONS_BEHIND_A_SEMICOLON, Options, What,
+    },
     ctxt::Ctxt,
-    model::{Field, Model, Place, fields_ident},
+    model::{Field, Model, Place, fields_ident, is_map, is_option, refuse_parameters},
 };
 
 /// What `#[document(…)]` can say, beside `crate`.
@@ -34,16 +36,27 @@ const SETTINGS: &[&str] = &[
     "version",
 ];
 
+/// Those by which the framework fills fields.
+const FILLING: [&str; 5] = ["id", "scope", "soft_delete", "timestamps", "version"];
+
 pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream> {
     if let Data::Enum(data) = &input.data {
         return enum_document::expand(ctxt, input, data);
     }
-    let container = Container::parse(ctxt, input, "document", SETTINGS);
+    if !refuse_parameters(ctxt, input) {
+        return Some(TokenStream::new());
+    }
+    let mut container = Container::parse(ctxt, input, "document", SETTINGS);
     let mut model = Model::parse(ctxt, input, "Document", Place::Document)?;
     model.fill(ctxt, &container.filled);
-    if let Some(template) = &container.id {
-        model.fill_id(ctxt, template);
+    if container.says("id") {
+        model.fill_id(ctxt, container.id.as_ref());
     }
+    if container.variant_of.is_some() {
+        model.forget_filled();
+    }
+    refuse_unused_rules(ctxt, &model, &container);
+    refuse_half_kept(ctxt, &mut container);
     let collection = collection(ctxt, input, &container);
     if model.serde.other_form {
         ctxt.error(
@@ -56,8 +69,6 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         return None;
     }
     let id = find_id(ctxt, &model)?;
-    refuse_unused_rules(ctxt, &model, &container);
-    refuse_half_kept(ctxt, &container);
     if container.hooks.is_some() {
         model.refuse_rules_around_hooks(ctxt);
     }
@@ -134,13 +145,12 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     };
     let implementation = implementation(&model, id, &collection, said_beside, &private);
     let is_drafted = model.is_drafted(container.companion.as_ref());
-    let insertable = model.insertable(is_drafted, &private);
+    let says_filled = FILLING.iter().any(|setting| container.says(setting));
+    let insertable = model.insertable(is_drafted, says_filled, &private);
     let reach = model.reach(&private);
     let closed = model.closed_with(said, &private);
     let hooks = said.map(|said| model.has_hooks(said, &private));
     let checks = ctxt.is_clean().then(|| {
-        let layout = model.layout_checks(&private);
-        let id = id_check(&model, id, &private);
         let shard_key = shard_key.as_ref().map(|key| key.checks(&private));
         let links = model.link_checks(&private);
         let copies = model.copy_checks(is_drafted, "document", &private);
@@ -148,19 +158,42 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         let tallies = model.tally_checks(&private);
         let computed = model.computed_checks(&private);
         let overflows = model.overflow_checks(&private);
-        quote!(#layout #id #shard_key #links #inside #copies #tallies #computed #overflows)
+        quote!(#shard_key #links #inside #copies #tallies #computed #overflows)
     });
+    let said = said_fields(&model, &container);
+    // What the types say is told together with what the attributes say.
+    let layout = model.layout_checks(&private);
+    let id = (id.stored == "_id" && id.is_right && id.layout.is_plain())
+        .then(|| id_check(&model, id, &private));
     let key = shard_key.as_ref().map(|key| key.struct_of_key(&private));
     let parts = semantic.as_ref().map(|id| id.functions(&private));
     let variant = container
         .variant_of
         .as_ref()
         .map(|of| variant_of(input, of, &private));
-    let rest = quote!(#implementation #variant #reach #hooks #closed #checks);
+    let rest = quote!(#implementation #variant #reach #hooks #closed #said #layout #id #checks);
     let mut code = fields;
     code.extend([insertable, rest.into()]);
     code.extend([key, parts].into_iter().flatten().flatten());
     Some(code.finish(&private))
+}
+
+/// Code that leads from the names of fields in attributes to the fields, which nothing else does for these.
+fn said_fields(model: &Model<'_>, container: &Container) -> Option<TokenStream> {
+    let filled = container.filled.iter().map(|filled| &filled.field);
+    let sharded = container.shard_key.iter().map(|sharded| &sharded.name);
+    let sources = model.fields.iter().filter_map(|field| {
+        let source = field.derived.as_ref()?.source()?;
+        Some(&source.reference)
+    });
+    let mut said = filled.chain(sharded).chain(sources).peekable();
+    said.peek()?;
+    let fields = model.fields_ident();
+    let (_, own, _) = model.input.generics.split_for_impl();
+    let own = own.as_turbofish();
+    let said = said.filter(|name| model.field_named(name).is_some());
+    let said = said.map(|name| quote!(let _ = #fields #own::#name;));
+    Some(layout_function(&model.input.generics, said))
 }
 
 /// Where the documents are.
@@ -176,7 +209,7 @@ fn collection<'a>(
     container: &'a Container,
 ) -> Collection<'a> {
     match (&container.collection, &container.variant_of) {
-        (None, None) => ctxt.error(
+        (None, None) if !container.says_where(&input.attrs) => ctxt.error(
             &input.ident,
             "in which collection? Say `#[document(collection = \"…\")]`",
         ),
@@ -232,7 +265,6 @@ fn upgrade<'c>(ctxt: &mut Ctxt, container: &'c Container) -> Option<Upgrade<'c>>
     let version = container.schema_version.as_ref();
     let number = version.map(|version| version.base10_parse::<u32>().unwrap_or(0));
     match (version, number, &container.upgrade) {
-        (None, _, None) => None,
         (Some(version), Some(0 | 1), _) => {
             ctxt.error(
                 version,
@@ -242,7 +274,7 @@ fn upgrade<'c>(ctxt: &mut Ctxt, container: &'c Container) -> Option<Upgrade<'c>>
             None
         }
         (Some(_), Some(version), Some(function)) => Some(Upgrade { version, function }),
-        (Some(version), ..) => {
+        (Some(version), ..) if !container.says("upgrade") => {
             ctxt.error(
                 version,
                 "what makes older documents documents of this version? Say `upgrade = function`, with \
@@ -250,13 +282,14 @@ fn upgrade<'c>(ctxt: &mut Ctxt, container: &'c Container) -> Option<Upgrade<'c>>
             );
             None
         }
-        (None, _, Some(function)) => {
+        (None, _, Some(function)) if !container.says("schema_version") => {
             ctxt.error(
                 function,
                 "an upgrade leads to a version: say `schema_version = 2`, and count on with each change of the model",
             );
             None
         }
+        _ => None,
     }
 }
 
@@ -273,10 +306,15 @@ fn refuse_unused_rules(ctxt: &mut Ctxt, model: &Model<'_>, container: &Container
 }
 
 /// Hooks and rules where some writes would go around them.
-fn refuse_half_kept(ctxt: &mut Ctxt, container: &Container) {
+fn refuse_half_kept(ctxt: &mut Ctxt, container: &mut Container) {
     if container.variant_of.is_some() {
-        for (said, what) in [(&container.hooks, "hooks"), (&container.validate, "rules")] {
-            if let Some(said) = said {
+        let said = [
+            (&mut container.hooks, "hooks"),
+            (&mut container.validate, "rules"),
+        ];
+        for (said, what) in said {
+            // Whether there are any is no question any more.
+            if let Some(said) = said.take() {
                 ctxt.error(
                     said,
                     format!(
@@ -328,14 +366,131 @@ fn right_indexes<'c>(
         }
     }
     // Two of the same keys are one index; only conditions can tell them apart.
-    let mut seen = HashSet::new();
+    let (mut seen, mut names) = (HashSet::new(), HashSet::new());
     for (keys, options, at) in declared(model, &right) {
+        refuse_keys(ctxt, model, &keys);
+        if options.unique {
+            refuse_unique(ctxt, model, &keys, options);
+        }
+        if let Some(name) = &options.name
+            && !names.insert(name.value())
+        {
+            ctxt.error(
+                name,
+                "another index of the model has this name: give each one of its own",
+            );
+        }
         let text: Vec<_> = keys.iter().map(Key::to_string).collect();
         if options.partial.is_none() && !seen.insert(text.join(", ")) {
             ctxt.error(at, format!("`{}` has an index already", text.join(", ")));
         }
     }
     right
+}
+
+/// Keys that no index has side by side.
+fn refuse_keys(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[Key]) {
+    let mut before: Vec<&Key> = Vec::new();
+    let mut array: Option<&Ident> = None;
+    for key in keys {
+        let (Some(first), Some(last)) = (key.path.first(), key.path.last()) else {
+            continue;
+        };
+        if before.iter().any(|other| other.path == key.path) {
+            ctxt.error(
+                last,
+                format!("`{last}` is in this index already: leave it out"),
+            );
+        }
+        before.push(key);
+        let Some(field) = model.field_named(first) else {
+            continue;
+        };
+        if field.stored == "_id"
+            && keys.len() == 1
+            && key.path.len() == 1
+            && field.indexes.is_empty()
+        {
+            ctxt.error(
+                first,
+                "the `_id` always has a unique index: leave this one out",
+            );
+        }
+        if matches!(
+            field.layout,
+            Layout::EmbedMany(_) | Layout::ReferenceMany(_)
+        ) {
+            match array {
+                Some(other) if other != first => ctxt.error(
+                    first,
+                    format!(
+                        "`{first}` is an array, and so is `{other}`: MongoDB has no index over two arrays of a document; declare two"
+                    ),
+                ),
+                _ => array = Some(first),
+            }
+        }
+    }
+}
+
+/// What two documents may come to have the same of.
+fn refuse_unique(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[Key], options: &Options) {
+    for key in keys {
+        let [name] = key.path.as_slice() else {
+            continue;
+        };
+        let Some(field) = model.field_named(name) else {
+            continue;
+        };
+        let filled = match field.filled {
+            Some(What::Copy) if field.follows() => "a copy",
+            Some(What::Tally) => "made of other documents",
+            Some(What::Inverse) => "the inverse of a link",
+            _ if is_map(field.ty) => {
+                ctxt.error(
+                    name,
+                    format!("`{name}` is a map, which is compared as a whole: put what is unique into a field of its own"),
+                );
+                continue;
+            }
+            _ if is_option(field.ty) && keys.len() == 1 => {
+                refuse_second_none(ctxt, field, options);
+                continue;
+            }
+            _ => continue,
+        };
+        ctxt.error(
+            name,
+            format!("`{name}` is {filled}, and writes of others would fail where it comes to be the same twice: leave `unique` out"),
+        );
+    }
+}
+
+/// None is a value for an index, unless it is not stored.
+fn refuse_second_none(ctxt: &mut Ctxt, field: &Field<'_>, options: &Options) {
+    if options.partial.is_some() || (options.sparse && field.skip_if) {
+        return;
+    }
+    let name = field.ident;
+    let (remedy, inside) = (format!("partial = |m| m.{name}()"), text(field.ty));
+    let inside = inside.trim_start_matches("Option<").trim_end_matches('>');
+    let remedy = match inside {
+        "String" => format!("{remedy}.gt(\"\")"),
+        "i32" | "i64" => format!("{remedy}.gte({inside}::MIN)"),
+        "DateTime" => format!("{remedy}.gte(DateTime::MIN)"),
+        _ => {
+            ctxt.error(
+                name,
+                "none is stored as null, so the second one would be a duplicate: say `#[index(unique, sparse)]`, and do not store it, \
+                 `#[serde(default, skip_serializing_if = \"Option::is_none\")]`",
+            );
+            return;
+        }
+    };
+    ctxt.error(
+        name,
+        format!("none is stored as null, so the second one would be a duplicate: let the index be of what is there, `#[index(unique, {remedy})]`"),
+    );
 }
 
 /// All declared indexes, those of fields first, each with the name to report errors at.

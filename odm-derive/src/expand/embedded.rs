@@ -1,19 +1,22 @@
 //! `#[derive(Embedded)]`.
 
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::{Data, DeriveInput, Fields, ext::IdentExt, spanned::Spanned};
 
 use super::{Code, Private, around, enumeration, quiet, where_bounds, with_params};
 use crate::{
     attr::{Container, Link, SerdeContainer},
     ctxt::Ctxt,
-    model::{Model, Place, fields_ident},
+    model::{Model, Place, fields_ident, refuse_parameters},
 };
 
 pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream> {
     let container = Container::parse(ctxt, input, "embedded", &["companion", "of", "validate"]);
     let private = Private::of(&container.krate);
+    if !refuse_parameters(ctxt, input) {
+        return Some(TokenStream::new());
+    }
     if let Some(lifetime) = input.generics.lifetimes().next() {
         ctxt.error(lifetime, "an embedded value is owned: it has no lifetimes");
         return None;
@@ -26,6 +29,16 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             "only a struct with named fields has places that are checked one by one: a field with `#[garde(dive)]` checks this as a whole, \
              so leave `validate` out here",
         );
+    }
+    let of_fields: [(_, &dyn ToTokens); 2] =
+        [("companion", &container.companion), ("of", &container.of)];
+    for (setting, said) in of_fields {
+        if !is_struct && !said.to_token_stream().is_empty() {
+            ctxt.error(
+                said,
+                format!("only a struct with named fields has some of its own: leave `{setting}` out here"),
+            );
+        }
     }
     let code = match &input.data {
         Data::Enum(data) => Some(enumeration::expand(ctxt, input, data, &private)),
@@ -79,17 +92,17 @@ fn structure(
     let implementation = implementation(&model, rules, is_drafted, private);
     let companion = is_drafted.then(|| model.embedded_companion(private));
     let checks = ctxt.is_clean().then(|| {
-        let layout = model.layout_checks(private);
         let inside = model.inside_checks_of_embedded(private);
         let copies = model.copy_checks(is_drafted, "embedded", private);
         let excerpt = container
             .of
             .as_ref()
             .map(|of| model.excerpt_of(of, private));
-        quote!(#layout #inside #copies #excerpt)
+        quote!(#inside #copies #excerpt)
     });
+    let layout = model.layout_checks(private);
     let mut code = tree;
-    code.extend([quote!(#implementation #checks).into()]);
+    code.extend([quote!(#implementation #layout #checks).into()]);
     code.extend(companion);
     Some(code)
 }

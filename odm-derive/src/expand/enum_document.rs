@@ -65,7 +65,7 @@ impl<'a> Kinds<'a> {
     fn parse(ctxt: &mut Ctxt, input: &'a DeriveInput, data: &'a DataEnum) -> Option<Self> {
         let container = Container::parse(ctxt, input, "document", SETTINGS);
         let collection = container.collection.as_ref().map(syn::LitStr::value);
-        if collection.is_none() {
+        if collection.is_none() && !container.says_where(&input.attrs) {
             ctxt.error(
                 &input.ident,
                 "in which collection? Say `#[document(collection = \"…\")]`",
@@ -286,7 +286,9 @@ impl<'a> Kinds<'a> {
             } else {
                 quote!(#(#docs)*)
             };
-            let fields = quote_spanned!(ty.span()=> <#ty as #private::Document>::Fields);
+            let fields = at(quote!(<#ty as #private::Document>::Fields), ty.span());
+            let of_kind = at(quote!(#private::OfKind<#this, #ty>), ty.span());
+            let said = at(quote!(#tag.of_kind::<#this, #ty, __X>(say)), ty.span());
             quote! {
                 #[doc = #ask]
                 #[must_use]
@@ -295,11 +297,11 @@ impl<'a> Kinds<'a> {
                 }
 
                 #say
-                #vis fn #method<__X: #private::OfKind<#this, #ty>>(
+                #vis fn #method<__X: #of_kind>(
                     &self,
                     say: impl ::core::ops::FnOnce(#fields) -> __X,
-                ) -> <__X as #private::OfKind<#this, #ty>>::Out {
-                    #tag.of_kind::<#this, #ty, __X>(say)
+                ) -> <__X as #of_kind>::Out {
+                    #said
                 }
             }
         });

@@ -13,7 +13,8 @@ use crate::{
 impl<'a> Model<'a> {
     /// The generated checks that each field's type fits its attribute.
     pub(crate) fn layout_checks(&self, private: &Private) -> TokenStream {
-        let checks = self.fields.iter().filter_map(|field| {
+        let right = self.fields.iter().filter(|field| field.is_right);
+        let checks = right.filter_map(|field| {
             let ty = field.ty;
             let fits = match &field.layout {
                 Layout::Plain if field.native => quote!(Native),
@@ -212,7 +213,7 @@ pub(super) fn at(tokens: TokenStream, span: Span) -> TokenStream {
 }
 
 /// Whether the type is spelled with this name.
-pub(super) fn mentions(ty: &Type, ident: &Ident) -> bool {
+pub(crate) fn mentions(ty: &Type, ident: &Ident) -> bool {
     fn any(tokens: TokenStream, ident: &Ident) -> bool {
         tokens.into_iter().any(|token| match token {
             TokenTree::Ident(other) => other == *ident,

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::{Ident, Type, ext::IdentExt, spanned::Spanned};
 
-use super::{Code, Private, insertable::clone_and_debug, quiet};
+use super::{Code, Private, fields::at, insertable::clone_and_debug, quiet};
 use crate::{
     attr::{IdTemplate, Layout, Part, Segment, What},
     ctxt::Ctxt,
@@ -13,11 +13,10 @@ use crate::{
 
 impl Model<'_> {
     /// Marks what the framework fills: the `_id`, and the number in it.
-    pub(crate) fn fill_id(&mut self, ctxt: &mut Ctxt, template: &IdTemplate) {
+    pub(crate) fn fill_id(&mut self, ctxt: &mut Ctxt, template: Option<&IdTemplate>) {
         for field in &mut self.fields {
-            let is_number = template
-                .parts()
-                .any(|part| part.is_number && part.is(field));
+            let mut parts = template.into_iter().flat_map(IdTemplate::parts);
+            let is_number = parts.any(|part| part.is_number && part.is(field));
             let what = match (field.stored == "_id", is_number) {
                 (true, _) => What::Id,
                 (false, true) => What::Number,
@@ -70,7 +69,7 @@ impl<'m, 'a> SemanticId<'m, 'a> {
             is_right = false;
             ctxt.error(at, message);
         };
-        if let Some(param) = model.input.generics.type_params().next() {
+        if let Some(param) = model.input.generics.params.first() {
             fail(
                 param,
                 "the `_id` of a model with parameters cannot be made of its fields yet: leave `id = …` out".into(),
@@ -150,10 +149,10 @@ impl<'m, 'a> SemanticId<'m, 'a> {
         let texts = texts
             .filter(|segment| matches!(segment, Segment::Text(_)))
             .count();
-        let segments = self.fields.iter().map(|(field, _)| {
-            let ty = field.ty;
-            quote_spanned!(ty.span()=> <#ty as #private::IdPart>::SEGMENTS)
-        });
+        let segments = self
+            .fields
+            .iter()
+            .map(|(field, _)| of_part(field.ty, &quote!(SEGMENTS), private));
         let whole = self.written(private, |_| true, |ident| quote!(&self.#ident));
         let numbered = self.number().map(|(field, part)| {
             let (ident, ty) = (field.ident, field.ty);
@@ -222,10 +221,11 @@ impl<'m, 'a> SemanticId<'m, 'a> {
             Segment::Part(part) => {
                 let field = self.fields.iter().find(|(_, own)| own.name == part.name);
                 let field = field.map(|(field, _)| (field.ident, field.ty));
-                field.map_or_else(
-                    TokenStream::new,
-                    |(ident, ty)| quote_spanned!(ty.span()=> let #ident = __reader.part::<#ty>()?;),
-                )
+                field.map_or_else(TokenStream::new, |(ident, ty)| {
+                    let segments = of_part(ty, &quote!(SEGMENTS), private);
+                    let read = of_part(ty, &quote!(read), private);
+                    quote!(let #ident = __reader.part(#segments, #read)?;)
+                })
             }
         });
         let again = self.written(private, |_| true, |ident| quote!(&__parts.#ident));
@@ -301,7 +301,7 @@ impl<'m, 'a> SemanticId<'m, 'a> {
             match segment {
                 Segment::Text(text) => steps.extend(quote!(.text(#text))),
                 Segment::Part(part) => {
-                    steps.extend(step(first, part, &quote!(first)));
+                    steps.extend(step(first, part, &quote!(first), private));
                     break;
                 }
             }
@@ -333,7 +333,7 @@ impl<'m, 'a> SemanticId<'m, 'a> {
                 Segment::Part(part) => {
                     let field = self.fields.iter().find(|(_, own)| own.name == part.name);
                     if let Some((field, _)) = field {
-                        steps.extend(step(field, part, &value(field.ident)));
+                        steps.extend(step(field, part, &value(field.ident), private));
                     }
                 }
             }
@@ -342,11 +342,19 @@ impl<'m, 'a> SemanticId<'m, 'a> {
     }
 }
 
+/// What a part of an `_id` is made by, all at one place: that it is none is said once.
+fn of_part(ty: &Type, item: &TokenStream, private: &Private) -> TokenStream {
+    at(quote!(<#ty as #private::IdPart>::#item), ty.span())
+}
+
 /// One part more.
-fn step(field: &Field<'_>, part: &Part, value: &TokenStream) -> TokenStream {
+fn step(field: &Field<'_>, part: &Part, value: &TokenStream, private: &Private) -> TokenStream {
     let (stored, ty) = (&field.stored, field.ty);
     match part.width {
-        None => quote_spanned!(ty.span()=> .part::<#ty>(#stored, #value)?),
+        None => {
+            let write = of_part(ty, &quote!(write), private);
+            quote!(.part(#stored, #value, #write)?)
+        }
         Some(width) => quote_spanned!(ty.span()=> .padded::<#ty>(#stored, #width, #value)?),
     }
 }

@@ -12,8 +12,15 @@ use crate::{
 
 impl Model<'_> {
     /// How a document is inserted, with the companion that this may need.
-    pub(crate) fn insertable(&self, is_drafted: bool, private: &Private) -> Code {
-        if is_drafted || self.is_filled() {
+    ///
+    /// `says_filled` is whether the model says that there are fields which the framework fills, be they right or not.
+    pub(crate) fn insertable(
+        &self,
+        is_drafted: bool,
+        says_filled: bool,
+        private: &Private,
+    ) -> Code {
+        if is_drafted || says_filled || self.is_filled() {
             return self.companion(is_drafted, private);
         }
         let name = &self.input.ident;
@@ -258,8 +265,12 @@ impl Field<'_> {
 
 /// The first value of a field that the framework writes; none of one that it takes from another document, or computes.
 fn filling(field: &Field<'_>, private: &Private) -> Option<TokenStream> {
-    let ty = field.ty;
-    Some(match field.filled? {
+    let (ty, what) = (field.ty, field.filled?);
+    if !field.is_right {
+        // What is wrong with it is all that is said of it.
+        return Some(quote!((|| -> #ty { ::core::unreachable!() })()));
+    }
+    Some(match what {
         What::Version => quote_spanned!(ty.span()=> <#ty as #private::Version>::FIRST),
         What::Created | What::Updated => {
             quote_spanned!(ty.span()=> <#ty as #private::Timestamp>::at(now))

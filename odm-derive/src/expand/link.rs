@@ -159,7 +159,9 @@ impl<'a> Model<'a> {
             let (ty, stored) = (field.ty, &field.stored);
             let name = field.ident.unraw().to_string();
             let other = quote_spanned!(ty.span()=> <<#ty as #private::RefersTo>::Target as #private::Document>);
+            let is_checked = self.input.generics.params.is_empty();
             let side = quote! {
+                is_checked: #is_checked,
                 field: #name,
                 stored: #stored,
                 is_many: <#ty as #private::RefersTo>::IS_MANY,
@@ -218,20 +220,38 @@ impl<'a> Model<'a> {
         quote!(#links #inverses #inside)
     }
 
-    /// The generated checks that the fields on the other sides are there, and of the right types.
+    /// The generated checks that the fields on the other sides are there, of the right types, and name these.
     pub(crate) fn link_checks(&self, private: &Private) -> Option<TokenStream> {
         self.links().next()?;
         let name = &self.input.ident;
         let (_, own, _) = self.input.generics.split_for_impl();
         let checks = self.links().filter_map(|(field, link)| {
-            let ty = field.ty;
-            let (check, other): (_, &Ident) = match link {
-                Link::Owner { inverse, .. } => (quote!(inverse_side), inverse.as_ref()?),
-                Link::Inverse { of } => (quote!(owning_side), of),
+            let (ty, rust) = (field.ty, field.ident.unraw().to_string());
+            let (side, says, setting, other): (_, _, _, &Ident) = match link {
+                Link::Owner { inverse, .. } => {
+                    (quote!(inverse_side), quote!(is_followed), "inverse_of", inverse.as_ref()?)
+                }
+                Link::Inverse { of } => (quote!(owning_side), quote!(is_of_link), "inverse", of),
             };
-            Some(quote_spanned!(other.span()=> #private::#check::<#name #own, #ty, _>(|model| model.#other());))
+            let side = quote_spanned!(other.span()=> #private::#side::<#name #own, #ty, _>(|model| model.#other()));
+            if !self.input.generics.params.is_empty() {
+                return Some(quote!(#side;));
+            }
+            let message = format!("`{other}` there does not say `{setting} = {rust}`: each side of a link names the other");
+            let target = quote!(<<#ty as #private::RefersTo>::Target as #private::Document>);
+            let says = quote!(#private::#says(&<#name as #private::Document>::MODEL, #rust, &#target::MODEL));
+            // Where the types do not fit, nothing more is said.
+            Some(quote_spanned! {other.span()=>
+                const _: () = {
+                    let _ = || #side;
+                    ::core::assert!(#says, #message);
+                };
+            })
         });
-        Some(layout_function(&self.input.generics, checks))
+        Some(match self.input.generics.params.is_empty() {
+            true => quote!(#(#checks)*),
+            false => layout_function(&self.input.generics, checks),
+        })
     }
 
     /// What becomes of a document when another one is deleted is done without its hooks.

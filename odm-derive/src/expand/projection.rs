@@ -15,7 +15,9 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     let container = Container::parse(ctxt, input, "projection", &["of"]);
     let fields = fields(ctxt, input)?;
     let Some(of) = &container.of else {
-        ctxt.error(&input.ident, "of which model? Say `#[projection(of = …)]`");
+        if ctxt.is_clean() {
+            ctxt.error(&input.ident, "of which model? Say `#[projection(of = …)]`");
+        }
         return None;
     };
     let private = Private::of(&container.krate);

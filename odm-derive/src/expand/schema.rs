@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
 use syn::{DeriveInput, Type, spanned::Spanned};
 
-use super::{Code, Private, text};
+use super::{Code, Private, fields::at, text};
 use crate::{attr::Container, ctxt::Ctxt};
 
 pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream> {
@@ -40,9 +40,9 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
              `#[reference(inverse_of = …)]`",
             text(model),
         );
-        let copies = format!(
-            "a copy in `{}` is, through others, one of itself, or one of more than 16 others in a row: take it from where the value is first",
-            text(model),
+        let copies = at(
+            quote!(#private::copies_end(<#name as #private::Schema>::MODELS, #position)),
+            model.span(),
         );
         let misplaced = format!(
             "an embedded struct of `{}` has a reference with a rule that cannot be kept: it is in a map, in an array that is in an array, \
@@ -71,10 +71,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
                 #private::links_match(<#name as #private::Schema>::MODELS, #position),
                 #links
             );
-            const _: () = ::core::assert!(
-                #private::copies_end(<#name as #private::Schema>::MODELS, #position),
-                #copies
-            );
+            const _: () = #copies;
             const _: () = ::core::assert!(
                 !<#alias as #private::Document>::MODEL.links_inside.misplaced,
                 #misplaced

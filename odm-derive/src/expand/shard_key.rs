@@ -38,7 +38,7 @@ impl<'m, 'a> ShardKey<'m, 'a> {
             is_whole: false,
         };
         for ShardField { name, is_hashed } in said {
-            let Some(field) = model.fields.iter().find(|field| field.ident == name) else {
+            let Some(field) = model.field_named(name) else {
                 let names = model
                     .fields
                     .iter()
@@ -175,7 +175,7 @@ impl<'m, 'a> ShardKey<'m, 'a> {
             }
         });
         let layout = layout_function(&self.model.input.generics, checks);
-        let is_generic = self.model.input.generics.type_params().next().is_some();
+        let is_generic = !self.model.input.generics.params.is_empty();
         let always_there = self.fields.iter().filter(|_| !is_generic).map(|(field, at, _)| {
             let ty = field.ty;
             quote_spanned! {at.span()=>

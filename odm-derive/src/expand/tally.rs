@@ -41,7 +41,8 @@ impl<'a> Model<'a> {
 
     /// What is said of them in the model.
     pub(crate) fn tallies_of_model(&self, private: &Private) -> Option<TokenStream> {
-        let all = self.tallies().map(|(field, tally)| {
+        let right = self.tallies().filter(|(field, _)| field.is_right);
+        let all = right.map(|(field, tally)| {
             let (name, stored) = (field.ident.unraw().to_string(), &field.stored);
             let of = &tally.of;
             let model = quote_spanned!(of.span()=> <#of as #private::Document>);

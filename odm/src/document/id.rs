@@ -286,10 +286,15 @@ impl IdText {
         self
     }
 
-    /// A field, stored as `field`.
-    pub fn part<T: IdPart>(mut self, field: &'static str, value: &T) -> Result<Self> {
+    /// A field, stored as `field`, by the function that writes it: that its type has none is said once of all its uses.
+    pub fn part<T>(
+        mut self,
+        field: &'static str,
+        value: &T,
+        write: fn(&T, &mut String) -> Result<()>,
+    ) -> Result<Self> {
         self.begin();
-        value.write(&mut self.text).map_err(|error| {
+        write(value, &mut self.text).map_err(|error| {
             // That of a reference is about another model.
             match error.model() {
                 None => error::of(self.model)(error.with_path(field)),
@@ -366,10 +371,10 @@ impl<'i> IdReader<'i> {
         self.take(1);
     }
 
-    /// A field.
-    pub fn part<T: IdPart>(&mut self) -> Result<T> {
-        let text = self.take(T::SEGMENTS);
-        text.and_then(T::read).ok_or_else(|| self.refuse())
+    /// A field of so many segments, by the function that reads it.
+    pub fn part<T>(&mut self, segments: usize, read: fn(&str) -> Option<T>) -> Result<T> {
+        let text = self.take(segments);
+        text.and_then(read).ok_or_else(|| self.refuse())
     }
 
     /// It is right if it is what would be made of the parts that were read.

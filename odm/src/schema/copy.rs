@@ -132,74 +132,178 @@ impl Copies {
     }
 }
 
-/// Whether no copy of a model is, through others, one of itself; called by derived code, at compile time.
-#[doc(hidden)]
-#[must_use]
-pub const fn copies_end(models: &[&Model], position: usize) -> bool {
-    all_end(models, models[position].copies, 0)
-}
-
 /// How long a chain may be: the compiler does not follow one further by much.
 const LONGEST: usize = 16;
 
-const fn all_end(models: &[&Model], copies: &Copies, length: usize) -> bool {
+/// What becomes of a copy that is followed to where its value is first.
+enum Way {
+    Ends,
+    /// It comes back to itself, through models of which this is the first.
+    Returns(usize),
+    IsTooLong,
+}
+
+/// Refuses a copy of a model that is, through others, one of itself, which is said of the first model of these, and one that is of too
+/// many others in a row; called by derived code, at compile time.
+#[doc(hidden)]
+#[track_caller]
+pub const fn copies_end(models: &[&Model], position: usize) {
+    let copies = models[position].copies;
     let mut i = 0;
     while i < copies.own.len() {
-        if !ends(models, &copies.own[i], length) {
-            return false;
-        }
+        Chain::of(models, position, copies.own[i].field).refuse();
         i += 1;
     }
     let mut i = 0;
     while i < copies.inside.len() {
-        if !all_end(models, copies.inside[i].copies, length) {
-            return false;
-        }
+        Chain::of(models, position, copies.inside[i].field).refuse();
         i += 1;
     }
-    true
 }
 
-/// Whether what a copy is taken from is no copy, or one that ends.
-const fn ends(models: &[&Model], copy: &CopiedField, length: usize) -> bool {
-    if length > LONGEST {
-        return false;
-    }
-    if let Follows::Never = copy.follows {
-        return true;
-    }
-    let mut i = 0;
-    while i < models.len() {
-        if same(models[i].collection, copy.collection)
-            && !field_ends(models, models[i].copies, copy.first, length + 1)
-        {
-            return false;
-        }
-        i += 1;
-    }
-    true
+/// The copies of which a field of a model is one.
+struct Chain<'m> {
+    models: &'m [&'m Model],
+    /// The model, and its field.
+    home: (usize, &'m str),
+    /// Whether it begins at the end of another one, which was too long.
+    is_rest: bool,
 }
 
-const fn field_ends(models: &[&Model], copies: &Copies, field: &str, length: usize) -> bool {
-    let mut i = 0;
-    while i < copies.own.len() {
-        if same(copies.own[i].field, field) && !ends(models, &copies.own[i], length) {
-            return false;
+impl<'m> Chain<'m> {
+    const fn of(models: &'m [&'m Model], position: usize, field: &'m str) -> Self {
+        Self {
+            models,
+            home: (position, field),
+            is_rest: false,
         }
-        i += 1;
     }
-    let mut i = 0;
-    while i < copies.inside.len() {
-        // What is in an array cannot be copied from there.
-        if same(copies.inside[i].field, field)
-            && !copies.inside[i].is_array
-            && !all_end(models, copies.inside[i].copies, length)
-        {
-            return false;
+
+    #[track_caller]
+    const fn refuse(&self) {
+        let (position, field) = self.home;
+        let what = match self.way(position, field, 0, position) {
+            Way::Returns(first) if first == position => "comes back to itself through others",
+            Way::IsTooLong => "is of more than 16 others in a row",
+            Way::Ends | Way::Returns(_) => return,
+        };
+        let text = Text::of(&[
+            "the copy `",
+            field,
+            "` of `",
+            self.models[position].name,
+            "` ",
+            what,
+            ": take it from where the value is first",
+        ]);
+        panic!("{}", text.as_str());
+    }
+
+    /// From a field on, so many steps away from home.
+    const fn way(&self, position: usize, field: &'m str, steps: usize, first: usize) -> Way {
+        if steps > LONGEST {
+            let rest = Self {
+                models: self.models,
+                home: (position, field),
+                is_rest: true,
+            };
+            // What leads to a circle is not told of it again.
+            return match self.is_rest {
+                false if matches!(rest.way(position, field, 0, position), Way::Returns(_)) => {
+                    Way::Ends
+                }
+                _ => Way::IsTooLong,
+            };
         }
-        i += 1;
+        let copies = self.models[position].copies;
+        let mut i = 0;
+        while i < copies.own.len() {
+            if same(copies.own[i].field, field) {
+                return self.way_of(&copies.own[i], steps, first);
+            }
+            i += 1;
+        }
+        let mut i = 0;
+        while i < copies.inside.len() {
+            let inside = &copies.inside[i];
+            // What is in an array cannot be copied from there.
+            if same(inside.field, field) && (steps == 0 || !inside.is_array) {
+                return self.way_of_all(inside.copies, steps, first);
+            }
+            i += 1;
+        }
+        Way::Ends
     }
-    true
+
+    const fn way_of_all(&self, copies: &'m Copies, steps: usize, first: usize) -> Way {
+        let mut i = 0;
+        while i < copies.own.len() {
+            match self.way_of(&copies.own[i], steps, first) {
+                Way::Ends => i += 1,
+                other => return other,
+            }
+        }
+        let mut i = 0;
+        while i < copies.inside.len() {
+            match self.way_of_all(copies.inside[i].copies, steps, first) {
+                Way::Ends => i += 1,
+                other => return other,
+            }
+        }
+        Way::Ends
+    }
+
+    const fn way_of(&self, copy: &'m CopiedField, steps: usize, first: usize) -> Way {
+        if let Follows::Never = copy.follows {
+            return Way::Ends;
+        }
+        let mut i = 0;
+        while i < self.models.len() {
+            if same(self.models[i].collection, copy.collection) {
+                let first = if i < first { i } else { first };
+                return match i == self.home.0 && same(copy.first, self.home.1) {
+                    true => Way::Returns(first),
+                    false => self.way(i, copy.first, steps + 1, first),
+                };
+            }
+            i += 1;
+        }
+        Way::Ends
+    }
+}
+
+/// A text that is put together at compile time; what is too long is cut off.
+struct Text {
+    bytes: [u8; 256],
+    len: usize,
+}
+
+impl Text {
+    const fn of(parts: &[&str]) -> Self {
+        let mut text = Self {
+            bytes: [0; 256],
+            len: 0,
+        };
+        let mut i = 0;
+        while i < parts.len() {
+            let part = parts[i].as_bytes();
+            let mut j = 0;
+            while j < part.len() && text.len < text.bytes.len() {
+                text.bytes[text.len] = part[j];
+                text.len += 1;
+                j += 1;
+            }
+            i += 1;
+        }
+        text
+    }
+
+    const fn as_str(&self) -> &str {
+        match std::str::from_utf8(self.bytes.split_at(self.len).0) {
+            Ok(text) => text,
+            Err(_) => "a copy comes back to itself through others, or is of more than 16 in a row",
+        }
+    }
 }
 
 /// Refuses a field whose values have copies where nothing is filled; called by derived code, at compile time.

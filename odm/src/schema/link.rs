@@ -17,6 +17,8 @@ pub struct LinkSide {
     pub is_many: bool,
     /// The fields that lead to it, and itself.
     pub way: &'static [LinkStep],
+    /// Whether the model itself checks that the other side names this one, as one without parameters does.
+    pub is_checked: bool,
     /// The collection of the documents that it leads to.
     pub collection: &'static str,
     /// Their model.
@@ -127,7 +129,8 @@ impl InverseLink {
     }
 }
 
-/// Whether both sides of each link of a model name each other; called by derived code, at compile time.
+/// Whether both sides of each link of a model name each other, as far as it does not check that itself; called by derived code, at
+/// compile time.
 #[doc(hidden)]
 #[must_use]
 pub const fn links_match(models: &[&Model], position: usize) -> bool {
@@ -136,7 +139,8 @@ pub const fn links_match(models: &[&Model], position: usize) -> bool {
     while i < model.links.len() {
         let link = &model.links[i];
         if let (Some(_), Some(other)) = (link.inverse, on(models, link.side.collection))
-            && !is_followed(model, link, other)
+            && !link.side.is_checked
+            && !is_followed(model, link.side.field, other)
         {
             return false;
         }
@@ -146,7 +150,8 @@ pub const fn links_match(models: &[&Model], position: usize) -> bool {
     while i < model.inverses.len() {
         let inverse = &model.inverses[i];
         if let Some(other) = on(models, inverse.side.collection)
-            && !is_of_link(model, inverse, other)
+            && !inverse.side.is_checked
+            && !is_of_link(model, inverse.side.field, other)
         {
             return false;
         }
@@ -167,22 +172,38 @@ const fn on<'m>(models: &[&'m Model], collection: &str) -> Option<&'m Model> {
     None
 }
 
-const fn is_followed(model: &Model, link: &OwnLink, other: &Model) -> bool {
+/// Whether an inverse of another model is that of this reference; called by derived code, at compile time.
+#[doc(hidden)]
+#[must_use]
+pub const fn is_followed(model: &Model, field: &str, other: &Model) -> bool {
     let mut i = 0;
-    while i < other.inverses.len() {
-        if are_one(model, link, other, &other.inverses[i]) {
-            return true;
+    while i < model.links.len() {
+        let link = &model.links[i];
+        let mut j = 0;
+        while j < other.inverses.len() {
+            if same(link.side.field, field) && are_one(model, link, other, &other.inverses[j]) {
+                return true;
+            }
+            j += 1;
         }
         i += 1;
     }
     false
 }
 
-const fn is_of_link(model: &Model, inverse: &InverseLink, other: &Model) -> bool {
+/// Whether a reference of another model is the one that this inverse follows; called by derived code, at compile time.
+#[doc(hidden)]
+#[must_use]
+pub const fn is_of_link(model: &Model, field: &str, other: &Model) -> bool {
     let mut i = 0;
-    while i < other.links.len() {
-        if are_one(other, &other.links[i], model, inverse) {
-            return true;
+    while i < model.inverses.len() {
+        let inverse = &model.inverses[i];
+        let mut j = 0;
+        while j < other.links.len() {
+            if same(inverse.side.field, field) && are_one(other, &other.links[j], model, inverse) {
+                return true;
+            }
+            j += 1;
         }
         i += 1;
     }

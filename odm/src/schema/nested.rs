@@ -131,6 +131,7 @@ impl LinksWalk {
             let way: Vec<_> = walk.way.iter().map(|(_, step)| *step).collect();
             let stored: Vec<_> = way.iter().map(|step| step.stored).collect();
             let side = LinkSide {
+                is_checked: true,
                 field: names.join(".").leak(),
                 stored: stored.join(".").leak(),
                 is_many: T::IS_MANY,

@@ -53,6 +53,7 @@ programs! {
     a_database_for_all
     attributes_of_others
     borrowed_values
+    constant_parameters
     enums_of_every_kind
     futures_that_move
     generic_document
@@ -65,6 +66,7 @@ programs! {
     macros_that_make_models
     methods_of_ones_own
     models_in_a_function
+    models_of_another_crate
     modules_and_private_fields
     names_of_operators
     names_of_serde
@@ -75,5 +77,6 @@ programs! {
     two_schemas
     type_aliases
     types_by_their_paths
+    unique_among_some
     without_the_prelude
 }

@@ -89,5 +89,9 @@ async fn remedies_work() -> odm::Result<()> {
     for (part, maker) in &found {
         assert!(matches!(maker.get(), Loaded(maker) if maker.name == "Ann"), "{part:?}");
     }
+    let part = db.get::<Part>(1).await?;
+    db.insert(Part { id: 2, ..part }).await?;
+    db.delete::<Part>(1).await?;
+    assert_eq!(db.find::<Part>().one().await?.id, 2);
     Ok(())
 }

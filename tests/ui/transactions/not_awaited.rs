@@ -1,0 +1,16 @@
+//! A transaction happens when it is awaited.
+#![deny(unused_must_use)]
+#[path = "../banks.rs"]
+mod banks;
+
+use banks::*;
+
+async fn wrong(db: Db) -> odm::Result<()> {
+    db.transaction(|tx| async move {
+        tx.update::<User>("users/jane").inc(|u| u.karma(), 1).await?;
+        Ok(())
+    });
+    Ok(())
+}
+
+fn main() {}
