@@ -89,7 +89,6 @@ where
     F: Future<Output = Result<T>> + Send,
     T: Send,
 {
-    unit::refuse_outside(database.access())?;
     unit::run(database.access(), unit::ATTEMPTS, None, |access| {
         let session = Session::new(access);
         unit::work(database.access(), work(Transaction { session }))

@@ -44,6 +44,7 @@ where
     W: FnMut(Access) -> F + Send,
     F: Future<Output = Result<R>> + Send,
 {
+    refuse_outside(database)?;
     let mut attempt = 1;
     let mut turn = None;
     loop {

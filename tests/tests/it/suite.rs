@@ -265,6 +265,7 @@ macro_rules! for_every_test {
                     what_is_referred_to_does_not_expire,
                     what_may_stay_can_be_referred_to,
                     what_stays_keeps_all_of_it,
+                    what_is_below_keeps_what_is_above,
                     what_was_begun_with_links_of_before_is_cleared,
                     wherever_a_deletion_dies_nothing_dangles,
                 ]

@@ -3,7 +3,7 @@
 //! An owner whose fence has stayed since then has nothing of these members, and nobody is making anything of it by what was so before
 //! they were there. Whoever changes or deletes one of them meanwhile says in it that it is to be counted again, and finds what is noted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bson::{Bson, Document, oid::ObjectId};
 
@@ -51,9 +51,15 @@ impl Ahead {
         for taken in owed.taken() {
             sources.insert((taken.model.collection, Id::of(&raw(&taken.id)?)), taken);
         }
-        let mut as_read = Vec::new();
+        let (mut as_read, mut seen) = (Vec::new(), BTreeSet::new());
         for (position, group) in groups.iter().enumerate() {
             let owners = by_owner(members, position)?;
+            for key in owners.keys() {
+                // By the one reference it is not as it was for the other.
+                if !seen.insert((group.owner.collection, key.clone())) {
+                    return Ok(None);
+                }
+            }
             let (mut known, mut unknown) = (BTreeMap::new(), Vec::new());
             for (key, owner) in &owners {
                 let taken = sources.get(&(group.owner.collection, key.clone()));
@@ -115,7 +121,10 @@ impl Ahead {
                     noted.push((group.owner, owner.at.clone(), note));
                 }
                 let mut filter = open(&by_id(&raw(&owner.at)?)?)?;
-                filter.extend(as_read.get(&key).cloned().unwrap_or_default());
+                let Some(as_read) = as_read.get(&key) else {
+                    return Ok(false);
+                };
+                filter.extend(as_read.clone());
                 changes.push(Amendment::new(close(&filter)?, update));
             }
             let count = changes.len() as u64;

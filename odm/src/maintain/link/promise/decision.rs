@@ -13,7 +13,7 @@ use super::{
         BATCH, CLOSING, GOING,
         deletion::{Rule, rules},
         going::Going,
-        linked::{Fate, Id, Linked, by_id, one_of, read},
+        linked::{Fate, Id, Linked, array, by_id, one_of, read},
         not_gone,
         refusal::restricted,
         update,
@@ -36,14 +36,26 @@ const PATIENCE: u32 = 7;
 /// Whether it has to be asked of more than what the document itself lists.
 pub(super) fn is_needed(all: &Access, model: &'static Model) -> bool {
     let reach = reach(all, model);
+    let leads_back = reach.values().any(|other| {
+        let mut cascades = rules(all, other).filter(Rule::is_cascading);
+        cascades.any(|rule| rule.model.collection == model.collection)
+    });
     let mut models = reach.values();
     models.any(|other| {
         let mut rules = rules(all, other).filter(Rule::is_restricting);
-        let is_itself = other.collection == model.collection;
+        // No other document of its model goes with it.
+        let is_itself = other.collection == model.collection && !leads_back;
         rules.any(|rule| {
             !is_itself || rule.lister.is_none() || reach.contains_key(rule.model.collection)
         })
     })
+}
+
+/// Whether something may keep a document from going, or what goes with it.
+pub(super) fn may_be_kept(all: &Access, model: &'static Model) -> bool {
+    let reach = reach(all, model);
+    let mut rules = reach.values().flat_map(|other| rules(all, other));
+    rules.any(|rule| rule.is_restricting())
 }
 
 /// Whether one of several documents that are deleted may keep another from going.
@@ -173,7 +185,8 @@ impl Decision<'_> {
                     let Some(filter) = rule.referring(some)? else {
                         continue;
                     };
-                    if !self.mark_all(rule, &filter).await? {
+                    let awaited = self.awaited(rule, some).await?;
+                    if !self.mark_all(rule, &filter, awaited).await? {
                         return Ok(false);
                     }
                     let mut marked = filter;
@@ -186,10 +199,29 @@ impl Decision<'_> {
         Ok(true)
     }
 
-    /// Marks all documents that a filter finds.
-    async fn mark_all(&self, rule: &Rule, filter: &RawDocumentBuf) -> Result<bool> {
+    /// The condition that a document refers to one of these by a cascade, or is about to.
+    async fn awaited(&self, rule: &Rule, documents: &[Linked]) -> Result<RawDocumentBuf> {
+        let ids: Vec<_> = documents.iter().map(|document| &document.id).collect();
+        let mut awaited = referring(self.all, rule, &ids).await?;
+        if rule.lister.is_some() {
+            let listed = rule.listed(documents);
+            let listed = listed.iter().map(Id::value).collect::<Result<Vec<_>>>()?;
+            also(&mut awaited, "_id", one_of(&listed)?)?;
+        } else if rule.is_of_one_model() {
+            also(&mut awaited, "_id", document("$nin", array(ids))?)?;
+        }
+        Ok(awaited)
+    }
+
+    /// Marks all documents that a filter finds, when nobody is at one that will be among them.
+    async fn mark_all(
+        &self,
+        rule: &Rule,
+        filter: &RawDocumentBuf,
+        awaited: RawDocumentBuf,
+    ) -> Result<bool> {
         let all = self.all;
-        let mut others = filter.clone();
+        let mut others = awaited;
         also(&mut others, GOING, document("$ne", self.token)?)?;
         not_gone(&mut others)?;
         let mut free = filter.clone();
@@ -267,6 +299,7 @@ impl Decision<'_> {
                 let ids = some.iter().map(|document| &document.id);
                 let mut those = document("_id", one_of(ids)?)?;
                 append(&mut those, GOING, document("$eq", self.token)?)?;
+                append(&mut those, CLOSING, document("$exists", true)?)?;
                 self.unmark(those, goes.model).await?;
             }
         }

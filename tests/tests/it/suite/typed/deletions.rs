@@ -208,6 +208,58 @@ pub async fn what_stays_keeps_all_of_it(fixture: Fixture) {
     assert_at_rest(&db, &fixture).await;
 }
 
+/// A tree of documents that go together, each of which lists what it has.
+mod tree {
+    use odm::prelude::*;
+
+    #[derive(Debug, Clone, Serialize, Deserialize, Document)]
+    #[document(collection = "folders")]
+    pub(super) struct Folder {
+        #[serde(rename = "_id")]
+        pub(super) id: i64,
+        #[reference(on_delete = cascade)]
+        pub(super) parent: Option<Ref<Folder>>,
+        #[reference(inverse_of = folder, max = 10)]
+        pub(super) files: Vec<Ref<File>>,
+    }
+
+    #[derive(Debug, Clone, Serialize, Deserialize, Document)]
+    #[document(collection = "files")]
+    pub(super) struct File {
+        #[serde(rename = "_id")]
+        pub(super) id: i64,
+        #[reference(inverse = files, on_delete = restrict)]
+        pub(super) folder: Ref<Folder>,
+    }
+
+    #[derive(Schema)]
+    #[schema(models(Folder, File))]
+    pub(super) struct Disk;
+}
+
+/// What is in one of a model keeps others of it that it goes with.
+pub async fn what_is_below_keeps_what_is_above(fixture: Fixture) {
+    let db = odm::Database::<tree::Disk>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    for (id, parent) in [(1, None), (2, Some(1)), (3, Some(2))] {
+        let parent = parent.map(Ref::new);
+        db.insert(tree::NewFolder { id, parent }).await.unwrap();
+    }
+    let folder = Ref::new(3);
+    db.insert(tree::File { id: 1, folder }).await.unwrap();
+    let error = db.delete::<tree::Folder>(1).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.id()),
+        (ErrorKind::Restricted, Some(&3_i64.into()))
+    );
+    assert_eq!(db.find::<tree::Folder>().count().await.unwrap(), 3);
+    db.settle().await.unwrap();
+    assert!(db.check().await.unwrap().is_clean());
+    db.delete::<tree::File>(1).await.unwrap();
+    db.delete::<tree::Folder>(1).await.unwrap();
+    assert_eq!(db.find::<tree::Folder>().count().await.unwrap(), 0);
+}
+
 /// A deletion that is not decided may be refused: whoever refers to its document meanwhile waits.
 pub async fn what_may_stay_can_be_referred_to(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());

@@ -475,8 +475,12 @@ pub async fn a_transaction_has_the_hooks_inside(fixture: Fixture) {
         async move {
             tx.insert(user(1, "Jane")).await?;
             tx.update::<User>(1).set(|u| u.name(), "Joe").await?;
-            // Nothing can be seen of it before the commit.
+            // Nothing can be seen of it before the commit, and nothing is written beside it.
             assert_eq!(outside.find::<Entry>().count().await?, 0);
+            let beside = outside.insert(user(3, "Jim")).await.unwrap_err();
+            assert_eq!(beside.kind(), ErrorKind::OutsideTransaction);
+            let beside = outside.update::<User>(1).set(|u| u.name(), "Jim").await;
+            assert_eq!(beside.unwrap_err().kind(), ErrorKind::OutsideTransaction);
             Ok(())
         }
     })
