@@ -124,14 +124,12 @@ pub(super) async fn go(
         let Some(found) = deletion.document().await? else {
             return Ok(());
         };
-        let mut parted = Parted::Before;
+        let (mut parted, mut are_swept) = (Parted::Before, false);
         for rule in rules(all, model).filter(Rule::acts) {
             let listed = rule
                 .lister
                 .map(|inverse| found.linked.listed(model, inverse));
-            if deletion.sweep(&rule, listed).await? {
-                parted = Parted::Now;
-            }
+            are_swept |= deletion.sweep(&rule, listed).await?;
             let owners = match listed {
                 Some(listed) => listed.to_vec(),
                 None => some_referring(all, &rule, id).await?,
@@ -147,9 +145,9 @@ pub(super) async fn go(
                 overflow::leave_found(all, model, &deletion.marked()?).await?;
                 return leave(all, model, &found).await;
             }
-            Parted::NotYet => attempt += 1,
+            Parted::NotYet if !are_swept => attempt += 1,
             // However many there are.
-            Parted::Now => attempt = 1,
+            Parted::NotYet | Parted::Now => attempt = 1,
         }
         // Others leave it alone meanwhile.
         let renewed = document("$set", document(DUE, due())?)?;
