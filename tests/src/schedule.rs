@@ -34,7 +34,7 @@ use tokio::{sync::oneshot, task::JoinHandle};
 pub use anew::Anew;
 pub use clears::Clears;
 pub use copies::{Copies, FewCopies};
-pub use counts::{Counts, FewCounts, Returns};
+pub use counts::{Counts, FewCounts, Reborn, Returns};
 pub use lines::{FewLines, Lines};
 pub use listings::{FewListings, Listings};
 pub use outliers::{FewOverflows, LateDeletion, LateInsert, LateReading};

@@ -2,8 +2,8 @@
 
 use odm_tests::schedule::{
     Anew, Case, Clears, Copies, Counts, FewCopies, FewCounts, FewLines, FewListings, FewOverflows,
-    LateDeletion, LateInsert, LateReading, Lines, Listings, OrderedOverflows, Overflows, Returns,
-    Sabotage, Schedule,
+    LateDeletion, LateInsert, LateReading, Lines, Listings, OrderedOverflows, Overflows, Reborn,
+    Returns, Sabotage, Schedule,
 };
 
 /// How many schedules there are of each kind: `ODM_SCHEDULES=50000` for more.
@@ -144,6 +144,12 @@ fn counts_are_exact() {
 fn counts_are_exact_in_every_order() {
     every_order(&FewCounts, 2);
     every_order(&Returns, 2);
+}
+
+/// What is noted of a document that is deleted meanwhile is not of the next one under its `_id`.
+#[test]
+fn counts_are_of_what_is_there_now() {
+    every_order(&Reborn, 2);
 }
 
 /// What is counted where it is copied from.

@@ -195,6 +195,38 @@ impl Case for Returns {
     }
 }
 
+/// Few enough for every order: a document is deleted, and another comes under its `_id`, while somebody changes what was there before.
+#[derive(Debug)]
+pub struct Reborn;
+
+impl Case for Reborn {
+    fn begin(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, ()> {
+        Counts.begin(backend)
+    }
+
+    fn processes(&self) -> Vec<Process> {
+        vec![
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    let _ = db.delete::<Comment>(2).await;
+                    let _ = db.insert(comment(2, 2)).await;
+                })
+            },
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    let _ = db.update::<Comment>(2).inc(|c| c.likes(), 10).await;
+                })
+            },
+        ]
+    }
+
+    fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
+        Counts.end(backend)
+    }
+}
+
 /// Takes a guard out of an insert.
 pub(super) fn spoil_insert(sabotage: Sabotage, insert: &mut Insert) {
     let taken = match sabotage {

@@ -1,7 +1,8 @@
 //! New members where there are no transactions: the fences of their owners are read before they are inserted, and nothing behind that.
 //!
 //! An owner whose fence has stayed since then has nothing of these members, and nobody is making anything of it by what was so before
-//! they were there. Whoever changes or deletes one of them meanwhile says in it that it is to be counted again, and finds what is noted.
+//! they were there. Whoever changes or deletes one of them meanwhile says in it that it is to be counted again, and finds what is noted:
+//! of these members alone, as what is noted of one of the same `_id` that was deleted before keeps the owner from being written so.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -125,6 +126,7 @@ impl Ahead {
                     return Ok(false);
                 };
                 filter.extend(as_read.clone());
+                filter.extend(Note::of_none(&group.mark(model), &owner.moved));
                 changes.push(Amendment::new(close(&filter)?, update));
             }
             let count = changes.len() as u64;

@@ -205,6 +205,13 @@ impl Note {
         are_any
     }
 
+    /// The condition that nothing is noted of any of these members, or of documents before them that had their ids.
+    pub(super) fn of_none(mark: &str, moved: &[Moved<'_>]) -> Document {
+        let ids: Vec<_> = moved.iter().map(|moved| moved.id.clone()).collect();
+        let of_one = doc! { "mark": mark, "of": { "$in": ids } };
+        doc! { NOTES: { "$not": { "$elemMatch": of_one } } }
+    }
+
     fn stored(&self) -> Bson {
         let Self {
             note,
