@@ -20,7 +20,8 @@ pub(crate) use derived::{Derived, Pace, Source};
 pub(crate) use filled::{Filled, What};
 pub(crate) use id::{IdTemplate, Part, Segment, parse_id};
 pub(crate) use index::{
-    Direction, IndexAttr, Key, OPTIONS_BEHIND_A_SEMICOLON, Options, parse_compound, parse_field,
+    Before, Direction, ID_HAS_AN_INDEX, IndexAttr, Key, OPTIONS_BEHIND_A_SEMICOLON, Options,
+    parse_compound, parse_field,
 };
 pub(crate) use layout::{Layout, is_overflow};
 pub(crate) use link::{Link, OnDelete, no_links};

@@ -8,6 +8,7 @@
 mod array;
 mod map;
 mod maybe;
+mod operators;
 mod overflow;
 mod path;
 mod scalar;
@@ -96,7 +97,15 @@ pub mod shape {
 #[diagnostic::on_unimplemented(
     message = "no update can change a field with the role `{Self}`",
     label = "cannot be changed by an update",
-    note = "the `_id` of a document, what it is made of, and the shard key never change: insert another document instead; what the framework fills follows by itself, the inverse of a link follows the reference on the other side, a copy the field that it was taken from, what is computed the fields that it is computed from, and a count or a sum the documents that it is made of: change those; a snapshot stays as it was taken"
+    note = "`Id`, `IdPart`, `ShardKey`: the `_id`, what it is made of and the shard key never change; insert another document instead",
+    note = "`Filled`: a version, a timestamp, the mark of a deletion, the tag of an enum or the scope; it is written with what it tells of: \
+            replace the enum, `delete` or `restore` the document",
+    note = "`Inverse`: the other side of a link; change the reference that it follows",
+    note = "`Denormalized`: a copy; change the field that it is taken from, or the reference that leads there",
+    note = "`Computed`: computed from other fields of the document; change those",
+    note = "`Tallied`: a count, a sum or the latest of the documents that refer to this one; insert, change or delete those",
+    note = "`Snapshot`: taken when the document was inserted, and never again",
+    note = "`Resident`: the beginning of an array that overflows; change the array as a whole, by `push`, `pull` and their like"
 )]
 pub trait Settable {}
 #[diagnostic::do_not_recommend]
@@ -171,6 +180,17 @@ pub trait Place {
     /// The way to it.
     fn path(&self) -> Path;
 }
+
+/// A scope in which places are looked for: the one itself, where `Place<Scope = M>` would not say what to do.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "this is a field of `{Self}`, where one of `{M}` is meant",
+    label = "a field of another model, or of another level",
+    note = "take it from the parameter of this very closure: `|p| p.title()`"
+)]
+pub trait In<M> {}
+#[diagnostic::do_not_recommend]
+impl<M> In<M> for M {}
 
 /// Types that a value speaks about without holding them.
 type Marker<T> = PhantomData<fn() -> T>;

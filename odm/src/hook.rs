@@ -211,7 +211,12 @@ pub trait HasHooks {
 )]
 pub trait RunsHooksOf<T> {}
 #[diagnostic::do_not_recommend]
-impl<T: Hooks> RunsHooksOf<T> for T::Schema {}
+impl<T: Hooks<Schema: Is<S>>, S> RunsHooksOf<T> for S {}
+
+/// The same type: what a bound can ask for with a message of its own, as it cannot of `Hooks<Schema = S>`.
+#[doc(hidden)]
+pub trait Is<T> {}
+impl<T> Is<T> for T {}
 
 /// What has been committed: given to [`Hooks::after_commit`].
 #[non_exhaustive]

@@ -108,6 +108,7 @@ const NAMES_OF_DERIVED_CODE: &[&str] = &[
     "enums/any_element",
     "enums/model_outside_of_the_schema",
     "enums/update_in_every_element",
+    "hooks/another_schema",
     "hooks/no_impl",
     "projection/no_deserialize",
     "schema/target_missing",

@@ -1,6 +1,6 @@
 //! Indexes: `#[index(unique)]` on a field, `index(host, -time; unique)` on the struct.
 
-use std::fmt;
+use std::{collections::HashSet, fmt};
 
 use proc_macro2::Span;
 use quote::ToTokens;
@@ -10,6 +10,8 @@ use syn::{
     meta::ParseNestedMeta,
     parse::{Parse, ParseStream},
 };
+
+use crate::ctxt::Ctxt;
 
 use super::{Once, ends, flag, in_parentheses, number, unknown, value};
 
@@ -48,6 +50,8 @@ const FLAGS: [&str; 3] = ["unique", "sparse", "descending"];
 
 pub(crate) const OPTIONS_BEHIND_A_SEMICOLON: &str =
     "options of an index stand behind a semicolon: `index(host, -time; unique)`";
+
+pub(crate) const ID_HAS_AN_INDEX: &str = "the `_id` always has a unique index: leave this one out";
 
 /// `#[index]` on a field, with its options.
 pub(crate) fn parse_field(attr: &Attribute) -> syn::Result<Options> {
@@ -123,6 +127,51 @@ impl IndexAttr {
             [name] if FLAGS.iter().any(|flag| name == flag) && !is_field(name) => Some(name),
             _ => None,
         })
+    }
+}
+
+/// What the indexes of a model have that were looked at, and none behind them may repeat.
+#[derive(Default)]
+pub(crate) struct Before {
+    keys: HashSet<String>,
+    names: HashSet<String>,
+}
+
+impl Before {
+    /// Reports what an index repeats, of itself or of one before it; `at` is where it is declared.
+    ///
+    /// Two of the same keys are one index; only conditions can tell them apart.
+    pub(crate) fn refuse_same(
+        &mut self,
+        ctxt: &mut Ctxt,
+        keys: &[Key],
+        options: &Options,
+        at: &Ident,
+    ) {
+        for (number, key) in keys.iter().enumerate() {
+            let last = key.path.last();
+            if let Some(last) =
+                last.filter(|_| keys[..number].iter().any(|other| other.path == key.path))
+            {
+                ctxt.error(
+                    last,
+                    format!("`{last}` is in this index already: leave it out"),
+                );
+            }
+        }
+        if let Some(name) = &options.name
+            && !self.names.insert(name.value())
+        {
+            ctxt.error(
+                name,
+                "another index of the model has this name: give each one of its own",
+            );
+        }
+        let text: Vec<_> = keys.iter().map(Key::to_string).collect();
+        let text = text.join(", ");
+        if options.partial.is_none() && !self.keys.insert(text.clone()) {
+            ctxt.error(at, format!("`{text}` has an index already"));
+        }
     }
 }
 

@@ -1,7 +1,5 @@
 //! `#[derive(Document)]`.
 
-use std::collections::HashSet;
-
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{Data, DeriveInput, GenericParam, Ident, Type, ext::IdentExt, spanned::Spanned};
@@ -12,7 +10,8 @@ use super::{
 };
 use crate::{
     attr::{
-        Container, Direction, IndexAttr, Key, Layout, OPTIONS_BEHIND_A_SEMICOLON, Options, What,
+        Before, Container, Direction, ID_HAS_AN_INDEX, IndexAttr, Key, Layout,
+        OPTIONS_BEHIND_A_SEMICOLON, Options, What,
     },
     ctxt::Ctxt,
     model::{Field, Model, Place, fields_ident, is_map, is_option, refuse_parameters},
@@ -365,24 +364,12 @@ fn right_indexes<'c>(
             None => right.push(index),
         }
     }
-    // Two of the same keys are one index; only conditions can tell them apart.
-    let (mut seen, mut names) = (HashSet::new(), HashSet::new());
+    let mut before = Before::default();
     for (keys, options, at) in declared(model, &right) {
+        before.refuse_same(ctxt, &keys, options, at);
         refuse_keys(ctxt, model, &keys);
         if options.unique {
             refuse_unique(ctxt, model, &keys, options);
-        }
-        if let Some(name) = &options.name
-            && !names.insert(name.value())
-        {
-            ctxt.error(
-                name,
-                "another index of the model has this name: give each one of its own",
-            );
-        }
-        let text: Vec<_> = keys.iter().map(Key::to_string).collect();
-        if options.partial.is_none() && !seen.insert(text.join(", ")) {
-            ctxt.error(at, format!("`{}` has an index already", text.join(", ")));
         }
     }
     right
@@ -390,19 +377,11 @@ fn right_indexes<'c>(
 
 /// Keys that no index has side by side.
 fn refuse_keys(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[Key]) {
-    let mut before: Vec<&Key> = Vec::new();
     let mut array: Option<&Ident> = None;
     for key in keys {
-        let (Some(first), Some(last)) = (key.path.first(), key.path.last()) else {
+        let Some(first) = key.path.first() else {
             continue;
         };
-        if before.iter().any(|other| other.path == key.path) {
-            ctxt.error(
-                last,
-                format!("`{last}` is in this index already: leave it out"),
-            );
-        }
-        before.push(key);
         let Some(field) = model.field_named(first) else {
             continue;
         };
@@ -411,10 +390,7 @@ fn refuse_keys(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[Key]) {
             && key.path.len() == 1
             && field.indexes.is_empty()
         {
-            ctxt.error(
-                first,
-                "the `_id` always has a unique index: leave this one out",
-            );
+            ctxt.error(first, ID_HAS_AN_INDEX);
         }
         if matches!(
             field.layout,

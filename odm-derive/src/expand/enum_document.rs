@@ -14,7 +14,10 @@ use super::{
     text, where_bounds, with_params,
 };
 use crate::{
-    attr::{Container, Filled, IndexAttr, Key, Layout, OPTIONS_BEHIND_A_SEMICOLON, What},
+    attr::{
+        Before, Container, Filled, ID_HAS_AN_INDEX, IndexAttr, Layout, OPTIONS_BEHIND_A_SEMICOLON,
+        What,
+    },
     ctxt::Ctxt,
     variant::{Content, Enum, Repr, Variant},
 };
@@ -191,7 +194,7 @@ impl<'a> Kinds<'a> {
             .map(ToString::to_string)
             .chain(["id".to_owned()])
             .collect();
-        let mut seen = HashSet::new();
+        let mut before = Before::default();
         self.indexes.retain(|index| {
             if let Some(option) =
                 index.misplaced_option(|name| accessors.contains(&name.to_string()))
@@ -210,15 +213,16 @@ impl<'a> Kinds<'a> {
                 );
                 return false;
             }
-            let text: Vec<_> = index.keys.iter().map(Key::to_string).collect();
-            let text = text.join(", ");
-            let is_new = index.options.partial.is_some() || seen.insert(text.clone());
-            if let Some(at) = index.keys.first().and_then(|key| key.path.first())
-                && !is_new
-            {
-                ctxt.error(at, format!("`{text}` has an index already"));
+            if let Some(at) = index.keys.first().and_then(|key| key.path.first()) {
+                before.refuse_same(ctxt, &index.keys, &index.options, at);
             }
-            is_new
+            if let [key] = index.keys.as_slice()
+                && let [name] = key.path.as_slice()
+                && name == "id"
+            {
+                ctxt.error(name, ID_HAS_AN_INDEX);
+            }
+            true
         });
     }
 

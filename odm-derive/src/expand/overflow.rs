@@ -49,8 +49,8 @@ impl<'a> Model<'a> {
             if let Some(alias) = &field.alias {
                 ctxt.error(
                     alias,
-                    "what overflows is pushed under its name alone, so it has no `alias`: rename the stored field by a `schema_version` \
-                     with an `upgrade`",
+                    "what overflows is pushed under its name alone, so it has no `alias`: leave it out, and let the field keep its stored \
+                     name by `#[serde(rename = \"…\")]`",
                 );
             }
             if field.native {

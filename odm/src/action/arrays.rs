@@ -1,20 +1,23 @@
 //! The arrays of a model that overflow: asked wherever their elements are, and looked after.
 
-use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
+mod lengths;
+
+use std::{marker::PhantomData, sync::Arc, time::Duration};
 
 use bson::{Bson, Document as BsonDocument, RawDocumentBuf, doc};
+
+pub use lengths::Lengths;
 
 use crate::{
     Result,
     access::{Access, found_by},
-    backend::operation::{Aggregate, Find},
+    backend::operation::Find,
     document::{Document, Overflow, Stored},
     error,
-    field::{Elem, FromPath, Path, Place, role, shape},
+    field::{Elem, FromPath, In, Path, Place, role, shape},
     maintain::{Finished, Folded, anywhere, fold, spill, too_long_or_large},
     overflow::unsorted,
     query::{Filter, IntoFilter, IntoKey},
-    schema::OverflowField,
     settled::Worker,
 };
 
@@ -77,7 +80,7 @@ impl<T: Document> Arrays<T> {
         condition: impl FnOnce(E::Fields<Elem<T>, role::Resident, shape::One>) -> F + Send,
     ) -> Result<Filter<T>>
     where
-        P: Place<Scope = T, Value = Overflow<E>>,
+        P: Place<Scope: In<T>, Value = Overflow<E>>,
         E: Stored,
         F: IntoFilter<Elem<T>>,
     {
@@ -187,73 +190,6 @@ impl<T: Document> Arrays<T> {
         spilled.failed.map_or(Ok(spilled.documents), Err)
     }
 
-    /// How long the arrays are, and how large the documents: what tells after how many elements an array is to overflow.
-    ///
-    /// # Errors
-    ///
-    /// Those of the backend.
-    pub async fn lengths(&self) -> Result<Vec<Lengths>> {
-        let mut all = Vec::new();
-        for field in T::MODEL.overflows {
-            all.push(self.lengths_of(field).await?);
-        }
-        Ok(all)
-    }
-
-    async fn lengths_of(&self, field: &'static OverflowField) -> Result<Lengths> {
-        let size = |path: &str| doc! { "$size": { "$ifNull": [format!("${path}"), []] } };
-        let outside = doc! { "$ifNull": [format!("${}.count", field.header), 0_i64] };
-        let count = doc! { "$add": [
-            size(field.stored),
-            outside,
-            size(&format!("{}.tail", field.header)),
-            size(&format!("{}.work.block", field.header)),
-        ] };
-        let stored = format!("${}", field.stored);
-        let row = doc! { "$project": {
-            "_id": 0,
-            "count": count,
-            "bytes": { "$bsonSize": "$$ROOT" },
-            "inside": size(field.stored),
-            "inside_bytes": { "$bsonSize": { "a": stored } },
-        } };
-        let aggregate = Aggregate {
-            collection: T::COLLECTION.into(),
-            pipeline: vec![raw(&row)?],
-            variables: RawDocumentBuf::new(),
-        };
-        let mut cursor = self.access.aggregate(&T::MODEL, aggregate).await?;
-        let (mut lengths, mut bytes) = (Vec::new(), Vec::new());
-        let (mut inside, mut inside_bytes) = (0, 0);
-        loop {
-            let batch = cursor.next_batch().await.map_err(error::of(&T::MODEL))?;
-            if batch.is_empty() {
-                break;
-            }
-            for row in &batch {
-                let row = BsonDocument::try_from(&**row).map_err(error::encode)?;
-                let number = |name: &str| match row.get(name) {
-                    Some(Bson::Int32(number)) => u64::try_from(*number).unwrap_or(0),
-                    Some(Bson::Int64(number)) => u64::try_from(*number).unwrap_or(0),
-                    _ => 0,
-                };
-                lengths.push(number("count"));
-                bytes.push(number("bytes"));
-                inside += number("inside");
-                inside_bytes += number("inside_bytes");
-            }
-        }
-        lengths.sort_unstable();
-        bytes.sort_unstable();
-        Ok(Lengths {
-            field: field.field,
-            after: field.after,
-            most: field.part as u64 / inside_bytes.checked_div(inside).unwrap_or(0).max(1),
-            lengths,
-            bytes,
-        })
-    }
-
     async fn matching(&self, filter: &BsonDocument) -> Result<Vec<Bson>> {
         self.ids(found_by(&T::COLLECTION.into(), &raw(filter)?))
             .await
@@ -274,112 +210,4 @@ impl<T: Document> Arrays<T> {
 
 fn raw(document: &BsonDocument) -> Result<RawDocumentBuf> {
     RawDocumentBuf::try_from(document).map_err(error::encode)
-}
-
-/// How long the arrays in a field are, and how large their documents: as text, with a histogram.
-#[derive(Debug, Clone)]
-pub struct Lengths {
-    field: &'static str,
-    after: usize,
-    /// How many elements of a mean size there is room for in a document.
-    most: u64,
-    lengths: Vec<u64>,
-    bytes: Vec<u64>,
-}
-
-impl Lengths {
-    /// The field.
-    #[must_use]
-    pub fn field(&self) -> &'static str {
-        self.field
-    }
-
-    /// How many documents there are.
-    #[must_use]
-    pub fn documents(&self) -> usize {
-        self.lengths.len()
-    }
-
-    /// The length of which so many of a hundred arrays have no more elements; 0 without any.
-    #[must_use]
-    pub fn percentile(&self, percent: f64) -> u64 {
-        percentile(&self.lengths, percent)
-    }
-
-    /// The same of the bytes of the documents.
-    #[must_use]
-    pub fn bytes(&self, percent: f64) -> u64 {
-        percentile(&self.bytes, percent)
-    }
-
-    /// How many arrays are longer than so much.
-    #[must_use]
-    pub fn longer_than(&self, len: u64) -> usize {
-        self.lengths.len() - self.lengths.partition_point(|own| *own <= len)
-    }
-
-    /// After how many elements the arrays should overflow: as few as leave 99 of 100 whole, but no more than 10,000, nor than there is
-    /// room for in a document where they are as large as those that are there now.
-    #[must_use]
-    pub fn proposal(&self) -> u64 {
-        self.percentile(99.0).min(self.most).clamp(1, 10_000)
-    }
-}
-
-/// The least value that so many of a hundred are not above.
-fn percentile(sorted: &[u64], percent: f64) -> u64 {
-    let reached = |position: usize| (position + 1) as f64 >= sorted.len() as f64 * percent / 100.0;
-    let mut positions = 0..sorted.len();
-    let at = positions.find(|position| reached(*position));
-    at.and_then(|at| sorted.get(at))
-        .or(sorted.last())
-        .copied()
-        .unwrap_or(0)
-}
-
-impl fmt::Display for Lengths {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{}: {} documents, overflows after {}",
-            self.field,
-            self.documents(),
-            self.after
-        )?;
-        for percent in [50.0, 90.0, 99.0, 99.9, 100.0] {
-            writeln!(
-                f,
-                "  {percent:>5} %: {} elements, {} bytes",
-                self.percentile(percent),
-                self.bytes(percent)
-            )?;
-        }
-        let mut from = 0;
-        let mut to: u64 = 1;
-        let longest = self.lengths.last().copied().unwrap_or(0);
-        while from <= longest {
-            let count = self.longer_than_or(from) - self.longer_than_or(to);
-            let width = (count * 40).div_ceil(self.documents().max(1));
-            writeln!(
-                f,
-                "  {from:>8} to {:>8}: {:<40} {count}",
-                to - 1,
-                "#".repeat(width)
-            )?;
-            (from, to) = (to, to.saturating_mul(4));
-        }
-        write!(
-            f,
-            "  after {} elements, {} overflow",
-            self.proposal(),
-            self.longer_than(self.proposal())
-        )
-    }
-}
-
-impl Lengths {
-    /// How many arrays have so many elements or more.
-    fn longer_than_or(&self, len: u64) -> usize {
-        self.lengths.len() - self.lengths.partition_point(|own| *own < len)
-    }
 }

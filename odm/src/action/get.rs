@@ -12,7 +12,7 @@ use crate::{
     decode::decode_all,
     document::{Document, Overflow, Stored},
     error,
-    field::Place,
+    field::{In, Place},
     query::Key,
     relation::{self, Links},
     soft_delete::{Sight, SoftDelete},
@@ -38,7 +38,7 @@ impl<T: Document> Get<T> {
     /// The elements of an array of the document that overflows, wherever they are.
     pub fn elements<P, E>(self, array: impl FnOnce(T::Fields) -> P) -> Elements<T, E>
     where
-        P: Place<Scope = T, Value = Overflow<E>>,
+        P: Place<Scope: In<T>, Value = Overflow<E>>,
         E: Stored,
     {
         let FindById { access, key } = self.0;

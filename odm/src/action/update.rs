@@ -27,7 +27,9 @@ use crate::{
     access::Access,
     document::{Document, Insertable, Ref, Stored},
     error,
-    field::{Bits, Date, Elem, FromPath, Keyed, Ordered, Path, Place, Settable, Writable, shape},
+    field::{
+        Bits, Date, Elem, FromPath, In, Keyed, Ordered, Path, Place, Settable, Writable, shape,
+    },
     query::{Filter, IntoFilter, IntoSort, IntoValue, Key, Node, document, pull_to_raw, values},
 };
 
@@ -183,7 +185,7 @@ impl<T: Document, K: Which> Update<T, K> {
     /// Sets the field to the value: `$set`.
     pub fn set<P, V>(mut self, field: impl FnOnce(T::Fields) -> P, value: V) -> Self
     where
-        P: Place<Scope = T, Role: Settable, Shape: Writable>,
+        P: Place<Scope: In<T>, Role: Settable, Shape: Writable>,
         V: IntoValue<P::Value>,
     {
         self.changes
@@ -194,7 +196,7 @@ impl<T: Document, K: Which> Update<T, K> {
     /// Removes the field, which then reads as `None`: `$unset`.
     pub fn unset<P>(mut self, field: impl FnOnce(T::Fields) -> P) -> Self
     where
-        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: Optional>,
+        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Optional>,
     {
         self.changes
             .add("$unset", &field(T::fields()).path(), Ok(true.into()));
@@ -204,7 +206,7 @@ impl<T: Document, K: Which> Update<T, K> {
     /// Removes a key of a map: `$unset`.
     pub fn remove_key<P>(mut self, map: impl FnOnce(T::Fields) -> P, key: &str) -> Self
     where
-        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: Keyed>,
+        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Keyed>,
     {
         self.changes
             .add("$unset", &map(T::fields()).path().key(key), Ok(true.into()));
@@ -214,7 +216,7 @@ impl<T: Document, K: Which> Update<T, K> {
     /// Adds the amount to the number: `$inc`. A negative amount subtracts.
     pub fn inc<P, V>(mut self, field: impl FnOnce(T::Fields) -> P, amount: V) -> Self
     where
-        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: Increment<V>>,
+        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Increment<V>>,
     {
         self.changes
             .add("$inc", &field(T::fields()).path(), P::Value::amount(amount));
@@ -224,7 +226,7 @@ impl<T: Document, K: Which> Update<T, K> {
     /// Multiplies the number: `$mul`.
     pub fn mul<P, V>(mut self, field: impl FnOnce(T::Fields) -> P, factor: V) -> Self
     where
-        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: Increment<V>>,
+        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Increment<V>>,
     {
         self.changes
             .add("$mul", &field(T::fields()).path(), P::Value::amount(factor));
@@ -234,7 +236,7 @@ impl<T: Document, K: Which> Update<T, K> {
     /// Sets the field to the value if that is less: `$min`.
     pub fn min<P, V>(mut self, field: impl FnOnce(T::Fields) -> P, value: V) -> Self
     where
-        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: Ordered>,
+        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Ordered>,
         V: IntoValue<P::Value>,
     {
         self.changes
@@ -245,7 +247,7 @@ impl<T: Document, K: Which> Update<T, K> {
     /// Sets the field to the value if that is greater: `$max`.
     pub fn max<P, V>(mut self, field: impl FnOnce(T::Fields) -> P, value: V) -> Self
     where
-        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: Ordered>,
+        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Ordered>,
         V: IntoValue<P::Value>,
     {
         self.changes
@@ -256,7 +258,7 @@ impl<T: Document, K: Which> Update<T, K> {
     /// Keeps the bits that the mask has: `$bit` with `and`.
     pub fn bit_and<P, V>(self, field: impl FnOnce(T::Fields) -> P, mask: V) -> Self
     where
-        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: Bits>,
+        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Bits>,
         V: IntoValue<P::Value>,
     {
         self.bit("and", &field(T::fields()).path(), mask.into_value())
@@ -265,7 +267,7 @@ impl<T: Document, K: Which> Update<T, K> {
     /// Sets the bits that the mask has: `$bit` with `or`.
     pub fn bit_or<P, V>(self, field: impl FnOnce(T::Fields) -> P, mask: V) -> Self
     where
-        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: Bits>,
+        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Bits>,
         V: IntoValue<P::Value>,
     {
         self.bit("or", &field(T::fields()).path(), mask.into_value())
@@ -274,7 +276,7 @@ impl<T: Document, K: Which> Update<T, K> {
     /// Turns the bits that the mask has: `$bit` with `xor`.
     pub fn bit_xor<P, V>(self, field: impl FnOnce(T::Fields) -> P, mask: V) -> Self
     where
-        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: Bits>,
+        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Bits>,
         V: IntoValue<P::Value>,
     {
         self.bit("xor", &field(T::fields()).path(), mask.into_value())
@@ -289,7 +291,7 @@ impl<T: Document, K: Which> Update<T, K> {
     /// Sets the field to the backend's time: `$currentDate`.
     pub fn current_date<P>(mut self, field: impl FnOnce(T::Fields) -> P) -> Self
     where
-        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: Date>,
+        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Date>,
     {
         self.changes
             .add("$currentDate", &field(T::fields()).path(), Ok(true.into()));
@@ -299,7 +301,7 @@ impl<T: Document, K: Which> Update<T, K> {
     /// Appends a value to the array: `$push`.
     pub fn push<P, V>(self, array: impl FnOnce(T::Fields) -> P, value: V) -> Self
     where
-        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: List>,
+        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: List>,
         V: IntoValue<<P::Value as List>::Item>,
     {
         self.push_each(array, [value])
@@ -308,7 +310,7 @@ impl<T: Document, K: Which> Update<T, K> {
     /// Appends values to the array, in order: `$push` with `$each`.
     pub fn push_each<P, I>(mut self, array: impl FnOnce(T::Fields) -> P, of: I) -> Self
     where
-        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: List>,
+        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: List>,
         I: IntoIterator<Item: IntoValue<<P::Value as List>::Item>>,
     {
         self.changes
@@ -319,7 +321,7 @@ impl<T: Document, K: Which> Update<T, K> {
     /// Appends a value to the array unless it is there: `$addToSet`.
     pub fn add_to_set<P, V>(self, array: impl FnOnce(T::Fields) -> P, value: V) -> Self
     where
-        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: List>,
+        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: List>,
         V: IntoValue<<P::Value as List>::Item>,
     {
         self.add_each_to_set(array, [value])
@@ -328,7 +330,7 @@ impl<T: Document, K: Which> Update<T, K> {
     /// Appends those of the values that the array does not have: `$addToSet` with `$each`.
     pub fn add_each_to_set<P, I>(mut self, array: impl FnOnce(T::Fields) -> P, of: I) -> Self
     where
-        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: List>,
+        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: List>,
         I: IntoIterator<Item: IntoValue<<P::Value as List>::Item>>,
     {
         self.changes
@@ -339,7 +341,7 @@ impl<T: Document, K: Which> Update<T, K> {
     /// Removes every element that equals the value: `$pullAll`.
     pub fn pull<P, V>(self, array: impl FnOnce(T::Fields) -> P, value: V) -> Self
     where
-        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: List>,
+        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: List>,
         V: IntoValue<<P::Value as List>::Item>,
     {
         self.pull_all(array, [value])
@@ -348,7 +350,7 @@ impl<T: Document, K: Which> Update<T, K> {
     /// Removes every element that equals one of the values: `$pullAll`.
     pub fn pull_all<P, I>(mut self, array: impl FnOnce(T::Fields) -> P, of: I) -> Self
     where
-        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: List>,
+        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: List>,
         I: IntoIterator<Item: IntoValue<<P::Value as List>::Item>>,
     {
         self.changes
@@ -380,7 +382,7 @@ impl<T: Document, K: Which> Update<T, K> {
     /// Removes the first element: `$pop` with -1.
     pub fn pop_first<P>(self, array: impl FnOnce(T::Fields) -> P) -> Self
     where
-        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: Sequence>,
+        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Sequence>,
     {
         self.pop(&array(T::fields()).path(), -1)
     }
@@ -388,7 +390,7 @@ impl<T: Document, K: Which> Update<T, K> {
     /// Removes the last element: `$pop` with 1.
     pub fn pop_last<P>(self, array: impl FnOnce(T::Fields) -> P) -> Self
     where
-        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: Sequence>,
+        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Sequence>,
     {
         self.pop(&array(T::fields()).path(), 1)
     }

@@ -10,7 +10,7 @@ use crate::{
     backend::operation::Direction,
     decode,
     document::Document,
-    field::{Ordered, Path, Place},
+    field::{In, Ordered, Path, Place},
     query::{Brackets, Sort, append, document},
 };
 
@@ -36,7 +36,7 @@ impl<T: Document> Group<T> {
         field: impl FnOnce(T::Fields) -> K,
     ) -> Aggregate<T, <K::Inner as Summable>::Sum>
     where
-        K: Single<Scope = T, Inner: Summable>,
+        K: Single<Scope: In<T>, Inner: Summable>,
     {
         Aggregate::of("$sum", &field(T::fields()), |value| {
             Answer::of(value.unwrap_or(RawBsonRef::Int32(0)))
@@ -49,7 +49,7 @@ impl<T: Document> Group<T> {
         field: impl FnOnce(T::Fields) -> K,
     ) -> Aggregate<T, Option<<K::Inner as Summable>::Mean>>
     where
-        K: Single<Scope = T, Inner: Summable>,
+        K: Single<Scope: In<T>, Inner: Summable>,
     {
         Aggregate::of("$avg", &field(T::fields()), |value| {
             value.map(Answer::of).transpose()
@@ -59,7 +59,7 @@ impl<T: Document> Group<T> {
     /// The least value, without what is null or missing; none of nothing.
     pub fn min<K>(&self, field: impl FnOnce(T::Fields) -> K) -> Aggregate<T, Option<K::Inner>>
     where
-        K: Single<Scope = T, Inner: Ordered>,
+        K: Single<Scope: In<T>, Inner: Ordered>,
     {
         Aggregate::of("$min", &field(T::fields()), stored)
     }
@@ -67,7 +67,7 @@ impl<T: Document> Group<T> {
     /// The greatest value, without what is null or missing; none of nothing.
     pub fn max<K>(&self, field: impl FnOnce(T::Fields) -> K) -> Aggregate<T, Option<K::Inner>>
     where
-        K: Single<Scope = T, Inner: Ordered>,
+        K: Single<Scope: In<T>, Inner: Ordered>,
     {
         Aggregate::of("$max", &field(T::fields()), stored)
     }
@@ -243,7 +243,7 @@ pub trait GroupKey<T>: Send + Sync {
 #[diagnostic::do_not_recommend]
 impl<T, K> GroupKey<T> for K
 where
-    K: Single<Scope = T> + Send + Sync,
+    K: Single<Scope: In<T>> + Send + Sync,
     K::Value: Send + 'static,
 {
     type Value = K::Value;

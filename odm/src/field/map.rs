@@ -9,8 +9,9 @@ use std::{
 use super::{FromPath, Marker, Path, Place, Queryable, Variants, path::refuse_key, shape};
 use crate::{
     Result,
+    backend::operation::Direction,
     document::{Stored, kind},
-    query::{Filter, IntoValue, test},
+    query::{Filter, IntoValue, Sort, test},
     rule,
     schema::{Closed, Copies, LinksInside, Schema},
 };
@@ -83,6 +84,35 @@ impl<M: 'static, T: Stored, V: Stored, R: 'static, S: 'static> Map<M, T, V, R, S
         S: Queryable,
     {
         test(&self.path, "$exists", Ok(true.into()))
+    }
+}
+
+/// What documents can be sorted by as a whole: no map.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "no order by a map",
+    label = "has one value for each key",
+    note = "sort by the value of a key, `p.scores().key(\"art\").asc()`"
+)]
+pub trait Sole {}
+
+impl<M: 'static, T: Stored, V: Stored, R: 'static, S: 'static> Map<M, T, V, R, S> {
+    /// Not there: see [`Sole`].
+    #[doc(hidden)]
+    pub fn asc(&self) -> Sort<M>
+    where
+        V: Sole,
+    {
+        Sort::new(self.path.clone(), Direction::Ascending, V::BRACKETS)
+    }
+
+    /// Not there: see [`Sole`].
+    #[doc(hidden)]
+    pub fn desc(&self) -> Sort<M>
+    where
+        V: Sole,
+    {
+        self.asc().reversed()
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
     decode,
     document::Document,
     error,
-    field::{Place, Settable, Writable},
+    field::{In, Place, Settable, Writable},
     query::IntoValue,
 };
 
@@ -38,7 +38,7 @@ impl<T: Document> Changes<T> {
     /// [`Decode`](crate::ErrorKind::Decode), and [`Invalid`](crate::ErrorKind::Invalid) for what is no path.
     pub fn sets<P>(&self, field: impl FnOnce(T::Fields) -> P) -> Result<Option<P::Value>>
     where
-        P: Place<Scope = T>,
+        P: Place<Scope: In<T>>,
     {
         let path = field(T::fields()).path();
         let path = path.dotted().map_err(error::of_model::<T>)?;
@@ -54,7 +54,7 @@ impl<T: Document> Changes<T> {
     /// Whether something is changed at the field, in it, or around it.
     pub fn touches<P>(&self, field: impl FnOnce(T::Fields) -> P) -> bool
     where
-        P: Place<Scope = T>,
+        P: Place<Scope: In<T>>,
     {
         let path = field(T::fields()).path();
         self.operators.each().any(|(operator, at, value)| {
@@ -69,7 +69,7 @@ impl<T: Document> Changes<T> {
     /// Sets another field too, or another value than was to be set.
     pub fn set<P, V>(&mut self, field: impl FnOnce(T::Fields) -> P, value: V)
     where
-        P: Place<Scope = T, Role: Settable, Shape: Writable>,
+        P: Place<Scope: In<T>, Role: Settable, Shape: Writable>,
         V: IntoValue<P::Value>,
     {
         self.operators
@@ -79,7 +79,7 @@ impl<T: Document> Changes<T> {
     /// Removes another field too.
     pub fn unset<P>(&mut self, field: impl FnOnce(T::Fields) -> P)
     where
-        P: Place<Scope = T, Role: Settable, Shape: Writable, Value: Optional>,
+        P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Optional>,
     {
         self.operators.unset_again(&field(T::fields()).path());
     }

@@ -23,6 +23,7 @@ mod fold;
 mod insert;
 mod removal;
 mod rewrite;
+mod room;
 mod settle;
 mod work;
 mod write;
@@ -38,10 +39,10 @@ pub(crate) use check::{
 pub(crate) use fold::{Folded, fold};
 pub(crate) use insert::kept_inside;
 pub(super) use removal::{leave_all, leave_found, run as remove};
+pub(crate) use room::too_long_or_large;
+pub(super) use room::{has_room, is_whole};
 pub(super) use settle::settle;
 use work::At;
-pub(crate) use write::too_long_or_large;
-pub(super) use write::{has_room, is_whole};
 
 use super::{Effect, LEASE, Promise, Sources, Write, inside};
 use crate::{

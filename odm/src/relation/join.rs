@@ -281,6 +281,29 @@ impl<X> Append<X> for () {
     }
 }
 
+/// The six relations that a query brings along at most: a seventh is told so by [`Append`], which it would not be if nothing could
+/// ever be appended.
+#[diagnostic::do_not_recommend]
+impl<A, B, C, D, E, F, X: Seventh> Append<X> for (A, B, C, D, E, F) {
+    type Then = Self;
+    fn append(self, _: X) -> Self {
+        self
+    }
+}
+
+/// A seventh relation: one of what nothing is, in two ways, so that neither is taken for what was meant.
+#[doc(hidden)]
+pub trait Seventh {}
+#[diagnostic::do_not_recommend]
+impl<M> Seventh for Join<M, Nothing<0>> {}
+#[diagnostic::do_not_recommend]
+impl<M> Seventh for Join<M, Nothing<1>> {}
+
+/// What no relation leads to.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum Nothing<const N: usize> {}
+
 macro_rules! joins {
     ($($name:ident $out:ident),+) => {
         impl<P: Projection<Of: Document>, $($out: Send + Sync + 'static),+> Item for (P, $($out),+) {

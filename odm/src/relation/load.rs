@@ -1,5 +1,7 @@
 //! How joins are carried out: one query for each relation and level, whatever the number of documents.
 
+mod outlier;
+
 use std::{collections::HashMap, sync::Arc};
 
 use bson::{Bson, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, oid::ObjectId};
@@ -16,10 +18,8 @@ use crate::{
     decode::{self, decode_all},
     document::Document,
     error,
-    overflow::Reading,
     projection::{self, Projection},
     query::{document, encode},
-    schema::Model,
 };
 
 /// How many ids one query asks for at most: some megabytes at the worst, far below the 48 MB of a command.
@@ -39,7 +39,7 @@ where
     J: Joins<R, Item: Item<Of = P::Target>>,
 {
     let outside = match P::overflows_in() {
-        Some(model) => outside(&access, model, &parents, edge.way.dotted()).await?,
+        Some(model) => outlier::references::<P::Target>(&access, model, &parents, &edge).await?,
         None => HashMap::new(),
     };
     let mut ids = Ids::default();
@@ -83,32 +83,6 @@ where
             P::Out::gather(targets.links(references)?).ok_or_else(no_reference)
         })
         .collect())
-}
-
-/// All references of those parents, by position, that have some outside of their document: these are few.
-async fn outside(
-    access: &Access,
-    model: &'static Model,
-    parents: &[RawDocumentBuf],
-    stored: &str,
-) -> Result<HashMap<usize, Vec<RawBson>>> {
-    let mut found = HashMap::new();
-    let mut fields = model.overflows.iter();
-    let Some(field) = fields.find(|field| field.stored == stored) else {
-        return Ok(found);
-    };
-    for (position, parent) in parents.iter().enumerate() {
-        let Some((reading, _)) = Reading::of(access, model, field, parent)? else {
-            continue;
-        };
-        let all = reading.all().await?.unwrap_or_default();
-        let all = all.into_iter().map(RawBson::try_from);
-        found.insert(
-            position,
-            all.collect::<Result<_, _>>().map_err(error::encode)?,
-        );
-    }
-    Ok(found)
 }
 
 /// Loads documents by their ids, in the order of the ids.

@@ -6,7 +6,7 @@ use super::Model;
 use crate::{
     Result,
     document::{Document, Ref},
-    field::{Array, Field, Maybe, Path, Place, Single, role, shape},
+    field::{Array, Field, Maybe, Ordered, Path, Place, Single, role, shape},
     projection::Projected,
     query::IntoValue,
 };
@@ -80,9 +80,20 @@ where
 pub fn ordered<C, P>(_: impl FnOnce(C::Fields) -> P)
 where
     C: Document,
-    P: Place<Shape: Single, Role: Steady>,
+    P: Place<Shape: Single, Role: Steady, Value: Ranked>,
 {
 }
+
+/// What the latest of documents can be told by.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "no documents are the latest by a `{Self}`",
+    label = "has no order",
+    note = "numbers, texts, dates, `ObjectId`, `Uuid`, and an `Option` of these, have one"
+)]
+pub trait Ranked {}
+#[diagnostic::do_not_recommend]
+impl<T: Ordered> Ranked for T {}
 
 /// What an excerpt has of a place; called by derived code.
 #[doc(hidden)]

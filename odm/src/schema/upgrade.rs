@@ -103,6 +103,7 @@ pub(crate) fn upgraded(model: &Model, raw: &RawDocument) -> Result<Option<RawDoc
     let parts: Vec<_> = parts.collect();
     upgrade(from, &mut document).map_err(of_document)?;
     maintain::fill_open(model, &mut document).map_err(of_document)?;
+    keeps_arrays(model, &document).map_err(of_document)?;
     let mut parts = parts.iter();
     if let Some((field, _)) = parts.find(|(field, value)| document.get(field) != Some(value)) {
         let message = "the upgrade of the model has changed a field of which the `_id` of a document is made, which never changes";
@@ -135,6 +136,25 @@ pub(crate) fn upgraded(model: &Model, raw: &RawDocument) -> Result<Option<RawDoc
     }
     let upgraded = RawDocumentBuf::try_from(&document).map_err(error::encode);
     upgraded.map(Some).map_err(of_document)
+}
+
+/// Elements outside of a document are found by the name of their array.
+fn keeps_arrays(model: &Model, document: &BsonDocument) -> Result<()> {
+    let own = document.get_document("_odm").ok();
+    let headers = own.and_then(|own| own.get_document("overflow").ok());
+    let mut names = headers.into_iter().flat_map(BsonDocument::keys);
+    let is_known = |name: &&String| {
+        model
+            .overflows
+            .iter()
+            .any(|field| field.stored == name.as_str())
+    };
+    let Some(lost) = names.find(|name| !is_known(name)) else {
+        return Ok(());
+    };
+    let message = "elements of this array are in documents of their own, and the model has no array that overflows by its name: the \
+                   stored name stays, by `#[serde(rename = \"…\")]`, or all elements come back before, by a larger `after` and `fold`";
+    Err(Error::new(ErrorKind::Invalid, message).with_path(lost.as_str()))
 }
 
 /// The version that a document says it is of.

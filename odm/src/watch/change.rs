@@ -9,7 +9,7 @@ use crate::{
     Error, ErrorKind, Result, decode,
     document::{Document, Stored},
     error,
-    field::Place,
+    field::{In, Place},
 };
 
 /// What happened to a document.
@@ -135,7 +135,7 @@ impl<T: Document> UpdatedFields<T> {
     }
 
     /// Whether the place was changed, or something inside of it, or what it is in.
-    pub fn contains<P: Place<Scope = T>>(&self, field: impl FnOnce(T::Fields) -> P) -> bool {
+    pub fn contains<P: Place<Scope: In<T>>>(&self, field: impl FnOnce(T::Fields) -> P) -> bool {
         let path = field(T::fields()).path();
         let Ok(path) = path.dotted() else {
             // A place that MongoDB has no name for, such as elements by a condition: it may be any of them.
@@ -151,7 +151,7 @@ impl<T: Document> UpdatedFields<T> {
     /// [`Decode`](ErrorKind::Decode) for a value of another type.
     pub fn value<P>(&self, field: impl FnOnce(T::Fields) -> P) -> Result<Option<P::Value>>
     where
-        P: Place<Scope = T, Value: Stored>,
+        P: Place<Scope: In<T>, Value: Stored>,
     {
         let path = field(T::fields()).path();
         let path = path.dotted().map_err(error::of_model::<T>)?;

@@ -423,6 +423,8 @@ macro_rules! for_every_test {
                     many_at_once_lose_nothing,
                     one_that_fails_keeps_nothing_from_the_others,
                     pushes_overflow,
+                    many_add_the_same_to_a_set,
+                    many_are_added_to_a_set,
                     sets_are_over_both_parts,
                     the_check_finds_what_was_changed_from_outside,
                     the_layout_is_that_of_the_manual,
@@ -437,6 +439,7 @@ macro_rules! for_every_test {
                     deletions_ask_what_is_outside,
                     it_follows_whatever_is_written,
                     joins_reach_what_is_outside,
+                    joins_want_no_more_than_their_limit,
                     many_at_once_leave_both_sides_right,
                     many_leave_some_at_a_time,
                     references_without_a_rule_overflow,
@@ -458,6 +461,10 @@ macro_rules! for_every_test {
                 ]
                 overflow_storm: [
                     at_rest_every_element_is_where_it_was_pushed,
+                ]
+                overflow_versions: [
+                    a_new_name_loses_no_elements,
+                    what_does_not_overflow_yet_is_measured,
                 ]
                 page: [
                     a_document_that_has_no_place_is_an_error,

@@ -20,6 +20,8 @@ struct Post {
     condition: i64,
     #[latest(3, of = Comment::post, by = likes)]
     no_excerpt: Vec<Plain>,
+    #[latest(3, of = Comment::post, by = shown)]
+    no_order: Vec<Shown>,
 }
 
 #[derive(Serialize, Deserialize, Document)]
@@ -55,6 +57,12 @@ struct Excerpt {
     likes: i32,
     version: i64,
     title: String,
+}
+
+#[derive(Serialize, Deserialize, Embedded)]
+#[embedded(of = Comment)]
+struct Shown {
+    shown: bool,
 }
 
 fn main() {}

@@ -12,7 +12,7 @@ use crate::{
     decode,
     document::Document,
     error,
-    field::Ordered,
+    field::{In, Ordered},
     query::{append, document},
     schema::Schema,
 };
@@ -53,7 +53,7 @@ impl<S: Schema, T: Document, C: 'static> Find<S, T, T, (), C> {
     /// Fails with [`Invalid`](ErrorKind::Invalid) for a query that has a limit, and as a read does.
     pub fn distinct<K>(self, field: impl FnOnce(T::Fields) -> K) -> Calculation<Vec<K::Each>>
     where
-        K: Elements<Scope = T>,
+        K: Elements<Scope: In<T>>,
     {
         let path = field(T::fields()).path();
         Calculation(Box::pin(async move {
@@ -88,7 +88,7 @@ impl<S: Schema, T: Document, C: 'static> Find<S, T, T, (), C> {
         field: impl FnOnce(T::Fields) -> K,
     ) -> Calculation<<K::Inner as Summable>::Sum>
     where
-        K: Single<Scope = T, Inner: Summable>,
+        K: Single<Scope: In<T>, Inner: Summable>,
     {
         self.calculate(Group::new().sum(field))
     }
@@ -100,7 +100,7 @@ impl<S: Schema, T: Document, C: 'static> Find<S, T, T, (), C> {
         field: impl FnOnce(T::Fields) -> K,
     ) -> Calculation<Option<<K::Inner as Summable>::Mean>>
     where
-        K: Single<Scope = T, Inner: Summable>,
+        K: Single<Scope: In<T>, Inner: Summable>,
     {
         self.calculate(Group::new().avg(field))
     }
@@ -108,7 +108,7 @@ impl<S: Schema, T: Document, C: 'static> Find<S, T, T, (), C> {
     /// The least value of a field, without what is null or missing; none if there is nothing.
     pub fn min<K>(self, field: impl FnOnce(T::Fields) -> K) -> Calculation<Option<K::Inner>>
     where
-        K: Single<Scope = T, Inner: Ordered>,
+        K: Single<Scope: In<T>, Inner: Ordered>,
     {
         self.calculate(Group::new().min(field))
     }
@@ -116,7 +116,7 @@ impl<S: Schema, T: Document, C: 'static> Find<S, T, T, (), C> {
     /// The greatest value of a field, without what is null or missing; none if there is nothing.
     pub fn max<K>(self, field: impl FnOnce(T::Fields) -> K) -> Calculation<Option<K::Inner>>
     where
-        K: Single<Scope = T, Inner: Ordered>,
+        K: Single<Scope: In<T>, Inner: Ordered>,
     {
         self.calculate(Group::new().max(field))
     }

@@ -23,7 +23,25 @@ use crate::{
     schema::Schema,
 };
 
+/// Documents that a query can skip: none. Without this, `skip` is the one of iterators, which a query is not.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a query skips no documents",
+    label = "reads all that it skips, and misses some when others are deleted meanwhile",
+    note = "a page begins behind the one before it: `.page(20).after(token)`, where `token` is its `next`"
+)]
+pub trait Skips {}
+
 impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P, J, C> {
+    /// Not there: see [`Skips`].
+    #[doc(hidden)]
+    pub fn skip(self, _: u64) -> Self
+    where
+        T: Skips,
+    {
+        self
+    }
+
     /// One page of this many documents, the first unless [`after`](FindPage::after) or [`before`](FindPage::before) says
     /// otherwise.
     ///

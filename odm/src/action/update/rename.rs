@@ -4,7 +4,7 @@ use super::{Optional, Update, Which};
 use crate::{
     Error, ErrorKind, Result,
     document::Document,
-    field::{Keyed, Path, Place, Settable, Single},
+    field::{In, Keyed, Path, Place, Settable, Single},
 };
 
 impl<T: Document, K: Which> Update<T, K> {
@@ -19,8 +19,8 @@ impl<T: Document, K: Which> Update<T, K> {
         to: impl FnOnce(T::Fields) -> Q,
     ) -> Self
     where
-        P: Place<Scope = T, Role: Settable, Shape: Single, Value: Optional>,
-        Q: Place<Scope = T, Role: Settable, Shape: Single, Value = P::Value>,
+        P: Place<Scope: In<T>, Role: Settable, Shape: Single, Value: Optional>,
+        Q: Place<Scope: In<T>, Role: Settable, Shape: Single, Value = P::Value>,
     {
         let (from, to) = (from(T::fields()).path(), to(T::fields()).path());
         self.changes.add("$rename", &from, target(&from, &to));
@@ -33,7 +33,7 @@ impl<T: Document, K: Which> Update<T, K> {
     /// Where the map has no such key, it stays as it is.
     pub fn rename_key<P>(mut self, map: impl FnOnce(T::Fields) -> P, from: &str, to: &str) -> Self
     where
-        P: Place<Scope = T, Role: Settable, Shape: Single, Value: Keyed>,
+        P: Place<Scope: In<T>, Role: Settable, Shape: Single, Value: Keyed>,
     {
         let map = map(T::fields()).path();
         let (from, to) = (map.key(from), map.key(to));

@@ -80,7 +80,7 @@ async fn look_at(
     if owner.flag != owner.header.is_some() {
         wrong.push(Wrong::Flag(owner.flag));
     }
-    if !super::write::can_stay(field, &owner.resident)? {
+    if !super::room::can_stay(field, &owner.resident)? {
         wrong.push(Wrong::Inside(owner.resident.len()));
     }
     if !super::rewrite::is_in_order(field, owner) || is_ahead(access, field, owner).await? {
@@ -261,7 +261,7 @@ pub(crate) async fn mend(
         };
         let as_read = match &owner.header {
             Some(header) => {
-                let mut condition = super::write::of_version(field, header);
+                let mut condition = super::room::of_version(field, header);
                 condition.insert(field.work, doc! { "$exists": false });
                 condition
             }

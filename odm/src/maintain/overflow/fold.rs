@@ -7,8 +7,8 @@ use super::{
     header::{Header, Kind, Owner, Work},
     order::in_order,
     read,
-    work::{attempts, count_documents, put},
-    write::{emptied, is_still, of_version, room_for},
+    room::{is_still, of_version, room_for},
+    work::{attempts, count_documents, emptied, put},
 };
 use crate::{
     Result,

@@ -12,8 +12,8 @@ use super::{
     header::{Kind, Work, array},
     inside,
     order::{Order, in_order},
+    room::room_for,
     work::{At, count_documents},
-    write::room_for,
 };
 use crate::{
     Error, ErrorKind, Result,

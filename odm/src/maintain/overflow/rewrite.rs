@@ -7,8 +7,8 @@ use super::{
     header::{Kind, Owner, Work, array},
     order::{Order, in_order},
     place,
+    room::{can_stay, is_still, of_version, room_for},
     work::{At, attempts},
-    write::{can_stay, is_still, of_version, room_for},
 };
 use crate::{Result, maintain::stored::open, retry, schema::OverflowField};
 

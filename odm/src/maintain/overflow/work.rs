@@ -11,6 +11,7 @@ use super::{
     due,
     extras::{self, Batch, DONE, OWN, of_generation, of_owner},
     header::{Header, Kind, Owner, Work},
+    order::Order,
     place,
 };
 use crate::{
@@ -476,4 +477,28 @@ pub(super) fn put(update: &mut Document, operator: &str, path: &str, value: impl
 /// How often something is tried that others are writing to.
 pub(super) fn attempts() -> std::ops::RangeInclusive<u32> {
     1..=ATTEMPTS
+}
+
+/// Says that what was outside of a document goes, and that these are all of its elements.
+pub(super) fn emptied(
+    field: &OverflowField,
+    work: &Work,
+    all: &[Bson],
+    operators: &mut Document,
+) -> Result<()> {
+    if let Some(order) = Order::of(field) {
+        put(
+            operators,
+            "$set",
+            &place(field, "bound"),
+            order.bound(all, &[]),
+        );
+    }
+    put(operators, "$set", field.work, work.stored()?);
+    put(operators, "$set", &place(field, "tail"), Vec::<Bson>::new());
+    put(operators, "$set", &place(field, "next"), 0_i64);
+    put(operators, "$set", &place(field, "count"), 0_i64);
+    put(operators, "$unset", &place(field, "generation"), "");
+    put(operators, "$inc", &place(field, "version"), 1_i64);
+    Ok(())
 }

@@ -33,6 +33,7 @@ pub mod overflow;
 pub mod overflow_links;
 pub mod overflow_order;
 pub mod overflow_storm;
+pub mod overflow_versions;
 pub mod page;
 pub mod places;
 pub mod polymorphic;

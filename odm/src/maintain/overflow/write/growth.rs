@@ -3,8 +3,13 @@
 use bson::{Document, RawDocumentBuf, doc};
 
 use super::{
-    super::{MAX_PART, extras::of_owner, header::Owner},
-    OfOne, is_still, of_version,
+    super::{
+        MAX_PART,
+        extras::of_owner,
+        header::Owner,
+        room::{is_still, of_version},
+    },
+    OfOne,
 };
 use crate::{
     Error, ErrorKind, Result,

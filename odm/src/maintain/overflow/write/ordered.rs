@@ -6,12 +6,13 @@ use super::{
     super::{
         header::{Header, Owner},
         order::{Order, most_inside},
-        rewrite, room_in_tail,
+        rewrite,
+        room::{fits, fits_inside, has_room_in_tail, is_still, room_for},
         work::{attempts, put},
     },
-    OfOne, Outside, fits, fits_inside, has_room_in_tail, is_still, room_for,
+    OfOne,
 };
-use crate::{Error, ErrorKind, Result, maintain::Write, retry, schema::OverflowField};
+use crate::{Result, maintain::Write, retry, schema::OverflowField};
 
 /// Where elements belong that are pushed.
 struct Placed {
@@ -69,7 +70,7 @@ impl<W: Write> OfOne<W> {
             let placed = Placed::of(order, self.field, &owner, values)?;
             let is_known = self.to_tail(&placed.outside)?.is_some();
             if !is_known {
-                return self.together(&Outside::Push(values)).await;
+                return self.push_many(values).await;
             }
             let done = self.place_at(order, &owner, placed, attempt, Vec::new());
             if let Some(done) = done.await? {
@@ -107,7 +108,10 @@ impl<W: Write> OfOne<W> {
             } else {
                 let placed = Placed::of(order, field, &owner, &missing)?;
                 if self.to_tail(&placed.outside)?.is_none() {
-                    return Err(self.too_many(missing.len()));
+                    match self.add_many(values).await? {
+                        Some(done) => return Ok(done),
+                        None => continue,
+                    }
                 }
                 let none = doc! { "$nin": missing.clone() };
                 let conditions = vec![
@@ -125,13 +129,14 @@ impl<W: Write> OfOne<W> {
         Err(self.busy())
     }
 
-    fn too_many(&self, values: usize) -> Error {
-        let message = format!(
-            "{values} values that a set which overflows does not have, where {} are the most at once: add them by several updates",
-            room_in_tail(self.field) / 2
-        );
-        let error = Error::new(ErrorKind::Unsupported, message).with_path(self.field.field);
-        crate::error::of(self.model)(error)
+    /// Of elements that are pushed, those that go elsewhere.
+    pub(super) fn outside_of(
+        &self,
+        order: &Order,
+        owner: &Owner,
+        values: &[Bson],
+    ) -> Result<Vec<Bson>> {
+        Ok(Placed::of(order, self.field, owner, values)?.outside)
     }
 
     /// Pushes elements to an array that is in its document as a whole, if there is room.

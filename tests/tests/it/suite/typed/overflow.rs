@@ -368,10 +368,92 @@ pub async fn sets_are_over_both_parts(fixture: Fixture) {
             users([300, 301])
         );
     }
-    let too_many = db
-        .update::<Book>(2)
-        .add_each_to_set(|b| b.customers_purchased(), users(1_000..1_100));
-    assert_eq!(too_many.await.unwrap_err().kind(), ErrorKind::Unsupported);
+    is_clean(&db).await;
+}
+
+/// More than are pushed at once: what the set has stays where it is, and the rest comes behind, each once.
+pub async fn many_are_added_to_a_set(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many([book(1, []), book(2, 0..2), book(3, 0..80)])
+        .await
+        .unwrap();
+    // One in what waits in the document.
+    db.update::<Book>(3)
+        .push(|b| b.customers_purchased(), "u500")
+        .await
+        .unwrap();
+    for id in [1, 2, 3] {
+        let mut expected = customers(&db, id).await;
+        for numbers in [40..140, 500..620, 0..700, 0..700] {
+            let twice = numbers.clone().chain(numbers.clone().rev());
+            let add = db
+                .update::<Book>(id)
+                .add_each_to_set(|b| b.customers_purchased(), users(twice));
+            assert!(add.inc(|b| b.copies(), 1).await.unwrap().applied());
+            for new in users(numbers) {
+                if !expected.contains(&new) {
+                    expected.push(new);
+                }
+            }
+            let all = customers(&db, id).await;
+            assert_eq!(all, expected);
+            let read = db.get::<Book>(id).await.unwrap();
+            assert_eq!(read.customers_purchased.len(), all.len() as u64);
+        }
+        assert_eq!(db.get::<Book>(id).await.unwrap().copies, 4);
+        is_clean(&db).await;
+    }
+    let nobody = db
+        .update::<Book>(9)
+        .add_each_to_set(|b| b.customers_purchased(), users(0..300));
+    assert_eq!(nobody.await.unwrap_err().kind(), ErrorKind::NotFound);
+    // Whose title it was not at the time is left as it is.
+    let other = db.update_many::<Book>(|b| b.title().eq("another"));
+    let added = other
+        .add_each_to_set(|b| b.customers_purchased(), users(2_000..2_300))
+        .await;
+    assert_eq!(added.unwrap().matched, 0);
+    is_clean(&db).await;
+}
+
+/// Eight tasks add overlapping hundreds, some at once and some one by one: none is there twice, and none is missing.
+pub async fn many_add_the_same_to_a_set(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many([book(1, []), book(2, 1_000..1_080)])
+        .await
+        .unwrap();
+    for id in [1, 2] {
+        let tasks = (0..8_usize).map(|task| {
+            let db = db.clone();
+            tokio::spawn(async move {
+                let from = task * 25;
+                let all = users(from..from + 100);
+                let size = if task % 2 == 0 { 100 } else { 3 };
+                for some in all.chunks(size) {
+                    loop {
+                        let add = db.update::<Book>(id);
+                        match add
+                            .add_each_to_set(|b| b.customers_purchased(), some.to_vec())
+                            .await
+                        {
+                            Ok(added) => break assert!(added.matched == 1, "{added:?}"),
+                            Err(error) => assert!(error.is_conflict(), "{error}"),
+                        }
+                    }
+                }
+            })
+        });
+        for task in tasks.collect::<Vec<_>>() {
+            task.await.unwrap();
+        }
+        let all = customers(&db, id).await;
+        let distinct: BTreeSet<_> = all.iter().cloned().collect();
+        assert_eq!(distinct.len(), all.len());
+        let expected = users(0..275)
+            .into_iter()
+            .chain(users(1_000..if id == 1 { 1_000 } else { 1_080 }));
+        assert_eq!(distinct, expected.collect());
+    }
     is_clean(&db).await;
 }
 
@@ -1960,6 +2042,14 @@ const WRITES: &[Write<Shop>] = &[
                 .update::<Book>(3)
                 .push(|b| b.customers_purchased(), "u11");
             push.inc(|b| b.copies(), 1).await.map(drop)
+        })
+    }),
+    ("add many", |db| {
+        Box::pin(async move {
+            let add = db
+                .update::<Book>(3)
+                .add_each_to_set(|b| b.customers_purchased(), users(5..200));
+            add.inc(|b| b.copies(), 189).await.map(drop)
         })
     }),
     ("push many", |db| {

@@ -292,6 +292,101 @@ pub async fn joins_reach_what_is_outside(fixture: Fixture) {
     assert_eq!(ids(&get().page(8, 5).await.unwrap()), [19, 20]);
 }
 
+/// A join that wants three of thousands asks for few, and gets the right ones.
+pub async fn joins_want_no_more_than_their_limit(fixture: Fixture) {
+    const LAST: i64 = 12_000;
+    let recorder = Arc::new(Recorder::new(fixture.backend()));
+    let db = Db::with_backend(recorder.clone());
+    db.sync_indexes().await.unwrap();
+    // Every tenth package of the first thousand is not there; size is the least where the number is the greatest.
+    let packages = (1..=LAST).filter(|id| *id > 1_000 || id % 10 != 0);
+    let packages = packages.map(
+        |id| rawdoc! { "_id": id, "size": LAST - id, "depends": [], "required_by": [], "groups": [], "star": null },
+    );
+    let packages = Insert {
+        collection: "packages".into(),
+        documents: packages.collect(),
+        ordered: true,
+    };
+    fixture.backend().insert(packages).await.unwrap();
+    let all = refs(1..=LAST);
+    db.insert(List {
+        id: 1,
+        packages: all.into(),
+    })
+    .await
+    .unwrap();
+    db.insert(List {
+        id: 2,
+        packages: refs([7, 8]).into(),
+    })
+    .await
+    .unwrap();
+
+    let lists = || db.find::<List>().sort(|l| l.id().asc());
+    let ids = |lists: Vec<(List, Links<Package>)>| {
+        let each = lists
+            .iter()
+            .map(|(_, by)| by.loaded().map(|package| package.id).collect());
+        each.collect::<Vec<Vec<_>>>()
+    };
+    let asked_for = || {
+        let finds = recorder
+            .operations()
+            .into_iter()
+            .filter_map(|operation| match operation {
+                Operation::Find(find) if find.collection.as_ref() == "packages" => Some(find),
+                _ => None,
+            });
+        let keys = finds.map(|find| {
+            let keys = find
+                .filter
+                .get_document("_id")
+                .unwrap()
+                .get_array("$in")
+                .unwrap();
+            keys.into_iter().count()
+        });
+        keys.collect::<Vec<_>>()
+    };
+
+    recorder.clear();
+    let first = lists()
+        .with(|l| l.packages().limit(12))
+        .all()
+        .await
+        .unwrap();
+    let expected = [vec![1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13], vec![7, 8]];
+    assert_eq!(ids(first), expected);
+    assert_eq!(asked_for(), [100, 12]);
+
+    // None of the first ones.
+    recorder.clear();
+    let small = lists().with(|l| l.packages().filter(|p| p.size().lt(3_000)).limit(2));
+    assert_eq!(
+        ids(small.all().await.unwrap()),
+        [vec![9_001, 9_002], vec![]]
+    );
+    assert_eq!(asked_for(), [100, 10_000, 4]);
+
+    // More than one query can ask for, in the order of what they lead to.
+    recorder.clear();
+    let smallest = lists().with(|l| l.packages().sort(|p| p.size().asc()).limit(3));
+    assert_eq!(
+        ids(smallest.all().await.unwrap()),
+        [vec![LAST, LAST - 1, LAST - 2], vec![8, 7]]
+    );
+    assert_eq!(asked_for(), [10_000, 2_000, 8]);
+    let largest = lists().with(|l| {
+        l.packages()
+            .filter(|p| p.size().gt(0))
+            .sort(|p| p.size().desc())
+            .limit(10)
+    });
+    let expected = [vec![1, 2, 3, 4, 5, 6, 7, 8, 9, 11], vec![7, 8]];
+    assert_eq!(ids(largest.all().await.unwrap()), expected);
+}
+
 pub async fn it_follows_whatever_is_written(fixture: Fixture) {
     let db = fresh(&fixture).await;
     let mut random = ChaCha8Rng::seed_from_u64(11);

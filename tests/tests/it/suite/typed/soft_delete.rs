@@ -191,7 +191,7 @@ pub async fn of_many_deletes_one_counts(fixture: Fixture) {
 pub async fn what_is_deleted_can_be_read(fixture: Fixture) {
     let db = desk(&fixture, 1..=4).await;
     let like = Ref::new(1_i64);
-    db.update::<Note>(2).set(|n| n.like(), &like).await.unwrap();
+    db.update::<Note>(2).set(|n| n.like(), like).await.unwrap();
     db.delete_many::<Note>(|n| n.votes().lte(2)).await.unwrap();
     let ids = |notes: Vec<Note>| notes.iter().map(|note| note.id).collect::<Vec<_>>();
     let all = || db.find::<Note>().with_deleted().sort(|n| n.id().asc());

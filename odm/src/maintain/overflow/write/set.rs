@@ -1,0 +1,138 @@
+//! Elements that are added to an array if it does not have them.
+
+use bson::{Bson, doc};
+
+use super::{
+    super::{
+        extras::{self, of_owner},
+        header::{Owner, array},
+        room::{has_room, has_room_in_tail},
+        work::attempts,
+    },
+    OfOne, Outside,
+};
+use crate::{
+    Result,
+    maintain::{Write, stored::open},
+    overflow::read::is_same,
+    retry,
+};
+
+/// Each value once.
+pub(super) fn distinct(values: &[Bson]) -> Vec<Bson> {
+    let mut distinct: Vec<Bson> = Vec::new();
+    for value in values {
+        if !distinct.iter().any(|other| is_same(other, value)) {
+            distinct.push(value.clone());
+        }
+    }
+    distinct
+}
+
+impl<W: Write> OfOne<W> {
+    pub(super) async fn add(&self, values: &[Bson]) -> Result<W::Done> {
+        let field = self.field;
+        if let Some(room) = has_room(self.field, values)? {
+            let mut condition = self.is_whole();
+            condition.extend(room);
+            let add = doc! { "$addToSet": { field.stored: { "$each": values.to_vec() } } };
+            if let Some(done) = self.attempt(condition, &[&add]).await? {
+                return Ok(done);
+            }
+        }
+        for attempt in attempts() {
+            let Some(owner) = self.owner().await? else {
+                return Ok(W::done(0));
+            };
+            let id = owner.id.clone();
+            let at = self.at(&id);
+            if owner.work().is_some() {
+                at.help(owner, attempt).await?;
+                continue;
+            }
+            let missing = self.missing(&owner, values).await?;
+            if !self.is_for_tail(&owner, &missing)? {
+                match self.add_many(values).await? {
+                    Some(done) => return Ok(done),
+                    None => continue,
+                }
+            }
+            let done = match &owner.header {
+                _ if missing.is_empty() => {
+                    // It changes nothing of the array, and goes with what the update does beside.
+                    let nothing = doc! { "$pullAll": { field.stored: [] } };
+                    let mut condition = self.is_as_read(owner.header.as_ref());
+                    if owner.header.is_none() {
+                        condition.insert(field.stored, doc! { "$all": values.to_vec() });
+                    }
+                    self.attempt(condition, &[&nothing]).await?
+                }
+                None => {
+                    let others = doc! { field.stored: { "$nin": missing.clone() } };
+                    match self.split(&owner, &missing, others.clone()).await? {
+                        Some(done) => Some(done),
+                        None => {
+                            let push =
+                                doc! { "$push": { field.stored: { "$each": missing.clone() } } };
+                            let mut condition = others;
+                            condition.extend(self.is_whole());
+                            match has_room(self.field, &missing)? {
+                                Some(room) => {
+                                    let both = doc! { "$and": [condition, room] };
+                                    self.attempt(both, &[&push]).await?
+                                }
+                                None => None,
+                            }
+                        }
+                    }
+                }
+                Some(header) if !has_room_in_tail(field, header, &missing)? => {
+                    at.spill(&owner).await?;
+                    None
+                }
+                Some(header) => match self.to_tail(&missing)? {
+                    None => None,
+                    Some((room, push)) => {
+                        let mut condition = self.is_as_read(Some(header));
+                        condition.insert(field.stored, doc! { "$nin": missing.clone() });
+                        let others = doc! { self.place("tail"): { "$nin": missing.clone() } };
+                        let all = doc! { "$and": [condition, others, room] };
+                        self.attempt(all, &[&push]).await?
+                    }
+                },
+            };
+            if let Some(done) = done {
+                return Ok(done);
+            }
+            if attempt > 1 {
+                retry::pause(attempt).await;
+            }
+        }
+        Err(self.busy())
+    }
+
+    /// Adds more than a tail holds to a set; none if it has others of them by now.
+    pub(super) async fn add_many(&self, values: &[Bson]) -> Result<Option<W::Done>> {
+        self.together(&Outside::Add(values)).await
+    }
+
+    /// Those that the array does not have.
+    pub(super) async fn missing(&self, owner: &Owner, values: &[Bson]) -> Result<Vec<Bson>> {
+        let tail = owner.header.as_ref().map(|header| &header.tail);
+        let inside = owner.resident.iter().chain(tail.into_iter().flatten());
+        let inside: Vec<_> = inside.collect();
+        let mut missing: Vec<_> = values.to_vec();
+        missing.retain(|value| !inside.iter().any(|other| is_same(other, value)));
+        let Some(mut those) = of_owner(self.field, owner).filter(|_| !missing.is_empty()) else {
+            return Ok(missing);
+        };
+        those.insert(self.field.elements, doc! { "$in": missing.clone() });
+        let find = extras::in_order(self.field, &those)?;
+        for found in self.all.find_all(self.field.extras, find).await? {
+            let found = open(&found)?;
+            let elements = array(found.get(self.field.elements));
+            missing.retain(|value| !elements.iter().any(|other| is_same(other, value)));
+        }
+        Ok(missing)
+    }
+}

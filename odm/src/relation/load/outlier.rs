@@ -1,0 +1,113 @@
+//! The references of documents whose array has overflowed: no more of them than a join can have use for.
+
+use std::collections::{HashMap, HashSet};
+
+use bson::{Bson, RawArrayBuf, RawBson, RawDocumentBuf, rawdoc};
+
+use super::{Key, MAX_KEYS};
+use crate::{
+    Result,
+    access::{Access, also},
+    backend::operation::Find,
+    decode,
+    document::Document,
+    error,
+    overflow::Reading,
+    query::document,
+    relation::edge::Edge,
+    schema::Model,
+};
+
+/// How many references are looked at first where only some of those that lead to documents are wanted.
+const AT_FIRST: usize = 100;
+
+/// The references of those parents, by position, that have some outside of their document: all of them, or so many of those that meet
+/// the join's condition, and are the first in its order, as it wants of each.
+pub(super) async fn references<T: Document>(
+    access: &Access,
+    model: &'static Model,
+    parents: &[RawDocumentBuf],
+    edge: &Edge,
+) -> Result<HashMap<usize, Vec<RawBson>>> {
+    let mut found = HashMap::new();
+    let mut fields = model.overflows.iter();
+    let Some(field) = fields.find(|field| field.stored == edge.way.dotted()) else {
+        return Ok(found);
+    };
+    for (position, parent) in parents.iter().enumerate() {
+        if let Some((reading, _)) = Reading::of(access, model, field, parent)? {
+            let wanted = Wanted { access, edge };
+            found.insert(position, wanted.of::<T>(&reading).await?);
+        }
+    }
+    Ok(found)
+}
+
+/// What a join wants of one document.
+struct Wanted<'j> {
+    access: &'j Access,
+    edge: &'j Edge,
+}
+
+impl Wanted<'_> {
+    async fn of<T: Document>(&self, reading: &Reading) -> Result<Vec<RawBson>> {
+        let Some(limit) = self.edge.limit else {
+            return raw(reading.all().await?);
+        };
+        if self.edge.sort.is_none() {
+            let first = raw(reading.range(0, limit.clamp(AT_FIRST, MAX_KEYS)).await?)?;
+            let some = self.met_by::<T>(&first, limit).await?;
+            if some.len() == limit {
+                return Ok(some);
+            }
+        }
+        let all = raw(reading.all().await?)?;
+        let mut some = Vec::new();
+        for chunk in all.chunks(MAX_KEYS) {
+            some.extend(self.met_by::<T>(chunk, limit).await?);
+            if self.edge.sort.is_none() && some.len() >= limit {
+                break;
+            }
+        }
+        Ok(some)
+    }
+
+    /// Of some references, the first ones that lead to documents which meet the condition, or those to the first of these in the order.
+    async fn met_by<T: Document>(&self, some: &[RawBson], limit: usize) -> Result<Vec<RawBson>> {
+        let mut keys = RawArrayBuf::new();
+        for reference in some {
+            keys.push(reference.as_raw_bson_ref());
+        }
+        let mut filter = self.edge.filter.clone();
+        also(&mut filter, "_id", document("$in", keys)?)?;
+        let sort = self.edge.sort.clone();
+        let find = Find {
+            collection: T::COLLECTION.into(),
+            filter,
+            projection: Some(rawdoc! { "_id": 1 }),
+            limit: sort.as_ref().map(|_| limit as u64),
+            sort,
+        };
+        let found = self.access.find_all(&T::MODEL, find).await?;
+        let met: HashSet<Key<'_>> = found
+            .iter()
+            .filter_map(|raw| decode::id(raw))
+            .map(Key::of)
+            .collect();
+        let is_met = |reference: &&RawBson| met.contains(&Key::of(reference.as_raw_bson_ref()));
+        let wanted = some.iter().filter(is_met).cloned();
+        Ok(match self.edge.sort {
+            None => wanted.take(limit).collect(),
+            Some(_) => wanted.collect(),
+        })
+    }
+}
+
+/// Elements as they are stored; none of a document that is gone.
+fn raw(elements: Option<Vec<Bson>>) -> Result<Vec<RawBson>> {
+    let elements = elements.unwrap_or_default().into_iter();
+    elements
+        .map(RawBson::try_from)
+        .collect::<Result<_, _>>()
+        .map_err(error::encode)
+}

@@ -1,0 +1,145 @@
+//! Arrays that overflow, in models that change.
+
+use odm::{ErrorKind, bson::Document as BsonDocument, prelude::*};
+
+use crate::Fixture;
+
+/// The model of today.
+#[derive(Debug, Serialize, Deserialize, Document)]
+#[document(collection = "books")]
+struct Book {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[embed(overflow(after = 2, into = "extra_sales"))]
+    customers: Overflow<String>,
+}
+
+#[derive(Schema)]
+#[schema(models(Book))]
+struct Shop;
+
+mod next {
+    use super::*;
+
+    #[derive(Debug, Serialize, Deserialize, Document)]
+    #[document(collection = "books", schema_version = 2, upgrade = renamed)]
+    pub(super) struct Book {
+        #[serde(rename = "_id")]
+        pub(super) id: i64,
+        #[embed(overflow(after = 2, into = "extra_sales"))]
+        pub(super) buyers: Overflow<String>,
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "an upgrade may fail")]
+    fn renamed(_: u32, document: &mut BsonDocument) -> odm::Result<()> {
+        if let Some(customers) = document.remove("customers") {
+            document.insert("buyers", customers);
+        }
+        Ok(())
+    }
+
+    #[derive(Schema)]
+    #[schema(models(Book))]
+    pub(super) struct Shop;
+}
+
+mod before {
+    use super::*;
+
+    #[derive(Debug, Serialize, Deserialize, Document)]
+    #[document(collection = "books")]
+    pub(super) struct Book {
+        #[serde(rename = "_id")]
+        pub(super) id: i64,
+        #[embed(unbounded)]
+        pub(super) customers: Vec<String>,
+    }
+
+    #[derive(Schema)]
+    #[schema(models(Book))]
+    pub(super) struct Shop;
+}
+
+fn names(count: usize) -> Vec<String> {
+    (0..count)
+        .map(|number| format!("customer {number}"))
+        .collect()
+}
+
+/// The documents of the extras know nothing of the new name, so none of them is lost by it.
+pub async fn a_new_name_loses_no_elements(fixture: Fixture) {
+    let old = odm::Database::<Shop>::with_backend(fixture.backend());
+    old.sync_indexes().await.unwrap();
+    for (id, count) in [(1, 2), (2, 5)] {
+        let customers = names(count).into();
+        old.insert(Book { id, customers }).await.unwrap();
+    }
+
+    let new = odm::Database::<next::Shop>::with_backend(fixture.backend());
+    let typical = new.get::<next::Book>(1).await.unwrap();
+    assert_eq!(typical.buyers.resident(), names(2));
+    new.update::<next::Book>(1)
+        .push(|b| b.buyers(), "one more")
+        .await
+        .unwrap();
+
+    let outlier = new.get::<next::Book>(2).await.unwrap_err();
+    assert_eq!(
+        (outlier.kind(), outlier.path()),
+        (ErrorKind::Invalid, Some("customers"))
+    );
+    let pushed = new
+        .update::<next::Book>(2)
+        .push(|b| b.buyers(), "one more")
+        .await;
+    assert_eq!(pushed.unwrap_err().kind(), ErrorKind::Invalid);
+    let report = new.upgrade::<next::Book>().await.unwrap();
+    assert_eq!((report.upgraded, report.failed.len()), (0, 1));
+
+    // All of it is there, to whom the array has its old name.
+    let all = old
+        .get::<Book>(2)
+        .elements(|b| b.customers())
+        .all()
+        .await
+        .unwrap();
+    assert_eq!(all, names(5));
+}
+
+/// An array that does not overflow yet is measured before it is said to, and is as long behind it.
+pub async fn what_does_not_overflow_yet_is_measured(fixture: Fixture) {
+    let old = odm::Database::<before::Shop>::with_backend(fixture.backend());
+    for (id, count) in [(1, 0), (2, 3), (3, 3), (4, 40)] {
+        let customers = names(count);
+        old.insert(before::Book { id, customers }).await.unwrap();
+    }
+    let arrays = old.arrays::<before::Book>();
+    let measured = arrays.lengths_of(|b| b.customers()).await.unwrap();
+    assert_eq!((measured.field(), measured.documents()), ("customers", 4));
+    let percentiles = [25.0, 50.0, 75.0, 100.0].map(|percent| measured.percentile(percent));
+    assert_eq!(percentiles, [0, 3, 3, 40]);
+    assert_eq!((measured.proposal(), measured.longer_than(3)), (40, 1));
+    let text = measured.to_string();
+    assert!(
+        text.starts_with("customers: 4 documents, does not overflow\n"),
+        "{text}"
+    );
+
+    let new = odm::Database::<Shop>::with_backend(fixture.backend());
+    new.sync_indexes().await.unwrap();
+    assert_eq!(new.arrays::<Book>().spill().await.unwrap(), 3);
+    let measured = new
+        .arrays::<Book>()
+        .lengths_of(|b| b.customers())
+        .await
+        .unwrap();
+    assert_eq!(
+        [25.0, 50.0, 75.0, 100.0].map(|percent| measured.percentile(percent)),
+        percentiles
+    );
+    let text = measured.to_string();
+    assert!(
+        text.starts_with("customers: 4 documents, overflows after 2\n"),
+        "{text}"
+    );
+}
