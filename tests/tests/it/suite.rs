@@ -464,6 +464,7 @@ macro_rules! for_every_test {
                 ]
                 overflow_versions: [
                     a_new_name_loses_no_elements,
+                    many_that_have_room_are_added_inside,
                     what_does_not_overflow_yet_is_measured,
                 ]
                 page: [

@@ -129,8 +129,12 @@ impl<W: Write> OfOne<W> {
         done.ok_or_else(|| self.busy())
     }
 
-    /// Whether what becomes of elements has room in a tail.
-    pub(super) fn is_for_tail(&self, owner: &Owner, values: &[Bson]) -> Result<bool> {
+    /// Whether elements have room in the document, or what becomes of them in a tail.
+    pub(super) fn are_few(&self, owner: &Owner, values: &[Bson]) -> Result<bool> {
+        let is_whole = owner.header.is_none();
+        if is_whole && room_for(self.field, &owner.resident, values)? == values.len() {
+            return Ok(true);
+        }
         let outside = match Order::of(self.field) {
             Some(order) => self.outside_of(&order, owner, values)?,
             None => values.to_vec(),
@@ -161,7 +165,7 @@ impl<W: Write> OfOne<W> {
             let mut values = values.to_vec();
             if to_set {
                 values = self.missing(&owner, &values).await?;
-                if self.is_for_tail(&owner, &values)? {
+                if self.are_few(&owner, &values)? {
                     return Ok(None);
                 }
             }
@@ -193,6 +197,11 @@ impl<W: Write> OfOne<W> {
                 Some(order) => self.staged_in_order(&order, &begun.resident, header, &values)?,
                 None => self.staged(&begun.resident, was_whole, &values)?,
             };
+            if was_whole && to_set && go.is_empty() {
+                // They are few by now.
+                self.leave(&at, work.key).await?;
+                continue;
+            }
             let elements: Vec<_> = block.into_iter().chain(go).collect();
             let count = elements.len() as i64;
             let target = Target {

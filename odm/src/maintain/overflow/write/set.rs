@@ -51,7 +51,7 @@ impl<W: Write> OfOne<W> {
                 continue;
             }
             let missing = self.missing(&owner, values).await?;
-            if !self.is_for_tail(&owner, &missing)? {
+            if !self.are_few(&owner, &missing)? {
                 match self.add_many(values).await? {
                     Some(done) => return Ok(done),
                     None => continue,

@@ -60,6 +60,20 @@ mod before {
     pub(super) struct Shop;
 }
 
+/// One that keeps more in its document than a tail holds.
+#[derive(Debug, Serialize, Deserialize, Document)]
+#[document(collection = "shelves")]
+struct Shelf {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[embed(overflow(after = 1_000, into = "more_titles"))]
+    titles: Overflow<String>,
+}
+
+#[derive(Schema)]
+#[schema(models(Shelf))]
+struct Library;
+
 fn names(count: usize) -> Vec<String> {
     (0..count)
         .map(|number| format!("customer {number}"))
@@ -142,4 +156,29 @@ pub async fn what_does_not_overflow_yet_is_measured(fixture: Fixture) {
         text.starts_with("customers: 4 documents, overflows after 2\n"),
         "{text}"
     );
+}
+
+/// What has room in its document stays there, also where it is more than a tail holds: nothing says that there is more.
+pub async fn many_that_have_room_are_added_inside(fixture: Fixture) {
+    let db = odm::Database::<Library>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    let titles = names(300).into();
+    db.insert(Shelf { id: 1, titles }).await.unwrap();
+    let add = db
+        .update::<Shelf>(1)
+        .add_each_to_set(|s| s.titles(), names(900));
+    assert!(add.await.unwrap().applied());
+    let shelf = db.get::<Shelf>(1).await.unwrap();
+    assert_eq!(shelf.titles.resident(), names(900));
+    let outliers = db.find::<Shelf>().filter(|s| s.titles().has_more());
+    assert_eq!(outliers.count().await.unwrap(), 0);
+
+    let add = db
+        .update::<Shelf>(1)
+        .add_each_to_set(|s| s.titles(), names(2_500));
+    add.await.unwrap();
+    let all = db.get::<Shelf>(1).elements(|s| s.titles());
+    assert_eq!(all.all().await.unwrap(), names(2_500));
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
 }
