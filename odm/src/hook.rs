@@ -10,7 +10,13 @@ pub use erased::{Erased, RunHooks};
 pub(crate) use run::{Written, written};
 pub use selection::Selection;
 
-use crate::{Result, document::Document, schema::Contains, scope::Reach, session::Session};
+use crate::{
+    Result,
+    document::Document,
+    schema::{Contains, SameAs},
+    scope::Reach,
+    session::Session,
+};
 
 /// What a model does before and after its documents are written: implement it for a model with `#[document(hooks)]`.
 ///
@@ -211,12 +217,7 @@ pub trait HasHooks {
 )]
 pub trait RunsHooksOf<T> {}
 #[diagnostic::do_not_recommend]
-impl<T: Hooks<Schema: Is<S>>, S> RunsHooksOf<T> for S {}
-
-/// The same type: what a bound can ask for with a message of its own, as it cannot of `Hooks<Schema = S>`.
-#[doc(hidden)]
-pub trait Is<T> {}
-impl<T> Is<T> for T {}
+impl<T: Hooks<Schema: SameAs<S>>, S> RunsHooksOf<T> for S {}
 
 /// What has been committed: given to [`Hooks::after_commit`].
 #[non_exhaustive]
