@@ -37,7 +37,7 @@ pub use copies::{Copies, FewCopies};
 pub use counts::{Counts, FewCounts, Reborn, Returns};
 pub use lines::{FewLines, Lines};
 pub use listings::{FewListings, Listings};
-pub use outliers::{FewOverflows, LateDeletion, LateInsert, LateReading};
+pub use outliers::{FewOverflows, LateDeletion, LateInsert, LateReading, Sets};
 pub use overflow::{OrderedOverflows, Overflows};
 
 /// Something that several processes do at once, and what must be so behind it.

@@ -3,7 +3,7 @@
 use odm_tests::schedule::{
     Anew, Case, Clears, Copies, Counts, FewCopies, FewCounts, FewLines, FewListings, FewOverflows,
     LateDeletion, LateInsert, LateReading, Lines, Listings, OrderedOverflows, Overflows, Reborn,
-    Returns, Sabotage, Schedule,
+    Returns, Sabotage, Schedule, Sets,
 };
 
 /// How many schedules there are of each kind: `ODM_SCHEDULES=50000` for more.
@@ -218,6 +218,12 @@ fn arrays_lose_nothing() {
         let wrong = first_wrong(&Overflows, schedules(), transactions, None);
         assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
     }
+}
+
+/// What is added to a set is there once, and with what the set had of it, or not at all.
+#[test]
+fn sets_have_each_element_once() {
+    every_order(&Sets, 1);
 }
 
 /// What goes outside of a document while it is deleted does not stay there.

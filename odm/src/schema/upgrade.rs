@@ -101,9 +101,10 @@ pub(crate) fn upgraded(model: &Model, raw: &RawDocument) -> Result<Option<RawDoc
     let parts = model.id_parts.iter();
     let parts = parts.filter_map(|field| Some((*field, document.get(*field)?.clone())));
     let parts: Vec<_> = parts.collect();
+    let headers = headers(&document);
     upgrade(from, &mut document).map_err(of_document)?;
     maintain::fill_open(model, &mut document).map_err(of_document)?;
-    keeps_arrays(model, &document).map_err(of_document)?;
+    keeps_arrays(model, &headers, &document).map_err(of_document)?;
     let mut parts = parts.iter();
     if let Some((field, _)) = parts.find(|(field, value)| document.get(field) != Some(value)) {
         let message = "the upgrade of the model has changed a field of which the `_id` of a document is made, which never changes";
@@ -138,22 +139,26 @@ pub(crate) fn upgraded(model: &Model, raw: &RawDocument) -> Result<Option<RawDoc
     upgraded.map(Some).map_err(of_document)
 }
 
-/// Elements outside of a document are found by the name of their array.
-fn keeps_arrays(model: &Model, document: &BsonDocument) -> Result<()> {
+/// What a document says of elements outside of it, by the names of their arrays.
+fn headers(document: &BsonDocument) -> BsonDocument {
     let own = document.get_document("_odm").ok();
     let headers = own.and_then(|own| own.get_document("overflow").ok());
-    let mut names = headers.into_iter().flat_map(BsonDocument::keys);
-    let is_known = |name: &&String| {
-        model
-            .overflows
-            .iter()
-            .any(|field| field.stored == name.as_str())
+    headers.cloned().unwrap_or_default()
+}
+
+/// Elements outside of a document are found by what it says of them, under the name of their array.
+fn keeps_arrays(model: &Model, before: &BsonDocument, document: &BsonDocument) -> Result<()> {
+    let after = headers(document);
+    let is_kept = |name: &str, header: &Bson| {
+        let mut fields = model.overflows.iter();
+        fields.any(|field| field.stored == name) && after.get(name) == Some(header)
     };
-    let Some(lost) = names.find(|name| !is_known(name)) else {
+    let Some((lost, _)) = before.iter().find(|(name, header)| !is_kept(name, header)) else {
         return Ok(());
     };
-    let message = "elements of this array are in documents of their own, and the model has no array that overflows by its name: the \
-                   stored name stays, by `#[serde(rename = \"…\")]`, or all elements come back before, by a larger `after` and `fold`";
+    let message = "elements of this array are in documents of their own, which are found by its name and by what the document has under \
+                   `_odm.overflow`: the upgrade leaves that as it is, and the stored name stays, by `#[serde(rename = \"…\")]`; or all \
+                   elements come back before, by a larger `after` and `fold`, or go, by `set` to none";
     Err(Error::new(ErrorKind::Invalid, message).with_path(lost.as_str()))
 }
 

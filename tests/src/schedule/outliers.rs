@@ -251,3 +251,68 @@ impl Case for FewOverflows {
         })
     }
 }
+
+/// Elements are added to sets, few and many of them, while others empty these, add some of the same, and push to one.
+#[derive(Debug)]
+pub struct Sets;
+
+impl Case for Sets {
+    fn begin(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let db = begun(backend).await;
+            let sales = [sale(1, 0..2), sale(2, 0..2), sale(3, 0..4)];
+            db.insert_many(sales).await.expect("sales");
+        })
+    }
+
+    fn processes(&self) -> Vec<Process> {
+        vec![
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    for (id, added) in [
+                        (1, vec![1, 50]),
+                        (2, (1..20).collect()),
+                        (3, (2..20).collect()),
+                    ] {
+                        let add = db.update::<Sale>(id).add_each_to_set(|s| s.lines(), added);
+                        add.await.expect("a set");
+                    }
+                })
+            },
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    for id in [1, 2] {
+                        let empty = db.update::<Sale>(id).set(|s| s.lines(), []);
+                        empty.await.expect("a set");
+                    }
+                    let add = db.update::<Sale>(3).add_each_to_set(|s| s.lines(), 10..30);
+                    add.await.expect("a set");
+                    let push = db.update::<Sale>(3).push(|s| s.lines(), 100);
+                    push.await.expect("a sale");
+                })
+            },
+        ]
+    }
+
+    fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async {
+            let db = Db::with_backend(backend.clone());
+            // The one or the other was the last: what was added is there as a whole, or not at all.
+            for (id, whole) in [
+                (1, vec![vec![], vec![1, 50]]),
+                (2, vec![vec![], (1..20).collect()]),
+                (3, vec![(0..30).chain([100]).collect()]),
+            ] {
+                let all = db.get::<Sale>(id).elements(|s| s.lines());
+                let mut all = all.all().await.map_err(|error| error.to_string())?;
+                all.sort_unstable();
+                if !whole.contains(&all) {
+                    return Err(format!("sale {id} has {all:?}"));
+                }
+            }
+            look::<Shop>(backend, |_| false).await
+        })
+    }
+}

@@ -426,6 +426,7 @@ macro_rules! for_every_test {
                     many_add_the_same_to_a_set,
                     many_are_added_to_a_set,
                     sets_are_over_both_parts,
+                    the_largest_elements_are_pushed,
                     the_check_finds_what_was_changed_from_outside,
                     the_layout_is_that_of_the_manual,
                     two_arrays_share_the_room,
@@ -465,6 +466,7 @@ macro_rules! for_every_test {
                 overflow_versions: [
                     a_new_name_loses_no_elements,
                     many_that_have_room_are_added_inside,
+                    what_an_upgrade_forgets_is_an_error,
                     what_does_not_overflow_yet_is_measured,
                 ]
                 page: [

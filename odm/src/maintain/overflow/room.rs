@@ -57,7 +57,9 @@ pub(super) fn fits(
     for value in values {
         bytes += size(value)?;
     }
-    let Some(left_bytes) = field.part.checked_sub(bytes) else {
+    // An array without elements has some bytes too.
+    let left_bytes = field.part.checked_sub(bytes);
+    let Some(left_bytes) = left_bytes.filter(|left| *left >= SIZE_OF_AN_ARRAY) else {
         return Ok(None);
     };
     let mut condition = doc! { format!("{path}.{left}"): { "$exists": false } };

@@ -206,6 +206,21 @@ impl<W: Write> OfOne<W> {
         Owner::find(&self.access, self.model, self.field, &filter).await
     }
 
+    /// The same, while nothing is being done to it.
+    async fn resting(&self) -> Result<Option<Owner>> {
+        for attempt in attempts() {
+            let Some(owner) = self.owner().await? else {
+                return Ok(None);
+            };
+            if owner.work().is_none() {
+                return Ok(Some(owner));
+            }
+            let id = owner.id.clone();
+            self.at(&id).help(owner, attempt).await?;
+        }
+        Err(self.busy())
+    }
+
     fn filter(&self) -> Result<RawDocumentBuf> {
         let mut write = self.write.clone();
         Ok(write.filter().cloned().unwrap_or_default())

@@ -54,22 +54,40 @@ impl Wanted<'_> {
         let Some(limit) = self.edge.limit else {
             return raw(reading.all().await?);
         };
-        if self.edge.sort.is_none() {
-            let first = raw(reading.range(0, limit.clamp(AT_FIRST, MAX_KEYS)).await?)?;
-            let some = self.met_by::<T>(&first, limit).await?;
-            if some.len() == limit {
-                return Ok(some);
-            }
+        if self.edge.sort.is_some() {
+            return self.in_order::<T>(raw(reading.all().await?)?, limit).await;
+        }
+        let count = limit.clamp(AT_FIRST, MAX_KEYS);
+        let first = raw(reading.range(0, count).await?)?;
+        let some = self.met_by::<T>(&first, limit).await?;
+        // Fewer than were asked for are all.
+        if some.len() == limit || first.len() < count {
+            return Ok(some);
         }
         let all = raw(reading.all().await?)?;
         let mut some = Vec::new();
         for chunk in all.chunks(MAX_KEYS) {
             some.extend(self.met_by::<T>(chunk, limit).await?);
-            if self.edge.sort.is_none() && some.len() >= limit {
+            if some.len() >= limit {
                 break;
             }
         }
         Ok(some)
+    }
+
+    /// Those to the first documents in the order: of some at a time, and those that were the first before.
+    async fn in_order<T: Document>(&self, all: Vec<RawBson>, limit: usize) -> Result<Vec<RawBson>> {
+        let room = MAX_KEYS.saturating_sub(limit);
+        if room == 0 {
+            // The query itself says that these are too many.
+            return Ok(all);
+        }
+        let mut first = Vec::new();
+        for chunk in all.chunks(room) {
+            first.extend_from_slice(chunk);
+            first = self.met_by::<T>(&first, limit).await?;
+        }
+        Ok(first)
     }
 
     /// Of some references, the first ones that lead to documents which meet the condition, or those to the first of these in the order.

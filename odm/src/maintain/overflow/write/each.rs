@@ -48,14 +48,9 @@ impl<W: Write> OfOne<W> {
             put(&mut say, "$set", self.field.work, work.stored()?);
             let mut as_measured = Document::new();
             if growth > 0 {
-                let Some(owner) = self.owner().await? else {
+                let Some(owner) = self.resting().await? else {
                     return Ok(W::done(0));
                 };
-                if owner.work().is_some() {
-                    let id = owner.id.clone();
-                    self.at(&id).help(owner, attempt).await?;
-                    continue;
-                }
                 as_measured = self.measure(&owner, operators, growth).await?;
             }
             let all = [operators, &at_tail, &say];

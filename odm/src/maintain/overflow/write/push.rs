@@ -149,28 +149,28 @@ impl<W: Write> OfOne<W> {
     ) -> Result<Option<W::Done>> {
         let field = self.field;
         for attempt in attempts() {
-            let Some(owner) = self.owner().await? else {
+            let Some(owner) = self.resting().await? else {
                 return Ok(Some(W::done(0)));
             };
             let id = owner.id.clone();
             let at = self.at(&id);
-            if owner.work().is_some() {
-                at.help(owner, attempt).await?;
-                continue;
-            }
             if !rewrite::is_in_order(field, &owner) {
                 rewrite::spill_over(&at).await?;
                 continue;
             }
+            let was_whole = owner.header.is_none();
             let mut values = values.to_vec();
             if to_set {
-                values = self.missing(&owner, &values).await?;
-                if self.are_few(&owner, &values)? {
+                let missing = self.missing(&owner, &values).await?;
+                if self.are_few(&owner, &missing)? {
                     return Ok(None);
+                }
+                // What an array has that is whole may be gone again before it says that this is begun.
+                if !was_whole {
+                    values = missing;
                 }
             }
             let work = Work::new(Kind::Stage);
-            let was_whole = owner.header.is_none();
             let condition = self.is_as_read(owner.header.as_ref());
             let Some(begun) = at.begin(condition, &work, true).await? else {
                 retry::pause(attempt).await;
@@ -187,17 +187,13 @@ impl<W: Write> OfOne<W> {
                 // What was pushed between. What is outside is as it was read.
                 let inside: Vec<_> = begun.resident.iter().chain(&block).collect();
                 values.retain(|value| !inside.iter().any(|other| is_same(other, value)));
-                if values.is_empty() {
-                    self.leave(&at, work.key).await?;
-                    continue;
-                }
                 others.insert(self.place("tail"), doc! { "$nin": values.clone() });
             }
             let (operators, go) = match Order::of(field) {
                 Some(order) => self.staged_in_order(&order, &begun.resident, header, &values)?,
                 None => self.staged(&begun.resident, was_whole, &values)?,
             };
-            if was_whole && to_set && go.is_empty() {
+            if to_set && go.is_empty() {
                 // They are few by now.
                 self.leave(&at, work.key).await?;
                 continue;

@@ -32,15 +32,11 @@ impl<W: Write> OfOne<W> {
         let field = self.field;
         let (stay, go) = values.split_at_checked(stays).unwrap_or((values, &[]));
         for attempt in attempts() {
-            let Some(owner) = self.owner().await? else {
+            let Some(owner) = self.resting().await? else {
                 return Ok(W::done(0));
             };
             let id = owner.id.clone();
             let at = self.at(&id);
-            if owner.work().is_some() {
-                at.help(owner, attempt).await?;
-                continue;
-            }
             let set = doc! { "$set": { field.stored: stay.to_vec() } };
             let sweep = owner.header.as_ref().and_then(|header| header.generation);
             if !go.is_empty() {

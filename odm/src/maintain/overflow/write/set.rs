@@ -1,6 +1,6 @@
 //! Elements that are added to an array if it does not have them.
 
-use bson::{Bson, doc};
+use bson::{Bson, Document, doc};
 
 use super::{
     super::{
@@ -41,15 +41,11 @@ impl<W: Write> OfOne<W> {
             }
         }
         for attempt in attempts() {
-            let Some(owner) = self.owner().await? else {
+            let Some(owner) = self.resting().await? else {
                 return Ok(W::done(0));
             };
             let id = owner.id.clone();
             let at = self.at(&id);
-            if owner.work().is_some() {
-                at.help(owner, attempt).await?;
-                continue;
-            }
             let missing = self.missing(&owner, values).await?;
             if !self.are_few(&owner, &missing)? {
                 match self.add_many(values).await? {
@@ -63,12 +59,12 @@ impl<W: Write> OfOne<W> {
                     let nothing = doc! { "$pullAll": { field.stored: [] } };
                     let mut condition = self.is_as_read(owner.header.as_ref());
                     if owner.header.is_none() {
-                        condition.insert(field.stored, doc! { "$all": values.to_vec() });
+                        condition.extend(self.has_these_alone(values, &missing));
                     }
                     self.attempt(condition, &[&nothing]).await?
                 }
                 None => {
-                    let others = doc! { field.stored: { "$nin": missing.clone() } };
+                    let others = self.has_these_alone(values, &missing);
                     match self.split(&owner, &missing, others.clone()).await? {
                         Some(done) => Some(done),
                         None => {
@@ -109,6 +105,17 @@ impl<W: Write> OfOne<W> {
             }
         }
         Err(self.busy())
+    }
+
+    /// That an array which is whole has the others of these values, and none of those that are missing: it has no version that says so.
+    pub(super) fn has_these_alone(&self, values: &[Bson], missing: &[Bson]) -> Document {
+        let mut condition = doc! { "$nin": missing.to_vec() };
+        let present = values.iter().filter(|value| !missing.contains(value));
+        let present: Vec<_> = present.cloned().collect();
+        if !present.is_empty() {
+            condition.insert("$all", present);
+        }
+        doc! { self.field.stored: condition }
     }
 
     /// Adds more than a tail holds to a set; none if it has others of them by now.

@@ -371,6 +371,32 @@ pub async fn sets_are_over_both_parts(fixture: Fixture) {
     is_clean(&db).await;
 }
 
+/// Two of the largest elements that there can be are too many for what waits in a document, by a few bytes.
+pub async fn the_largest_elements_are_pushed(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many([book(1, 0..2), book(2, 0..8)])
+        .await
+        .unwrap();
+    let largest = "x".repeat(128 * 1024 - 18);
+    for id in [1, 2] {
+        let before = customers(&db, id).await;
+        let push = db.update::<Book>(id);
+        let push = push.push_each(
+            |b| b.customers_purchased(),
+            [largest.clone(), largest.clone()],
+        );
+        push.await.unwrap();
+        let all = customers(&db, id).await;
+        assert_eq!(all[..before.len()], before);
+        assert_eq!(all[before.len()..], [largest.clone(), largest.clone()]);
+        let larger = db
+            .update::<Book>(id)
+            .push(|b| b.customers_purchased(), format!("{largest}x"));
+        assert_eq!(larger.await.unwrap_err().kind(), ErrorKind::Invalid);
+    }
+    is_clean(&db).await;
+}
+
 /// More than are pushed at once: what the set has stays where it is, and the rest comes behind, each once.
 pub async fn many_are_added_to_a_set(fixture: Fixture) {
     let db = fresh(&fixture).await;

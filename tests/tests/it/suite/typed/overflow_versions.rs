@@ -43,6 +43,35 @@ mod next {
     pub(super) struct Shop;
 }
 
+/// An upgrade that forgets what it does not know.
+mod anew {
+    use super::*;
+
+    #[derive(Debug, Serialize, Deserialize, Document)]
+    #[document(collection = "books", schema_version = 2, upgrade = written_anew)]
+    pub(super) struct Book {
+        #[serde(rename = "_id")]
+        pub(super) id: i64,
+        #[embed(overflow(after = 2, into = "extra_sales"))]
+        pub(super) customers: Overflow<String>,
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "an upgrade may fail")]
+    fn written_anew(_: u32, document: &mut BsonDocument) -> odm::Result<()> {
+        let kept =
+            ["_id", "customers"].map(|field| (field.to_owned(), document.get(field).cloned()));
+        let kept = kept
+            .into_iter()
+            .filter_map(|(field, value)| Some((field, value?)));
+        *document = kept.collect();
+        Ok(())
+    }
+
+    #[derive(Schema)]
+    #[schema(models(Book))]
+    pub(super) struct Shop;
+}
+
 mod before {
     use super::*;
 
@@ -118,6 +147,25 @@ pub async fn a_new_name_loses_no_elements(fixture: Fixture) {
         .await
         .unwrap();
     assert_eq!(all, names(5));
+}
+
+/// Nor does an upgrade that gives back less than it has got.
+pub async fn what_an_upgrade_forgets_is_an_error(fixture: Fixture) {
+    let old = odm::Database::<Shop>::with_backend(fixture.backend());
+    old.sync_indexes().await.unwrap();
+    let customers = names(5).into();
+    old.insert(Book { id: 1, customers }).await.unwrap();
+
+    let new = odm::Database::<anew::Shop>::with_backend(fixture.backend());
+    let read = new.get::<anew::Book>(1).await.unwrap_err();
+    assert_eq!(
+        (read.kind(), read.path()),
+        (ErrorKind::Invalid, Some("customers"))
+    );
+    let report = new.upgrade::<anew::Book>().await.unwrap();
+    assert_eq!((report.upgraded, report.failed.len()), (0, 1));
+    let all = old.get::<Book>(1).elements(|b| b.customers());
+    assert_eq!(all.all().await.unwrap(), names(5));
 }
 
 /// An array that does not overflow yet is measured before it is said to, and is as long behind it.
