@@ -3,7 +3,8 @@
 //! A write is carried out on the thread that asks for it, against the state that all writes before it
 //! leave behind, durable or not; it is short and in memory. Then it is made durable by whoever gets
 //! to lead: that thread commits everything that has gathered meanwhile in one store transaction, and
-//! the others find their write done. One write that fails alone leaves no trace.
+//! the others find their write done. So nobody waits for more than two of these commits: that which is
+//! under way, and the next. One write that fails alone leaves no trace.
 
 mod conflicts;
 mod log;
@@ -11,10 +12,10 @@ mod stage;
 mod watchers;
 
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use conflicts::TransactionId;
-use stage::Stage;
+use stage::{Batch, Stage};
 use watchers::Watchers;
 
 use crate::catalog::Catalog;
@@ -41,8 +42,10 @@ pub(crate) struct Committer {
     store: Box<dyn Store>,
     published: RwLock<Arc<State>>,
     stage: Mutex<Stage>,
-    /// Held by the thread that commits to the store.
-    leader: Mutex<()>,
+    /// How far the store is. Nobody holds it for long, unlike the stage.
+    progress: Mutex<Progress>,
+    /// Notified of progress, and of failure.
+    committed: Condvar,
     next_collection: Arc<AtomicU32>,
     watchers: Watchers,
     /// Set once the store has failed, for those who watch.
@@ -84,7 +87,8 @@ impl Committer {
             store,
             published: RwLock::new(state),
             stage: Mutex::new(Stage::new(view, catalog, log)),
-            leader: Mutex::new(()),
+            progress: Mutex::default(),
+            committed: Condvar::new(),
             next_collection: Arc::new(AtomicU32::new(next_collection)),
             watchers: Watchers::default(),
             failure: OnceLock::new(),
@@ -210,37 +214,38 @@ impl Committer {
     }
 
     fn lead(&self, ticket: u64) -> Result<()> {
-        let _leader = self.leader.lock().unwrap_or_else(PoisonError::into_inner);
-        let batch = {
-            let mut stage = self.stage()?;
-            if stage.is_durable(ticket) {
-                return Ok(());
-            }
-            stage.take()
+        let Some((lead, batch)) = self.become_leader(ticket)? else {
+            return Ok(());
         };
-        let committed = self.store.commit(&batch.changes);
-        let mut stage = self.stage_even_if_failed();
-        match committed.and_then(|()| self.store.snapshot()) {
-            Ok(snapshot) => {
-                let state = State {
-                    view: View::new(Arc::clone(&snapshot), Changes::new()),
-                    catalog: batch.catalog,
-                    log: batch.log,
-                };
-                *self
-                    .published
-                    .write()
-                    .unwrap_or_else(PoisonError::into_inner) = Arc::new(state);
-                stage.committed(snapshot, batch.ticket);
-                Ok(())
-            }
-            Err(error) => {
-                stage.fail(error.clone());
-                // Nobody else sets it: a store that has failed is not committed to again.
-                let _set = self.failure.set(error.clone());
-                Err(error)
-            }
+        if let Some(waiting) = lead.commit(batch)? {
+            // They are durable before this thread writes as much again. If that fails, it is theirs to tell.
+            let _ = lead.commit(waiting);
         }
+        Ok(())
+    }
+
+    /// Waits until `ticket` is durable, or nobody leads; then this thread does, with what it is to commit.
+    fn become_leader(&self, ticket: u64) -> Result<Option<(Lead<'_>, Batch)>> {
+        let mut progress = self.progress();
+        while progress.is_led && progress.durable < ticket && self.failure.get().is_none() {
+            let waited = self.committed.wait(progress);
+            progress = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        if progress.durable >= ticket {
+            return Ok(None);
+        }
+        if let Some(failure) = self.failure.get() {
+            return Err(failure.clone());
+        }
+        progress.is_led = true;
+        drop(progress);
+        let lead = Lead { committer: self };
+        let batch = self.stage()?.take();
+        Ok(Some((lead, batch)))
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn stage(&self) -> Result<MutexGuard<'_, Stage>> {
@@ -252,6 +257,70 @@ impl Committer {
     /// An operation that panics has changed only its overlay, so the stage is never left half-way.
     fn stage_even_if_failed(&self) -> MutexGuard<'_, Stage> {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How far the store is.
+#[derive(Default)]
+struct Progress {
+    /// The last write that is durable, and published.
+    durable: u64,
+    /// Whether a thread leads.
+    is_led: bool,
+}
+
+/// The thread that commits to the store: one at a time.
+struct Lead<'c> {
+    committer: &'c Committer,
+}
+
+impl Lead<'_> {
+    /// Makes a batch durable and publishes the state behind it, or fails all writes from now on. Gives what has gathered
+    /// meanwhile, if that is less: it has waited for more than it brings.
+    fn commit(&self, batch: Batch) -> Result<Option<Batch>> {
+        let committer = self.committer;
+        let committed = committer.store.commit(&batch.changes);
+        let snapshot = match committed.and_then(|()| committer.store.snapshot()) {
+            Ok(snapshot) => snapshot,
+            Err(error) => {
+                self.fail(&error);
+                return Err(error);
+            }
+        };
+        let state = State {
+            view: View::new(Arc::clone(&snapshot), Changes::new()),
+            catalog: batch.catalog,
+            log: batch.log,
+        };
+        let mut stage = committer.stage_even_if_failed();
+        *committer
+            .published
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = Arc::new(state);
+        stage.committed(snapshot, batch.ticket);
+        let next = stage.take_fewer_than(batch.changes.len());
+        drop(stage);
+        committer.progress().durable = batch.ticket;
+        committer.committed.notify_all();
+        Ok(next)
+    }
+
+    /// Fails all writes from now on: nothing is known of the store any more.
+    fn fail(&self, error: &Error) {
+        self.committer.stage_even_if_failed().fail(error.clone());
+        // Nobody else sets it: a store that has failed is not committed to again.
+        let _set = self.committer.failure.set(error.clone());
+    }
+}
+
+impl Drop for Lead<'_> {
+    /// Lets another thread lead.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.fail(&Error::damaged("a commit has panicked"));
+        }
+        self.committer.progress().is_led = false;
+        self.committer.committed.notify_all();
     }
 }
 

@@ -144,6 +144,11 @@ impl Access {
         self.unit.is_some() || self.backend.capabilities().transactions
     }
 
+    /// Whether all other writes wait for a long one.
+    pub(crate) fn writes_are_serial(&self) -> bool {
+        self.backend.capabilities().serial_writes
+    }
+
     /// Runs `work` in the transaction that this is in or, where there are any, in one of its own, `attempts` times at most.
     pub(crate) async fn together<R, W, F>(&self, attempts: u32, mut work: W) -> Result<R>
     where

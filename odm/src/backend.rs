@@ -276,6 +276,8 @@ pub struct Capabilities {
     pub change_streams: bool,
     /// Whether collections can be sharded: a sharded cluster of MongoDB can, reached through its routers (`mongos`).
     pub sharding: bool,
+    /// Whether writes are carried out one after the other, so that a long one keeps all others waiting: those of the engine are.
+    pub serial_writes: bool,
 }
 
 impl Capabilities {
@@ -286,6 +288,16 @@ impl Capabilities {
             transactions,
             change_streams: false,
             sharding: false,
+            serial_writes: false,
+        }
+    }
+
+    /// With writes that are carried out one after the other or without.
+    #[must_use]
+    pub fn with_serial_writes(self, serial_writes: bool) -> Self {
+        Self {
+            serial_writes,
+            ..self
         }
     }
 

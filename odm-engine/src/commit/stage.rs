@@ -1,3 +1,4 @@
+use std::mem;
 use std::sync::Arc;
 
 use super::conflicts::{Conflicts, TransactionId};
@@ -104,18 +105,21 @@ impl Stage {
         Ok(self.added)
     }
 
-    pub(super) fn is_durable(&self, ticket: u64) -> bool {
-        self.durable >= ticket
-    }
-
     /// Hands everything that has gathered to a leader.
     pub(super) fn take(&mut self) -> Batch {
         Batch {
-            changes: std::mem::take(&mut self.gathered),
+            changes: mem::take(&mut self.gathered),
             catalog: self.catalog.clone(),
             log: self.log.clone(),
             ticket: self.added,
         }
+    }
+
+    /// The same, if that is something and less than `changes`.
+    pub(super) fn take_fewer_than(&mut self, changes: usize) -> Option<Batch> {
+        (1..changes)
+            .contains(&self.gathered.len())
+            .then(|| self.take())
     }
 
     /// Notes that what was taken is durable now and part of `snapshot`.

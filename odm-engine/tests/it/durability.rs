@@ -1,11 +1,13 @@
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
 
 use bson::{RawDocumentBuf, rawdoc};
 use odm_engine::{ChangeStream, Count, Database, Direction, Find, Index, Watch, WatchFrom};
+use redb::backends::InMemoryBackend;
 use redb::{ReadableDatabase, ReadableTable};
 use twox_hash::XxHash3_64;
 
@@ -482,4 +484,107 @@ fn many_threads_share_commits_and_lose_nothing() {
     drop(database);
     let database = Database::open(&path).unwrap();
     assert_eq!(database.count("c", &Count::default()).unwrap(), 200);
+}
+
+/// A storage in memory whose syncs wait until they may go on.
+#[derive(Debug)]
+struct Held {
+    storage: InMemoryBackend,
+    gate: Arc<Gate>,
+}
+
+#[derive(Debug, Default)]
+struct Gate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct GateState {
+    is_shut: bool,
+    waits: bool,
+}
+
+impl Gate {
+    fn set(&self, is_shut: bool) {
+        self.state.lock().unwrap().is_shut = is_shut;
+        self.changed.notify_all();
+    }
+
+    fn pass(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.waits = state.is_shut;
+        self.changed.notify_all();
+        drop(self.changed.wait_while(state, |state| state.is_shut));
+    }
+
+    fn wait_until_one_waits(&self) {
+        let state = self.state.lock().unwrap();
+        drop(self.changed.wait_while(state, |state| !state.waits));
+    }
+}
+
+impl redb::StorageBackend for Held {
+    fn len(&self) -> io::Result<u64> {
+        self.storage.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.storage.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.storage.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.gate.pass();
+        self.storage.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.storage.write(offset, data)
+    }
+}
+
+/// Waits until a document is on its way to the disk: until then a transaction may insert it as well.
+fn wait_until_written(database: &Database, id: i32) {
+    loop {
+        let transaction = database.begin().unwrap();
+        match transaction.insert("c", vec![rawdoc! { "_id": id }]) {
+            Err(error) if error.is_write_conflict() => return,
+            _ => std::thread::yield_now(),
+        }
+    }
+}
+
+#[test]
+fn what_waits_for_a_large_write_is_durable_when_that_returns() {
+    let gate = Arc::<Gate>::default();
+    let storage = Held {
+        storage: InMemoryBackend::new(),
+        gate: Arc::clone(&gate),
+    };
+    let database = Database::open_storage(storage).unwrap();
+    database
+        .insert("c", vec![rawdoc! { "_id": -1 }])
+        .unwrap()
+        .all()
+        .unwrap();
+    std::thread::scope(|scope| {
+        gate.set(true);
+        let large = scope.spawn(|| {
+            let documents = (0..100).map(|id| rawdoc! { "_id": id }).collect();
+            database.insert("c", documents).unwrap().all().unwrap();
+            database.count("c", &Count::default()).unwrap()
+        });
+        gate.wait_until_one_waits();
+        scope.spawn(|| {
+            let one = vec![rawdoc! { "_id": 100 }];
+            database.insert("c", one).unwrap().all().unwrap();
+        });
+        wait_until_written(&database, 100);
+        gate.set(false);
+        assert_eq!(large.join().unwrap(), 102);
+    });
 }

@@ -228,7 +228,9 @@ impl<T: Target> Executor for Engine<T> {
 
 impl Backend for Engine {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(true).with_change_streams(true)
+        Capabilities::new(true)
+            .with_change_streams(true)
+            .with_serial_writes(true)
     }
 
     fn list_collections(&self) -> BoxFuture<'_, Result<Vec<String>>> {

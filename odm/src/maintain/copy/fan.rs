@@ -1,5 +1,7 @@
 //! The fan-out: copies follow their source.
 
+use std::time::{Duration, Instant};
+
 use bson::{Bson, Document, RawBson, RawDocumentBuf, doc};
 
 use super::{
@@ -31,8 +33,12 @@ use crate::{
 /// How many documents follow by one write. More of them follow in batches, so that others come in between.
 const WHOLE: usize = 20_000;
 
-/// How many documents are in such a batch.
+/// How many documents are in such a batch, at most.
 pub(super) const BATCH: usize = 1_000;
+
+/// How many it has at least where all other writes wait for it, and how long it may take there.
+const LEAST: usize = 50;
+const TURN: Duration = Duration::from_millis(2);
 
 /// How many dependents may follow now.
 #[derive(Debug, Clone, Copy)]
@@ -167,6 +173,8 @@ async fn in_batches(
     };
     // Whoever comes to refer to the document behind this is looked at again.
     let mut cursor = access.find(owner, find).await?;
+    let keeps_others_waiting = access.writes_are_serial();
+    let mut size = if keeps_others_waiting { LEAST } else { BATCH };
     loop {
         let found = cursor.next_batch().await.map_err(error::of(owner))?;
         if found.is_empty() {
@@ -174,16 +182,32 @@ async fn in_batches(
         }
         let ids = found.iter().filter_map(|raw| decode::id(raw));
         let ids: Vec<_> = ids.map(RawBson::from).collect();
-        for some in ids.chunks(BATCH) {
+        let mut left = ids.as_slice();
+        while !left.is_empty() {
+            let some;
+            (some, left) = left.split_at(size.min(left.len()));
             let newer = Newer {
                 those: document("_id", one_of(some)?)?,
                 ..newer.clone()
             };
+            let begun = Instant::now();
             bring(access, owner, group, vec![newer], room).await?;
+            if keeps_others_waiting {
+                size = next_size(size, begun.elapsed());
+            }
             if !lease.renew(access, some.len()).await? {
                 return Ok(false);
             }
         }
+    }
+}
+
+/// The size of the batch behind one that took so long.
+fn next_size(size: usize, took: Duration) -> usize {
+    match took {
+        long if long > TURN => (size / 2).max(LEAST),
+        short if short < TURN / 2 => (size * 2).min(BATCH),
+        _ => size,
     }
 }
 
