@@ -217,9 +217,10 @@ impl Committer {
         let Some((lead, batch)) = self.become_leader(ticket)? else {
             return Ok(());
         };
-        if let Some(waiting) = lead.commit(batch)? {
-            // They are durable before this thread writes as much again. If that fails, it is theirs to tell.
-            let _ = lead.commit(waiting);
+        let mut waiting = lead.commit(batch)?;
+        // It is durable before this thread writes as much again. If that fails, it is told to those who wait.
+        while let Some(batch) = waiting {
+            waiting = lead.commit(batch).unwrap_or_default();
         }
         Ok(())
     }
@@ -276,7 +277,7 @@ struct Lead<'c> {
 
 impl Lead<'_> {
     /// Makes a batch durable and publishes the state behind it, or fails all writes from now on. Gives what has gathered
-    /// meanwhile, if that is less: it has waited for more than it brings.
+    /// meanwhile, if that is less: it has waited for more than it brings. Whoever gets it commits it.
     fn commit(&self, batch: Batch) -> Result<Option<Batch>> {
         let committer = self.committer;
         let committed = committer.store.commit(&batch.changes);

@@ -6,7 +6,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 
 use bson::{RawDocumentBuf, rawdoc};
-use odm_engine::{ChangeStream, Count, Database, Direction, Find, Index, Watch, WatchFrom};
+use odm_engine::{ChangeStream, Count, Database, Direction, Find, Index, Update, Watch, WatchFrom};
 use redb::backends::InMemoryBackend;
 use redb::{ReadableDatabase, ReadableTable};
 use twox_hash::XxHash3_64;
@@ -484,6 +484,46 @@ fn many_threads_share_commits_and_lose_nothing() {
     drop(database);
     let database = Database::open(&path).unwrap();
     assert_eq!(database.count("c", &Count::default()).unwrap(), 200);
+}
+
+#[test]
+fn small_writes_beside_large_ones_are_all_carried_out() {
+    const THREADS: i64 = 16;
+    const TURNS: i64 = 100;
+    let directory = tempfile::tempdir().unwrap();
+    let disk = Database::open(directory.path().join("data.odm")).unwrap();
+    for database in [Database::memory(), disk] {
+        database
+            .insert("c", vec![rawdoc! { "_id": -1, "n": 0_i64 }])
+            .unwrap()
+            .all()
+            .unwrap();
+        let add_one = Update {
+            filter: rawdoc! { "_id": -1 },
+            update: rawdoc! { "$inc": { "n": 1_i64 } },
+            ..Update::default()
+        };
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (database, add_one) = (&database, &add_one);
+                scope.spawn(move || {
+                    for turn in 0..TURNS {
+                        assert_eq!(database.update("c", add_one).unwrap().modified, 1);
+                        // Of these there are ever fewer: what waits for one of them may wait for the next as well.
+                        let first = (thread * TURNS + turn) * 100;
+                        let many = (0..turn % 30)
+                            .map(|n| rawdoc! { "_id": first + n })
+                            .collect();
+                        database.insert("c", many).unwrap().all().unwrap();
+                    }
+                });
+            }
+        });
+        let found = all(&database, "c");
+        let sum: i64 = (0..TURNS).map(|turn| turn % 30).sum();
+        assert_eq!(found.len() as i64, THREADS * sum + 1);
+        assert_eq!(found[0].get_i64("n").unwrap(), THREADS * TURNS);
+    }
 }
 
 /// A storage in memory whose syncs wait until they may go on.
