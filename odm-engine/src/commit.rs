@@ -11,6 +11,7 @@ mod log;
 mod stage;
 mod watchers;
 
+use std::cell::Cell;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
@@ -240,7 +241,10 @@ impl Committer {
         }
         progress.is_led = true;
         drop(progress);
-        let lead = Lead { committer: self };
+        let lead = Lead {
+            committer: self,
+            is_committing: Cell::new(false),
+        };
         let batch = self.stage()?.take();
         Ok(Some((lead, batch)))
     }
@@ -273,6 +277,8 @@ struct Progress {
 /// The thread that commits to the store: one at a time.
 struct Lead<'c> {
     committer: &'c Committer,
+    /// Whether it is between the two ends of a commit.
+    is_committing: Cell<bool>,
 }
 
 impl Lead<'_> {
@@ -280,6 +286,7 @@ impl Lead<'_> {
     /// meanwhile, if that is less: it has waited for more than it brings. Whoever gets it commits it.
     fn commit(&self, batch: Batch) -> Result<Option<Batch>> {
         let committer = self.committer;
+        self.is_committing.set(true);
         let committed = committer.store.commit(&batch.changes);
         let snapshot = match committed.and_then(|()| committer.store.snapshot()) {
             Ok(snapshot) => snapshot,
@@ -301,6 +308,7 @@ impl Lead<'_> {
         stage.committed(snapshot, batch.ticket);
         let next = stage.take_fewer_than(batch.changes.len());
         drop(stage);
+        self.is_committing.set(false);
         committer.progress().durable = batch.ticket;
         committer.committed.notify_all();
         Ok(next)
@@ -308,6 +316,7 @@ impl Lead<'_> {
 
     /// Fails all writes from now on: nothing is known of the store any more.
     fn fail(&self, error: &Error) {
+        self.is_committing.set(false);
         self.committer.stage_even_if_failed().fail(error.clone());
         // Nobody else sets it: a store that has failed is not committed to again.
         let _set = self.committer.failure.set(error.clone());
@@ -317,8 +326,8 @@ impl Lead<'_> {
 impl Drop for Lead<'_> {
     /// Lets another thread lead.
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.fail(&Error::damaged("a commit has panicked"));
+        if self.is_committing.get() {
+            self.fail(&Error::damaged("a commit has ended half-way"));
         }
         self.committer.progress().is_led = false;
         self.committer.committed.notify_all();
