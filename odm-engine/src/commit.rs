@@ -49,7 +49,7 @@ pub(crate) struct Committer {
     committed: Condvar,
     next_collection: Arc<AtomicU32>,
     watchers: Watchers,
-    /// Set once the store has failed, for those who watch.
+    /// Set once the store has failed: what it holds is then unknown until it is opened again.
     failure: OnceLock<Error>,
 }
 
@@ -200,7 +200,7 @@ impl Committer {
             let checked = stage.conflicts().check(begun.id, &outcome);
             stage.conflicts().end(begun.id);
             checked?;
-            stage.require_sound()?;
+            self.require_sound()?;
             stage.add(outcome.changes, &outcome.events)?
         };
         self.make_durable(ticket)
@@ -236,9 +236,7 @@ impl Committer {
         if progress.durable >= ticket {
             return Ok(None);
         }
-        if let Some(failure) = self.failure.get() {
-            return Err(failure.clone());
-        }
+        self.require_sound()?;
         progress.is_led = true;
         drop(progress);
         let lead = Lead {
@@ -253,9 +251,13 @@ impl Committer {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn require_sound(&self) -> Result<()> {
+        self.failure.get().cloned().map_or(Ok(()), Err)
+    }
+
     fn stage(&self) -> Result<MutexGuard<'_, Stage>> {
         let stage = self.stage_even_if_failed();
-        stage.require_sound()?;
+        self.require_sound()?;
         Ok(stage)
     }
 
@@ -288,10 +290,11 @@ impl Lead<'_> {
         let committer = self.committer;
         self.is_committing.set(true);
         let committed = committer.store.commit(&batch.changes);
+        self.is_committing.set(false);
         let snapshot = match committed.and_then(|()| committer.store.snapshot()) {
             Ok(snapshot) => snapshot,
             Err(error) => {
-                self.fail(&error);
+                self.fail(error.clone());
                 return Err(error);
             }
         };
@@ -308,18 +311,15 @@ impl Lead<'_> {
         stage.committed(snapshot, batch.ticket);
         let next = stage.take_fewer_than(batch.changes.len());
         drop(stage);
-        self.is_committing.set(false);
         committer.progress().durable = batch.ticket;
         committer.committed.notify_all();
         Ok(next)
     }
 
     /// Fails all writes from now on: nothing is known of the store any more.
-    fn fail(&self, error: &Error) {
-        self.is_committing.set(false);
-        self.committer.stage_even_if_failed().fail(error.clone());
+    fn fail(&self, error: Error) {
         // Nobody else sets it: a store that has failed is not committed to again.
-        let _set = self.committer.failure.set(error.clone());
+        let _set = self.committer.failure.set(error);
     }
 }
 
@@ -327,7 +327,7 @@ impl Drop for Lead<'_> {
     /// Lets another thread lead.
     fn drop(&mut self) {
         if self.is_committing.get() {
-            self.fail(&Error::damaged("a commit has ended half-way"));
+            self.fail(Error::damaged("a commit has panicked"));
         }
         self.committer.progress().is_led = false;
         self.committer.committed.notify_all();
@@ -399,5 +399,52 @@ fn check_format(store: &dyn Store) -> Result<()> {
             Err(Error::new(ErrorKind::NewerFormat, None, message))
         }
         _ => Err(Error::damaged("it has no valid format version")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::store::Snapshot;
+    use crate::store::memory::MemoryStore;
+
+    /// A store whose commits panic once it is told to.
+    #[derive(Default)]
+    struct Panicking {
+        store: MemoryStore,
+        panics: Arc<AtomicBool>,
+    }
+
+    impl Store for Panicking {
+        fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+            self.store.snapshot()
+        }
+
+        fn commit(&self, changes: &Changes) -> Result<()> {
+            assert!(!self.panics.load(Ordering::Relaxed), "the commit");
+            self.store.commit(changes)
+        }
+    }
+
+    fn create(committer: &Committer, name: &str) -> Result<()> {
+        committer.write(|overlay| overlay.collection_or_create(name).map(drop))
+    }
+
+    #[test]
+    fn a_commit_that_panics_fails_all_writes_behind_it() {
+        let store = Panicking::default();
+        let panics = Arc::clone(&store.panics);
+        let committer = Committer::open(Box::new(store)).unwrap();
+        create(&committer, "a").unwrap();
+        panics.store(true, Ordering::Relaxed);
+        let caught = catch_unwind(AssertUnwindSafe(|| create(&committer, "b")));
+        assert!(caught.is_err());
+        // What it took is lost: to go on without it would be to answer for what is not there.
+        panics.store(false, Ordering::Relaxed);
+        assert!(create(&committer, "c").is_err());
+        assert!(committer.failure().is_some());
     }
 }

@@ -5,7 +5,7 @@ use super::conflicts::{Conflicts, TransactionId};
 use super::{ChangeLog, Log};
 use crate::catalog::Catalog;
 use crate::change::Event;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::store::{Changes, Snapshot, View};
 
 /// The state that the next write starts from: durable or on its way there.
@@ -20,8 +20,6 @@ pub(super) struct Stage {
     /// The number of the last write that was added, and of the last one that is durable.
     added: u64,
     durable: u64,
-    /// Set once the store has failed: what it holds is then unknown until it is opened again.
-    failure: Option<Error>,
 }
 
 /// What a leader commits.
@@ -42,7 +40,6 @@ impl Stage {
             conflicts: Conflicts::default(),
             added: 0,
             durable: 0,
-            failure: None,
         }
     }
 
@@ -126,13 +123,5 @@ impl Stage {
     pub(super) fn committed(&mut self, snapshot: Arc<dyn Snapshot>, ticket: u64) {
         self.view = View::new(snapshot, self.gathered.clone());
         self.durable = ticket;
-    }
-
-    pub(super) fn fail(&mut self, error: Error) {
-        self.failure = Some(error);
-    }
-
-    pub(super) fn require_sound(&self) -> Result<()> {
-        self.failure.clone().map_or(Ok(()), Err)
     }
 }

@@ -36,8 +36,10 @@ const WHOLE: usize = 20_000;
 /// How many documents are in such a batch, at most.
 pub(super) const BATCH: usize = 1_000;
 
-/// How many it has at least where all other writes wait for it, and how long it may take there.
+/// How many it has at least where all other writes wait for it: each takes its time, however few there are.
 const LEAST: usize = 50;
+
+/// How long it may take there.
 const TURN: Duration = Duration::from_millis(2);
 
 /// How many dependents may follow now.
@@ -373,4 +375,21 @@ pub(in crate::maintain) async fn clear(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_are_as_large_as_take_a_turn() {
+        let long = TURN + Duration::from_micros(1);
+        let short = TURN / 2 - Duration::from_micros(1);
+        assert_eq!(next_size(200, long), 100);
+        assert_eq!(next_size(LEAST, long), LEAST);
+        assert_eq!(next_size(200, TURN), 200);
+        assert_eq!(next_size(200, TURN / 2), 200);
+        assert_eq!(next_size(200, short), 400);
+        assert_eq!(next_size(BATCH, short), BATCH);
+    }
 }
