@@ -4,10 +4,12 @@ pub(crate) mod extras;
 pub(crate) mod header;
 pub(crate) mod order;
 pub(crate) mod read;
+pub(crate) mod same;
 
 pub(crate) use header::Owner;
 pub(crate) use order::unsorted;
 pub(crate) use read::Reading;
+pub(crate) use same::ElementSet;
 
 use crate::schema::OverflowField;
 

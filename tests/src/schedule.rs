@@ -9,6 +9,7 @@ mod copies;
 mod counts;
 mod lines;
 mod listings;
+mod members;
 mod order;
 mod outliers;
 mod overflow;
@@ -37,7 +38,8 @@ pub use copies::{Copies, FewCopies};
 pub use counts::{Counts, FewCounts, Reborn, Returns};
 pub use lines::{FewLines, Lines};
 pub use listings::{FewListings, Listings};
-pub use outliers::{FewOverflows, LateDeletion, LateInsert, LateReading, Sets};
+pub use members::{FewMembers, Members};
+pub use outliers::{FewOverflows, LateDeletion, LateInsert, LateReading, Sets, Spills};
 pub use overflow::{OrderedOverflows, Overflows};
 
 /// Something that several processes do at once, and what must be so behind it.
@@ -217,7 +219,7 @@ impl Schedule {
 
     /// Lets one operation after the other happen, until every process has come to its end or died.
     async fn drive(self, turns: &Turns, processes: Vec<JoinHandle<()>>, order: &mut dyn Order) {
-        for _ in 0..20_000 {
+        for _ in 0..100_000 {
             // It ends when nothing else can run.
             tokio::time::sleep(Duration::from_millis(1)).await;
             let is_over = turns.with(|state| {
@@ -273,7 +275,10 @@ impl Schedule {
                 }
             });
         }
-        panic!("{self:?} does not end");
+        let told = turns.with(|state| std::mem::take(&mut state.told));
+        let last = told.iter().rev().take(40).rev();
+        let last: Vec<_> = last.map(String::as_str).collect();
+        panic!("{self:?} does not end:\n  {}", last.join("\n  "));
     }
 }
 

@@ -1,9 +1,9 @@
 //! Plans under a scheduler that picks the order of every operation.
 
 use odm_tests::schedule::{
-    Anew, Case, Clears, Copies, Counts, FewCopies, FewCounts, FewLines, FewListings, FewOverflows,
-    LateDeletion, LateInsert, LateReading, Lines, Listings, OrderedOverflows, Overflows, Reborn,
-    Returns, Sabotage, Schedule, Sets,
+    Anew, Case, Clears, Copies, Counts, FewCopies, FewCounts, FewLines, FewListings, FewMembers,
+    FewOverflows, LateDeletion, LateInsert, LateReading, Lines, Listings, Members,
+    OrderedOverflows, Overflows, Reborn, Returns, Sabotage, Schedule, Sets, Spills,
 };
 
 /// How many schedules there are of each kind: `ODM_SCHEDULES=50000` for more.
@@ -212,6 +212,24 @@ fn each_guard_of_links_is_needed_in_some_order() {
     }
 }
 
+/// Nobody refers to who is gone, wherever the references are.
+#[test]
+fn references_that_overflow_lead_somewhere() {
+    for transactions in [false, true] {
+        let wrong = first_wrong(&Members, schedules(), transactions, None);
+        assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
+    }
+    every_order(&FewMembers, 1);
+    late(&FewMembers);
+}
+
+/// Without a guard something is wrong in one of them.
+#[test]
+fn each_guard_of_references_that_overflow_is_needed() {
+    let wrong = first_wrong(&Members, 5_000, false, Some(Sabotage::Wanted));
+    assert!(wrong.is_some(), "nobody misses what is wanted");
+}
+
 #[test]
 fn arrays_lose_nothing() {
     for transactions in [false, true] {
@@ -224,6 +242,12 @@ fn arrays_lose_nothing() {
 #[test]
 fn sets_have_each_element_once() {
     every_order(&Sets, 1);
+}
+
+/// Whoever finishes what another has begun leaves nothing of it, in a transaction too.
+#[test]
+fn nothing_is_left_of_what_two_let_overflow() {
+    every_order(&Spills, 2);
 }
 
 /// What goes outside of a document while it is deleted does not stay there.

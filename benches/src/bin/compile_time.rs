@@ -103,6 +103,9 @@ const FIELDS: [(&str, &str); 9] = [
     ("code", "String"),
 ];
 
+/// The name of that one, before it gets another.
+const FIELD: &str = "tag";
+
 /// All of them, with the name of that one.
 fn fields(tag: &str) -> impl Iterator<Item = (&str, &str)> {
     FIELDS.into_iter().chain([("rank", "i64"), (tag, "String")])
@@ -149,7 +152,7 @@ fn odm_schema(name: &str, from: &str, models: usize) -> String {
 /// A value for each of the plain fields, each written by `wrap`.
 fn some_values(wrap: fn(&str) -> String) -> String {
     let mut text = String::new();
-    for (name, ty) in fields("tag") {
+    for (name, ty) in fields(FIELD) {
         let value = match ty {
             "String" => "String::from(\"some\")",
             "Option<String>" => "None",
@@ -303,7 +306,7 @@ impl Crate {
             models,
         };
         for number in 0..models {
-            own.write_model(number, "tag")?;
+            own.write_model(number, FIELD)?;
         }
         Ok(own)
     }
@@ -354,16 +357,20 @@ impl Crate {
         let field = if round.is_multiple_of(2) {
             "label"
         } else {
-            "tag"
+            FIELD
         };
-        // In the middle of a chain: one with a reference and a copy, whose fields another one copies.
-        let changed = self.models / 2 + CHAIN / 2;
-        self.write_model(changed.min(self.models - 1), field)?;
+        self.write_model(self.changed(), field)?;
         self.check()
+    }
+
+    /// In the middle of a chain: one with a reference and a copy, whose fields another one copies.
+    fn changed(&self) -> usize {
+        (self.models / 2 + CHAIN / 2).min(self.models - 1)
     }
 
     /// How many bytes a program of so many models has.
     fn program_size(&self, models: usize) -> Result<u64> {
+        self.write_model(self.changed(), FIELD)?;
         let name = format!("of_{models}");
         let bin = self.folder.join("src/bin");
         fs::create_dir_all(&bin)?;

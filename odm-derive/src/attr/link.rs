@@ -180,11 +180,12 @@ impl Said {
             );
             return None;
         }
-        if overflows && self.inverse_of.is_none() {
+        if let (Some(inverse), true) = (&self.inverse, overflows) {
             ctxt.error(
-                at,
-                "references with a rule do not overflow yet: say `max = N`, leave the rule out, or let the other side have the rule and this \
-                 one follow it, `#[reference(inverse_of = …, overflow(…))]`",
+                inverse,
+                "references that overflow have no other side yet: let the other side have the reference and this one follow it, \
+                 `#[reference(inverse_of = …, overflow(…))]`, say `max = N`, or leave `inverse` out; `exists` and `on_delete` are kept \
+                 here too",
             );
             return None;
         }
@@ -215,7 +216,7 @@ impl Said {
         }
         if let Some((word, rule)) = &self.on_delete {
             let wrong = match rule {
-                OnDelete::Nullify if is_vec(ty) => {
+                OnDelete::Nullify if is_vec(ty) || overflows => {
                     Some("a reference leaves an array by `pull`: say `on_delete = pull`")
                 }
                 OnDelete::Nullify if !is_option(ty) => {

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use super::{Array, Elem, FromPath, Path, Place, Single, Writable, role, shape};
 use crate::{
     document::{Overflow, Stored},
-    query::{Filter, IntoFilter, test},
+    query::{Filter, IntoFilter, Node},
 };
 
 /// What a place is of, without having any of it.
@@ -56,7 +56,18 @@ impl<M, T: Stored, R, S> Overflowing<M, T, R, S> {
         S: Single,
     {
         let header = Path::ROOT.append(&format!("_odm.overflow.{}", self.path));
-        test(&header, "$exists", Ok(true.into()))
+        let at = |place: &str| header.append(place);
+        let exists = |place: Path| Node::Test(place, "$exists", true.into());
+        Filter::from_node(Node::And(vec![
+            exists(header.clone()),
+            // What is being filled is not there yet: who does that may have asked for documents without.
+            Node::Or(vec![
+                Node::Test(at("work.kind"), "$ne", "stage".into()),
+                Node::Test(at("next"), "$gt", 0_i64.into()),
+                exists(at("tail.0")),
+                exists(at("work.block.0")),
+            ]),
+        ]))
     }
 
     /// Every element, wherever it is, for an update: `$[]`.

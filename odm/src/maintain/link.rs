@@ -18,6 +18,7 @@ mod going;
 pub(super) mod linked;
 mod listing;
 mod mend;
+mod outside;
 mod parting;
 mod promise;
 mod refusal;
@@ -38,6 +39,7 @@ pub(crate) use effect::{Effect, is_linking};
 pub(crate) use linked::ids_at;
 pub(crate) use listing::listed;
 pub(crate) use mend::{Mending, list_once, mend};
+pub(super) use outside::{hold_all, is_promised, refer, rule_of};
 pub(crate) use promise::Settling;
 pub(crate) use refusal::refuse_another;
 pub(crate) use upgrade::bring_up;
@@ -69,15 +71,8 @@ pub(super) async fn run<W: Write>(
         return promise::run(&access, model, write).await;
     }
     let is_insert = matches!(write.effect(), Effect::Inserts(_));
-    let mut done = whole(&access, model, &write).await;
-    if let Err(error) = &done
-        && error.is_conflict()
-        && access.unit().is_none()
-        && settle_all(&access.to_everything()).await? > 0
-    {
-        // It was in the way of what nobody was at any more.
-        done = whole(&access, model, &write).await;
-    }
+    let run = || Box::pin(whole(&access, model, &write));
+    let done = past_what_is_left(&access, run).await;
     match done {
         Ok(Some(done)) => Ok(done),
         Ok(None) => in_parts(&access, model, &write).await,
@@ -94,6 +89,23 @@ pub(super) async fn run_marked<W: Write>(
     write: W,
 ) -> Result<W::Done> {
     promise::run(access, model, write).await
+}
+
+/// Carries out what may meet something that was begun and that nobody is at any more: then it is finished, and this carried out again.
+pub(super) async fn past_what_is_left<R, F>(access: &Access, run: impl Fn() -> F) -> Result<R>
+where
+    F: Future<Output = Result<R>>,
+{
+    let done = run().await;
+    if let Err(error) = &done
+        && error.is_conflict()
+        && access.unit().is_none()
+        && access.has_transactions()
+        && settle_all(&access.to_everything()).await? > 0
+    {
+        return run().await;
+    }
+    done
 }
 
 /// Finishes all that was begun and left.

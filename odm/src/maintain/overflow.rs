@@ -33,6 +33,7 @@ use std::time::SystemTime;
 use bson::{Bson, DateTime, RawDocumentBuf};
 
 pub(crate) use anywhere::anywhere;
+pub(super) use anywhere::owners_of;
 pub(crate) use check::{
     Misplaced, Wrong, look_for_orphans, mend as mend_overflow, mend_orphan, misplaced,
 };
@@ -44,7 +45,7 @@ pub(super) use room::{has_room, is_whole};
 pub(super) use settle::settle;
 use work::At;
 
-use super::{Effect, LEASE, Promise, Sources, Write, inside};
+use super::{Effect, LEASE, Promise, Sources, Write, inside, link::rule_of};
 use crate::{
     Result,
     access::Access,
@@ -158,7 +159,14 @@ pub(crate) fn with_indexes(
             let ascending = |path: &str| (path.to_owned(), Direction::Ascending);
             let in_order = [field.owner, extras::GENERATION, field.seq].map(ascending);
             let own = Index::sparse_on(format!("{}.due", extras::OWN));
-            extras.push((field.extras, vec![Index::new(in_order.to_vec()), own]));
+            let mut outside = vec![Index::new(in_order.to_vec()), own];
+            if rule_of(model, field).is_some() {
+                // By them those are found that refer to a document outside of theirs.
+                indexes.push(Index::sparse_on(place(field, "tail")));
+                indexes.push(Index::sparse_on(place(field, "work.block")));
+                outside.push(Index::new(vec![ascending(field.elements)]));
+            }
+            extras.push((field.extras, outside));
         }
     }
     declared.extend(extras);

@@ -8,6 +8,7 @@ use super::{
     extras::{self, in_order, of_owner},
     header::{Owner, integer},
     order::{self, Order},
+    same::ElementSet,
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -351,7 +352,7 @@ impl Reading {
                 return Ok(None);
             };
             let inside = owner.resident.iter().chain(behind(&owner));
-            if inside.into_iter().any(|other| is_same(other, value)) {
+            if ElementSet::of(inside)?.has(value)? {
                 return Ok(Some(true));
             }
             let Some(mut those) = of_owner(self.field, &owner) else {
@@ -437,13 +438,5 @@ pub(crate) async fn count(access: &Access, field: &OverflowField, owner: &Owner)
     match of_owner(field, owner) {
         Some(those) => extras::count(access, field, &those).await,
         None => Ok(0),
-    }
-}
-
-/// Whether two elements are one to a set: of numbers, those of any width.
-pub(crate) fn is_same(a: &Bson, b: &Bson) -> bool {
-    match (a, b) {
-        (Bson::Int32(a), Bson::Int64(b)) | (Bson::Int64(b), Bson::Int32(a)) => i64::from(*a) == *b,
-        (a, b) => a == b,
     }
 }

@@ -109,7 +109,7 @@ impl OwnLink {
     /// The other side, if there is one and all of it is in one document.
     pub(crate) fn lister(&self) -> Option<&'static InverseLink> {
         let inverse = self.inverse()?;
-        let overflows = (self.side.model)().overflow_of(inverse).is_some();
+        let overflows = (self.side.model)().overflow_of(&inverse.side).is_some();
         (!overflows).then_some(inverse)
     }
 

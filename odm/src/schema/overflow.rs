@@ -1,6 +1,6 @@
 //! Arrays whose elements overflow into another collection, as plain data.
 
-use super::{InverseLink, Model, RefersTo};
+use super::{LinkSide, Model, RefersTo};
 use crate::{
     Error, ErrorKind, Result,
     document::{Overflow, Stored},
@@ -145,10 +145,10 @@ impl Model {
         })
     }
 
-    /// The array that an inverse of the model is, if that overflows.
-    pub(crate) fn overflow_of(&self, inverse: &InverseLink) -> Option<&'static OverflowField> {
+    /// The array that a side of a link of the model is, if that overflows.
+    pub(crate) fn overflow_of(&self, side: &LinkSide) -> Option<&'static OverflowField> {
         let mut fields = self.overflows.iter();
-        fields.find(|field| field.stored == inverse.side.stored)
+        fields.find(|field| field.stored == side.stored)
     }
 
     /// The array at a place, if its elements overflow.

@@ -252,6 +252,57 @@ impl Case for FewOverflows {
     }
 }
 
+/// Two let the same full array overflow further, one of them by more than one operation: of what both come to an end with nothing is left
+/// to do.
+#[derive(Debug)]
+pub struct Spills;
+
+impl Case for Spills {
+    fn begin(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let db = begun(backend).await;
+            full(&db, 1).await.expect("a sale");
+        })
+    }
+
+    fn processes(&self) -> Vec<Process> {
+        vec![
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    let push = db.update::<Sale>(1).push(|s| s.lines(), 10);
+                    push.await.expect("a sale");
+                })
+            },
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    let many = db.update::<Sale>(1).push_each(|s| s.lines(), 20..50);
+                    many.await.expect("a sale");
+                })
+            },
+        ]
+    }
+
+    fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async {
+            let said = |error: odm::Error| error.to_string();
+            let db = Db::with_backend(backend.clone());
+            let owed = db.owed().await.map_err(said)?;
+            if !owed.is_empty() {
+                return Err(format!("there is owed {owed}"));
+            }
+            let all = db.get::<Sale>(1).elements(|s| s.lines()).all();
+            let mut all = all.await.map_err(said)?;
+            all.sort_unstable();
+            if !all.iter().copied().eq((0..11).chain(20..50)) {
+                return Err(format!("there is {all:?}"));
+            }
+            look::<Shop>(backend, |_| false).await
+        })
+    }
+}
+
 /// Elements are added to sets, few and many of them, while others empty these, add some of the same, and push to one.
 #[derive(Debug)]
 pub struct Sets;

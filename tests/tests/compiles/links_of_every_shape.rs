@@ -15,7 +15,7 @@ struct Person {
     watched: Overflow<Ref<Task>>,
     #[reference(inverse_of = of)]
     badge: Option<Ref<Badge>>,
-    #[reference(overflow(after = 5, into = "more_seen", flag = "more_seen"))]
+    #[reference(on_delete = pull, overflow(after = 5, into = "more_seen", flag = "more_seen"))]
     seen: Overflow<Ref<Task>>,
 }
 

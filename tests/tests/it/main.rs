@@ -5,11 +5,8 @@ mod crash;
 #[cfg(feature = "engine")]
 mod engine;
 mod failures;
-#[cfg(feature = "engine")]
-mod kill;
 mod mongodb;
 mod out_of_sight;
-mod outage;
 mod project;
 pub mod suite;
 mod url;

@@ -213,9 +213,6 @@ macro_rules! for_every_test {
                     what_says_nothing_right_is_told,
                     wherever_a_write_dies_counts_are_exact,
                 ]
-                count_storm: [
-                    at_rest_every_count_is_exact,
-                ]
                 computed: [
                     a_check_finds_and_a_repair_computes,
                     a_reader_sees_what_is_right,
@@ -253,9 +250,6 @@ macro_rules! for_every_test {
                     what_is_to_be_cleared,
                     wherever_a_write_dies_copies_converge,
                     whoever_comes_second_sees_the_first,
-                ]
-                copy_storm: [
-                    at_rest_every_copy_is_as_its_source,
                 ]
                 deletions: [
                     a_variant_that_is_referred_to_stays_one,
@@ -345,9 +339,6 @@ macro_rules! for_every_test {
                     references_lead_to_one_variant_or_to_any,
                     what_the_framework_fills_is_filled_in_every_variant,
                     writes_of_a_variant_leave_the_others_alone,
-                ]
-                link_storm: [
-                    at_rest_and_at_every_moment_all_sides_agree,
                 ]
                 link_reports: [
                     a_reference_moves_twice_in_one_transaction,
@@ -460,8 +451,25 @@ macro_rules! for_every_test {
                     what_was_there_is_brought_into_order,
                     wherever_a_push_dies_the_order_stays,
                 ]
-                overflow_storm: [
-                    at_rest_every_element_is_where_it_was_pushed,
+                overflow_rules: [
+                    a_deletion_is_refused_wherever_it_is,
+                    a_deletion_pulls_it_wherever_it_is,
+                    a_deletion_takes_along_what_refers_to_it,
+                    a_rule_holds_for_what_was_there,
+                    many_at_once_refer_to_nobody_who_is_gone,
+                    rules_hold_in_transactions,
+                    the_check_finds_who_is_missing_outside,
+                    their_indexes_are_declared_once,
+                    those_that_come_together_refer_to_one_another,
+                    very_many_have_to_be_there,
+                    what_a_push_of_such_a_reference_costs,
+                    what_is_referred_to_has_to_be_there,
+                    wherever_a_write_dies_nobody_is_missed,
+                ]
+                overflow_sets: [
+                    elements_are_the_same_as_the_server_compares_them,
+                    more_than_a_request_holds_is_added_once,
+                    what_has_nothing_outside_yet_gets_more_than_a_tail,
                 ]
                 overflow_versions: [
                     a_new_name_loses_no_elements,
@@ -648,10 +656,6 @@ macro_rules! for_every_test {
                     of_many_deletes_one_counts,
                     what_is_deleted_can_be_read,
                     what_is_deleted_can_be_restored,
-                ]
-                storm: [
-                    every_field_has_its_last_value,
-                    with_a_version_no_update_is_lost,
                 ]
                 trace: [
                     a_look_at_plans_disturbs_no_transaction,

@@ -23,7 +23,7 @@ struct List {
     array: Vec<Ref<Person>>,
     #[reference(overflow(after = 50, into = "sorted", latest_by = name))]
     sorted: Overflow<Ref<Person>>,
-    #[reference(on_delete = pull, overflow(after = 50, into = "ruled"))]
+    #[reference(on_delete = nullify, overflow(after = 50, into = "ruled"))]
     ruled: Overflow<Ref<Person>>,
     #[reference(overflow(after = 50, into = "linked", flag = "more"), inverse = lists)]
     linked: Overflow<Ref<Person>>,

@@ -75,7 +75,7 @@ pub(crate) async fn consequences(
         found.deleted.insert(goes.model.collection, deleted);
         let acting = rules(&all, goes.model).filter(|rule| rule.acts() && !rule.is_cascading());
         for rule in acting {
-            let Some(filter) = rule.referring(&goes.documents)? else {
+            let Some(filter) = rule.referring(&all, &goes.documents, None).await? else {
                 continue;
             };
             let find = found_by(&rule.model.collection.into(), &filter);

@@ -6,15 +6,16 @@ use bson::{RawBson, RawDocumentBuf};
 
 use super::{
     linked::{Id, Linked, array, one_of},
+    outside::both,
     parting::parting,
 };
 use crate::{
     Result,
-    access::Access,
+    access::{Access, also},
     backend::operation::{Change, Delete, Update},
     error,
-    maintain::{Left, Means, Removal, Write, computed, copy, narrow, tally},
-    query::{append, document},
+    maintain::{Left, Means, Removal, Write, computed, copy, narrow, overflow, tally, with},
+    query::document,
     schema::{InverseLink, Model, OnDelete, OwnLink},
 };
 
@@ -85,8 +86,14 @@ impl Rule {
         listed
     }
 
-    /// The condition that a document refers to one of these, and is none of them; none if there is no such document.
-    pub(super) fn referring(&self, documents: &[Linked]) -> Result<Option<RawDocumentBuf>> {
+    /// The condition that a document refers to one of these, and is none of them; none if there is no such document. `most` is as in
+    /// [`leads_to`](Self::leads_to).
+    pub(super) async fn referring(
+        &self,
+        access: &Access,
+        documents: &[Linked],
+        most: Option<usize>,
+    ) -> Result<Option<RawDocumentBuf>> {
         let mut filter = match self.lister {
             Some(_) => {
                 let owners = self.listed(documents).into_iter();
@@ -103,8 +110,8 @@ impl Rule {
             }
             None => RawDocumentBuf::new(),
         };
-        let ids = documents.iter().map(|document| &document.id);
-        append(&mut filter, self.link.side.stored, one_of(ids)?)?;
+        let ids: Vec<_> = documents.iter().map(|document| &document.id).collect();
+        both(&mut filter, self.leads_to(access, &ids, most).await?)?;
         Ok(Some(filter))
     }
 
@@ -116,6 +123,41 @@ impl Rule {
             multi: true,
         };
         Removal::new(self.model, delete, Means::ForGood)
+    }
+
+    /// Takes what is deleted out of the references to it of the documents that a filter finds, and with that some fields out of them.
+    /// Tells how many documents these are.
+    pub(super) async fn take_out<'g>(
+        &self,
+        access: &Access,
+        filter: RawDocumentBuf,
+        gone: impl IntoIterator<Item = &'g RawBson>,
+        fields: &[&str],
+    ) -> Result<u64> {
+        let gone: Vec<_> = gone.into_iter().collect();
+        let (mut write, left) = self.part(access, filter, gone)?;
+        if let Change::Operators { update, .. } = &mut write.change {
+            for field in fields {
+                *update = with(update, "$unset", field, "".into())?;
+            }
+        }
+        access.told().writes();
+        let done = self.take_out_of_all(access, write).await;
+        left.carry_out_behind(access, self.model);
+        done.map_err(error::of(self.model))
+    }
+
+    /// Those of which the array is whole in one go, and the others each.
+    async fn take_out_of_all(&self, access: &Access, mut write: Update) -> Result<u64> {
+        let Some(field) = self.overflow() else {
+            return Ok(computed::run(access, self.model, write).await?.matched);
+        };
+        let mut whole = write.clone();
+        also(&mut whole.filter, field.header, document("$exists", false)?)?;
+        let whole = computed::run(access, self.model, whole).await?.matched;
+        also(&mut write.filter, field.header, document("$exists", true)?)?;
+        let others = overflow::follow(access, self.model, write).await?.matched;
+        Ok(whole + others)
     }
 
     /// The write that takes what is deleted out of the references to it, with what that leaves to be done.
@@ -149,16 +191,12 @@ pub(super) async fn take_leave(
     deleted: &[Linked],
 ) -> Result<()> {
     for rule in rules(access, model).filter(|rule| rule.acts() && !rule.is_cascading()) {
-        let Some(filter) = rule.referring(deleted)? else {
+        let Some(mut filter) = rule.referring(access, deleted, None).await? else {
             continue;
         };
+        narrow(access, rule.model, &mut filter, false).await?;
         let gone = deleted.iter().map(|document| &document.id);
-        let (mut write, left) = rule.part(access, filter, gone)?;
-        narrow(access, rule.model, &mut write.filter, false).await?;
-        access.told().writes();
-        let done = computed::run(access, rule.model, write).await;
-        done.map_err(error::of(rule.model))?;
-        left.carry_out_behind(access, rule.model);
+        rule.take_out(access, filter, gone, &[]).await?;
     }
     let ids = deleted.iter().map(|document| &document.id);
     copy::clear(access, model, ids, &copy::Source::gone()).await

@@ -40,9 +40,10 @@ pub(crate) fn is_linking(access: &Access, model: &'static Model, effect: &Effect
         }
         Effect::Changes(Change::Operators { update, .. }) => {
             changes(update).any(|(operator, path, operand)| {
+                // What overflows is held before it is kept apart.
                 let touches = |path: &str| {
                     let mut links = model.links().iter();
-                    links.any(|link| touches(link, path))
+                    links.any(|link| touches(link, path) && model.overflow_of(&link.side).is_none())
                 };
                 touches(path) || operator == "$rename" && operand.as_str().is_some_and(touches)
             })

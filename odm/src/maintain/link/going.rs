@@ -101,7 +101,7 @@ impl Going {
                 continue;
             }
             for rule in rules(access, model).filter(Rule::is_cascading) {
-                let Some(mut filter) = rule.referring(&new)? else {
+                let Some(mut filter) = rule.referring(access, &new, None).await? else {
                     continue;
                 };
                 narrow(access, rule.model, &mut filter, false).await?;
@@ -154,7 +154,8 @@ impl Going {
         let Some(first) = first.first() else {
             return Ok(());
         };
-        let held = first.held(rule.position);
+        let mut held = first.held(rule.position);
+        held.append(&mut rule.held_by(access, &first.id).await?);
         let mut documents = documents.iter();
         let document = documents.find(|document| held.contains(&Id::of(&document.id)));
         Err(match document {
@@ -199,7 +200,7 @@ impl Going {
         rule: &Rule,
         documents: &[Linked],
     ) -> Result<Option<RawDocumentBuf>> {
-        let Some(mut filter) = rule.referring(documents)? else {
+        let Some(mut filter) = rule.referring(access, documents, None).await? else {
             return Ok(None);
         };
         let gone: Vec<_> = self.ids(rule.model).collect();

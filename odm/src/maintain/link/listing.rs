@@ -69,7 +69,7 @@ impl Listing {
 
     /// That of a model.
     pub(super) fn on(model: &'static Model, inverse: &InverseLink) -> Option<Self> {
-        let field = model.overflow_of(inverse)?;
+        let field = model.overflow_of(&inverse.side)?;
         Some(Self { model, field })
     }
 

@@ -9,6 +9,7 @@ use super::{
     deletion::Rule,
     linked::{Id, Linked, array, by_id, holds, read},
     listing::Listing,
+    outside::both,
     promise, run,
     sides::Sides,
     update,
@@ -80,8 +81,15 @@ async fn part(all: &Access, rule: &Rule, owner: &RawBson, gone: &RawBson) -> Res
         return Ok(false);
     }
     let mut filter = by_id(owner)?;
-    let refers = document("$eq", gone.clone())?;
-    append(&mut filter, rule.link.side.stored, refers)?;
+    if rule.overflow().is_some() {
+        let Some(as_read) = rule.refers_as_read(all, owner, gone).await? else {
+            return Ok(false);
+        };
+        both(&mut filter, as_read)?;
+    } else {
+        let refers = document("$eq", gone.clone())?;
+        append(&mut filter, rule.link.side.stored, refers)?;
+    }
     if rule.link.on_delete == OnDelete::Cascade {
         let mut removal = rule.cascade(filter)?;
         if let Some(filter) = removal.filter() {
@@ -89,6 +97,10 @@ async fn part(all: &Access, rule: &Rule, owner: &RawBson, gone: &RawBson) -> Res
         }
         let done = run(all.clone(), rule.model, removal).await?;
         return Ok(done.deleted > 0);
+    }
+    if rule.overflow().is_some() {
+        narrow(all, rule.model, &mut filter, false).await?;
+        return Ok(rule.take_out(all, filter, [gone], &[]).await? > 0);
     }
     let (mut write, owed) = rule.part(all, filter, [gone])?;
     narrow(all, rule.model, &mut write.filter, false).await?;

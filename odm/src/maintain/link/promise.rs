@@ -25,7 +25,7 @@ use std::{
 
 use bson::{RawBson, RawDocument, RawDocumentBuf, oid::ObjectId};
 
-pub(super) use found::DUE;
+pub(super) use found::{DUE, TOKEN, WANTED};
 pub(super) use side::agree;
 
 use super::{
@@ -50,9 +50,7 @@ use crate::{
     schema::Model,
 };
 use decision::{close, fate, gone, is_among_themselves, release};
-use found::{
-    APPLIED, BEFORE, Found, GIVEN_UP, PROMISE, TOKEN, WANTED, at_rest, by_link, due, find,
-};
+use found::{APPLIED, BEFORE, Found, GIVEN_UP, PROMISE, at_rest, by_link, due, find};
 use removal::{go, remove};
 use side::{enter, leave};
 
@@ -99,7 +97,10 @@ pub(super) async fn run<W: Write>(
         for document in &found {
             let own = match is_removal {
                 true => remove(access, model, &write, &document.id).await,
-                false => change(access, model, &write, &document.id).await,
+                false => {
+                    let carry_out = |write| computed::run(access, model, write);
+                    change(access, model, &write, &document.id, carry_out).await
+                }
             };
             let own = match own {
                 Err(error) if waits && error.kind() == ErrorKind::Restricted => {
@@ -220,13 +221,19 @@ fn with_own(raw: &RawDocument, mut new: RawDocumentBuf) -> Result<RawDocumentBuf
     Ok(whole)
 }
 
-/// Changes one document; none if it is not there, or not as the write asks for.
-async fn change<W: Write>(
+/// Changes one document, as `carry_out` does it; none if it is not there, or not as the write asks for.
+pub(super) async fn change<W, C, F>(
     access: &Access,
     model: &'static Model,
     write: &W,
     id: &RawBson,
-) -> Result<Option<W::Done>> {
+    carry_out: C,
+) -> Result<Option<W::Done>>
+where
+    W: Write,
+    C: Fn(W) -> F + Send + Sync,
+    F: Future<Output = Result<W::Done>> + Send,
+{
     for attempt in 1..=ATTEMPTS {
         let mut write = write.clone();
         let mut filter = about(&mut write, id)?;
@@ -271,7 +278,7 @@ async fn change<W: Write>(
             *update = with(update, "$set", APPLIED, true.into())?;
         }
         access.told().writes();
-        let done = computed::run(access, model, write).await;
+        let done = carry_out(write).await;
         if done.as_ref().is_ok_and(|done| W::documents(done) > 0) {
             finish(access, model, id, token).await?;
             return done.map(Some);

@@ -48,18 +48,52 @@ pub(crate) async fn anywhere(
 ) -> Result<Node> {
     let at = |path: &str| Node::Element(Path::ROOT.append(path), Box::new(condition.clone()));
     let inside = |name: &str| at(&super::place(field, name));
-    let waiting = Node::Or(vec![inside("tail"), inside("work.block")]);
-    let filter = query::to_raw(&waiting).map_err(error::of(model))?;
-    let find = Find {
-        projection: Some(close(&doc! { "_id": 1 })?),
-        ..found_by(&model.collection.into(), &filter)
-    };
-    let found = access.find_all(model, find).await?;
-    let ids = found.iter().filter_map(|raw| decode::id(raw));
-    let mut ids: Vec<RawBson> = ids.map(Into::into).collect();
-    let parts = parts_with(access, field, &at(field.elements)).await?;
+    let waiting = [Node::Or(vec![inside("tail"), inside("work.block")])];
+    let elements = at(field.elements);
+    let ids = owners_of(access, model, field, &waiting, &elements, None).await?;
+    let resident = at(field.stored);
+    if ids.is_empty() {
+        return Ok(resident);
+    }
+    let mut named = bson::RawArrayBuf::new();
+    for id in ids {
+        named.push(id);
+    }
+    let outside = Node::Test(Path::ROOT.append("_id"), "$in", named.into());
+    Ok(Node::Or(vec![resident, outside]))
+}
+
+/// The documents that meet one of some conditions, which are asked in their order, and then those of which the elements in a document
+/// outside of them meet another; so many at most, or all.
+pub(in crate::maintain) async fn owners_of(
+    access: &Access,
+    model: &'static Model,
+    field: &'static OverflowField,
+    within: &[Node],
+    elements: &Node,
+    most: Option<usize>,
+) -> Result<Vec<RawBson>> {
+    let mut ids: Vec<RawBson> = Vec::new();
+    for condition in within {
+        let filter = query::to_raw(condition).map_err(error::of(model))?;
+        let find = Find {
+            projection: Some(close(&doc! { "_id": 1 })?),
+            limit: most.map(|most| most as u64),
+            ..found_by(&model.collection.into(), &filter)
+        };
+        let found = access.find_all(model, find).await?;
+        let found = found.iter().filter_map(|raw| decode::id(raw));
+        ids.extend(found.map(RawBson::from));
+    }
+    if most.is_some_and(|most| ids.len() >= most) {
+        return Ok(ids);
+    }
+    let parts = parts_with(access, field, elements).await?;
     let candidates: Vec<_> = parts.keys().collect();
     for some in candidates.chunks(AT_ONCE) {
+        if most.is_some_and(|most| ids.len() >= most) {
+            return Ok(ids);
+        }
         for owner in owners(access, model, field, some).await? {
             let id = RawBson::try_from(owner.id).map_err(error::encode)?;
             let own = parts.get(&Id::of(&id)).map_or(&[][..], Vec::as_slice);
@@ -78,16 +112,7 @@ pub(crate) async fn anywhere(
             Error::new(ErrorKind::Unsupported, message).with_path(field.field),
         ));
     }
-    let resident = at(field.stored);
-    if ids.is_empty() {
-        return Ok(resident);
-    }
-    let mut named = bson::RawArrayBuf::new();
-    for id in ids {
-        named.push(id);
-    }
-    let outside = Node::Test(Path::ROOT.append("_id"), "$in", named.into());
-    Ok(Node::Or(vec![resident, outside]))
+    Ok(ids)
 }
 
 /// The documents of elements that meet the condition, by their owners.

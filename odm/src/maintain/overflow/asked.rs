@@ -14,7 +14,10 @@ use crate::{
     Error, ErrorKind, Result,
     backend::operation::Change,
     error,
-    maintain::stored::{close, names, open, overlap},
+    maintain::{
+        link::rule_of,
+        stored::{close, names, open, overlap},
+    },
     schema::{Model, OverflowField},
 };
 
@@ -109,9 +112,16 @@ impl Asked {
             return Err(unsupported("it changes no array that overflows", ""));
         };
         let array_filters = array_filters.iter().map(|filter| open(filter));
+        let what = What::of(field, own)?;
+        if rule_of(model, field).is_some() && matches!(what, What::Each { counts: false, .. }) {
+            return Err(unsupported(
+                "references with a rule do not change in place: pull one, and push another",
+                field.field,
+            ));
+        }
         Ok(Self {
             field,
-            what: What::of(field, own)?,
+            what,
             rest,
             array_filters: array_filters.collect::<Result<_>>()?,
         })
@@ -197,6 +207,15 @@ pub(super) fn changed_by(field: &OverflowField, operators: &Document) -> Documen
 }
 
 impl What {
+    /// The elements that the array may have behind it and not before.
+    pub(super) fn added(&self) -> &[Bson] {
+        match self {
+            Self::Push(values) | Self::Add(values) | Self::Replace(values) => values,
+            // References with a rule do not change in place.
+            Self::Each { .. } => &[],
+        }
+    }
+
     fn of(field: &OverflowField, own: Document) -> Result<Self> {
         let is_whole = |fields: &Document| fields.len() == 1 && fields.contains_key(field.stored);
         let one = match own.iter().next() {

@@ -55,6 +55,21 @@ pub(super) fn parts(elements: Vec<Bson>) -> Result<Vec<Vec<Bson>>> {
     Ok(parts)
 }
 
+/// The same elements, in parts that a request has room for.
+pub(super) fn for_one_request(elements: &[Bson]) -> Result<Vec<&[Bson]>> {
+    let (mut requests, mut first, mut bytes) = (Vec::new(), 0, 0);
+    for (position, element) in elements.iter().enumerate() {
+        let own = size(element)?;
+        if bytes + own > MAX_SENT && first < position {
+            requests.extend(elements.get(first..position));
+            (first, bytes) = (position, 0);
+        }
+        bytes += own;
+    }
+    requests.extend(elements.get(first..).filter(|rest| !rest.is_empty()));
+    Ok(requests)
+}
+
 impl Batch<'_> {
     fn document(&self, field: &OverflowField, n: i64, elements: Vec<Bson>) -> Document {
         let Self {
@@ -72,13 +87,13 @@ impl Batch<'_> {
         }
     }
 
-    /// Inserts one that follows from what its owner says: it may be there already.
+    /// Inserts one that follows from what its owner says; tells whether it was there already.
     pub(super) async fn spill(
         &self,
         access: &Access,
         field: &OverflowField,
         elements: Vec<Bson>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let mut document = self.document(field, 0, elements);
         if access.unit().is_none() {
             set_own(&mut document, doc! { "due": super::due() });
@@ -94,9 +109,12 @@ impl Batch<'_> {
         access.told().writes();
         match access.executor().update(update).await {
             Err(error) if error.kind() == ErrorKind::DuplicateKey && access.unit().is_none() => {
-                Ok(())
+                Ok(true)
             }
-            done => done.map(drop).map_err(error::of(field.extras)),
+            done => {
+                let done = done.map_err(error::of(field.extras))?;
+                Ok(done.matched > 0)
+            }
         }
     }
 

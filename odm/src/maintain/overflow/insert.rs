@@ -21,6 +21,7 @@ use crate::{
     error,
     maintain::{
         Sources, Write,
+        link::{hold_all, past_what_is_left, rule_of},
         stored::{close, open, set},
     },
     schema::{Model, OverflowField},
@@ -119,11 +120,19 @@ pub(super) async fn run<W: Write>(
     let work = |access: Access| {
         let (write, sources) = (write.clone(), sources.clone());
         async move {
-            let done = insert(&access, model, write, sources).await;
+            let done = Box::pin(insert(&access, model, write, sources)).await;
             done.map_err(|error| access.fail(error))
         }
     };
-    let done = access.together(crate::unit::ATTEMPTS, work).await;
+    let run = || Box::pin(access.together(crate::unit::ATTEMPTS, work));
+    let refers = model
+        .overflows
+        .iter()
+        .any(|field| rule_of(model, field).is_some());
+    let done = match refers {
+        true => past_what_is_left(&access, run).await,
+        false => run().await,
+    };
     // They go together.
     done.map_err(|error| match is_alone {
         true => error.with_inserted(0),
@@ -168,7 +177,14 @@ async fn insert<W: Write>(
     }
     let done = inside(access.clone(), model, write, sources).await;
     if access.unit().is_some() {
-        return done;
+        let done = done?;
+        // Without transactions, who enters what is in a document looks outside of it. They may refer to one another.
+        for own in &outside {
+            if let Some(link) = rule_of(model, own.field) {
+                hold_all(access, link, own.parts.iter().flatten()).await?;
+            }
+        }
+        return Ok(done);
     }
     // Some of them may be there though another is not.
     for own in &outside {

@@ -220,9 +220,10 @@ impl At<'_> {
             key: work.key,
             first: header.next,
         };
-        if !work.block.is_empty() {
-            batch.spill(access, field, work.block.clone()).await?;
-        }
+        let is_of_another = match work.block.is_empty() {
+            true => false,
+            false => batch.spill(access, field, work.block.clone()).await?,
+        };
         let is_one = i64::from(!work.block.is_empty());
         let update = doc! {
             "$inc": {
@@ -233,7 +234,8 @@ impl At<'_> {
         };
         // Who comes late may have made again what was its and is not any more.
         let is_its = self.change(self.is_at(work.key), update).await?;
-        if is_its && access.unit().is_none() {
+        // In a transaction it never says that it may be nobody's, unless it is from outside of that.
+        if is_its && (access.unit().is_none() || is_of_another) {
             let mut those = of_generation(field, self.id, generation);
             those.insert("_id.key", doc! { "$eq": work.key });
             self.disown(those).await?;

@@ -31,6 +31,7 @@ use crate::{
     decode,
     maintain::{
         Sources, Write,
+        link::{is_promised, refer, rule_of},
         stored::{close, open},
     },
     query::document,
@@ -149,7 +150,39 @@ impl<W: Write> OfOne<W> {
         }
     }
 
+    /// Carries it out; what such references lead to is held first.
     async fn run(self) -> Result<W::Done> {
+        let elements = self.asked.what.added();
+        let Some(link) = rule_of(self.model, self.field).filter(|_| !elements.is_empty()) else {
+            return Box::pin(self.carry_out()).await;
+        };
+        // It may be carried out by one that has the promise of these.
+        let filter = self.filter()?;
+        if is_promised(&filter) {
+            return Box::pin(self.carry_out()).await;
+        }
+        let Some(owner) = self.owner().await? else {
+            return Ok(W::done(0));
+        };
+        let carry_out = |access: Access, write: W| {
+            let (model, sources) = (self.model, self.sources.clone());
+            Box::pin(async move {
+                let mut write = write;
+                let asked = match write.change() {
+                    Some(change) => Asked::of(model, change)?,
+                    None => return Ok(W::done(0)),
+                };
+                let one = OfOne::new(access, model, write, sources, asked);
+                one.carry_out().await
+            })
+        };
+        let (of, write) = ((self.model, link), &self.write);
+        let done = refer(&self.access, of, write, &owner.id, elements, carry_out);
+        let done = Box::pin(done).await?;
+        Ok(done.unwrap_or_else(|| W::done(0)))
+    }
+
+    async fn carry_out(&self) -> Result<W::Done> {
         let order = Order::of(self.field);
         match &self.asked.what {
             What::Push(values) => match &order {
@@ -157,8 +190,8 @@ impl<W: Write> OfOne<W> {
                 None => self.push(values).await,
             },
             What::Add(values) => match &order {
-                Some(order) => self.add_in_order(order, &set::distinct(values)).await,
-                None => self.add(&set::distinct(values)).await,
+                Some(order) => self.add_in_order(order, &set::distinct(values)?).await,
+                None => self.add(&set::distinct(values)?).await,
             },
             What::Replace(values) => {
                 let mut values = values.clone();

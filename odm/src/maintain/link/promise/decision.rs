@@ -4,7 +4,7 @@
 //! to its document: whoever wants to waits, and what is found then to keep one of them is all there can be. The mark of the first document
 //! decides: becomes it final, all go; is it taken away, all stay. Whoever finds the mark of another asks that one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bson::{RawArrayBuf, RawBson, RawDocumentBuf, oid::ObjectId};
 
@@ -15,6 +15,7 @@ use super::{
         going::Going,
         linked::{Fate, Id, Linked, array, by_id, one_of, read},
         not_gone,
+        outside::SOME,
         refusal::restricted,
         update,
     },
@@ -102,9 +103,12 @@ pub(super) async fn close(
         id,
         token,
     };
-    if !decision.gather(&mut going).await? {
-        decision.take_back(&going).await?;
-        return Ok(false);
+    match decision.gather(&mut going).await {
+        Ok(true) => {}
+        gathered => {
+            decision.take_back(&going).await?;
+            return gathered;
+        }
     }
     let done = decision.refuse(&going).await;
     if let Err(error) = done {
@@ -182,7 +186,7 @@ impl Decision<'_> {
             let cascades: Vec<_> = cascades.filter(|rule| is_marked(all, rule.model)).collect();
             for some in new.chunks(BATCH) {
                 for rule in &cascades {
-                    let Some(filter) = rule.referring(some)? else {
+                    let Some(filter) = rule.referring(all, some, SOME).await? else {
                         continue;
                     };
                     let awaited = self.awaited(rule, some).await?;
@@ -192,11 +196,34 @@ impl Decision<'_> {
                     let mut marked = filter;
                     also(&mut marked, GOING, document("$eq", self.token)?)?;
                     let find = found_by(&rule.model.collection.into(), &marked);
-                    open.push((rule.model, read(all, rule.model, find).await?));
+                    let found = read(all, rule.model, find).await?;
+                    open.push((rule.model, self.that_refer(rule, found, some).await?));
                 }
             }
         }
         Ok(true)
+    }
+
+    /// Those of some marked documents that refer to one of others still: what is outside of a document is no part of the condition on
+    /// which it is marked. The marks of the rest are taken away.
+    async fn that_refer(
+        &self,
+        rule: &Rule,
+        marked: Vec<Linked>,
+        to: &[Linked],
+    ) -> Result<Vec<Linked>> {
+        if rule.overflow().is_none() {
+            return Ok(marked);
+        }
+        let to: BTreeSet<_> = to.iter().map(|document| Id::of(&document.id)).collect();
+        let mut those = Vec::new();
+        for document in marked {
+            match rule.held_by(self.all, &document.id).await?.is_disjoint(&to) {
+                false => those.push(document),
+                true => release(self.all, rule.model, &document.id, self.token).await?,
+            }
+        }
+        Ok(those)
     }
 
     /// The condition that a document refers to one of these by a cascade, or is about to.
@@ -257,11 +284,18 @@ impl Decision<'_> {
     }
 
     async fn refuse_found(&self, rule: &Rule, documents: &[Linked]) -> Result<()> {
-        let filter = self.keeping(rule, documents).await?;
-        let Some(first) = find(self.all, rule.model, &filter).await? else {
+        let mut first = None;
+        for _ in 0..rule.looks() {
+            if first.is_none() {
+                let filter = self.keeping(rule, documents).await?;
+                first = find(self.all, rule.model, &filter).await?;
+            }
+        }
+        let Some(first) = first else {
             return Ok(());
         };
-        let held = first.held(rule.model, rule.position);
+        let mut held = first.held(rule.model, rule.position);
+        held.append(&mut rule.held_by(self.all, &first.linked.id).await?);
         let mut those = documents.iter();
         let document = those.find(|document| held.contains(&Id::of(&document.id)));
         let Some(document) = document.or(documents.first()) else {
@@ -322,7 +356,7 @@ pub(super) async fn referring(
     ids: &[&RawBson],
 ) -> Result<RawDocumentBuf> {
     let path = rule.link.side.stored;
-    let mut are = document(path, one_of(ids.iter().copied())?)?;
+    let mut are = rule.leads_to(all, ids, SOME).await?;
     narrow(all, rule.model, &mut are, false).await?;
     let mut will = document(DUE, document("$exists", true)?)?;
     let wanted = format!("{WANTED}.{path}");
@@ -346,15 +380,21 @@ pub(super) async fn fate(all: &Access, model: &'static Model, found: &Found) -> 
         if decides.is_closing && decides.is_overdue() {
             settle(all, first, id).await?;
         }
-        return Ok(match decides.is_closing {
-            true => Fate::Undecided,
-            false => Fate::Goes,
-        });
+        if decides.is_closing {
+            return Ok(Fate::Undecided);
+        }
+        // What was outside of it when it was marked may not be there any more.
+        let mut cascades = Rule::of(model).filter(Rule::is_cascading);
+        if cascades.all(|rule| rule.overflow().is_none()) {
+            return Ok(Fate::Goes);
+        }
     }
     // That has gone before what is between them, or stays, which nothing that is final does.
     for rule in Rule::of(model).filter(Rule::is_cascading) {
         let between = (rule.link.side.model)();
-        for target in found.linked.held(rule.position) {
+        let mut held = found.linked.held(rule.position);
+        held.append(&mut rule.held_by(all, &found.linked.id).await?);
+        for target in held {
             let target = find(all, between, &by_id(&target.value()?)?).await?;
             if target.is_some_and(|target| target.going == Some(token) && !target.is_closing) {
                 return Ok(Fate::Goes);

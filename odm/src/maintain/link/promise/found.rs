@@ -23,9 +23,9 @@ use crate::{
 
 /// What a write says of itself: its token, what the references were, what may be new, and whether it was carried out or given up.
 pub(super) const PROMISE: &str = "_odm.link";
-pub(super) const TOKEN: &str = "_odm.link.token";
+pub(in super::super) const TOKEN: &str = "_odm.link.token";
 pub(super) const BEFORE: &str = "_odm.link.before";
-pub(super) const WANTED: &str = "_odm.link.wanted";
+pub(in super::super) const WANTED: &str = "_odm.link.wanted";
 pub(super) const APPLIED: &str = "_odm.link.applied";
 pub(super) const GIVEN_UP: &str = "_odm.link.given_up";
 /// When others may keep it.
@@ -67,9 +67,22 @@ pub(super) async fn find(
         limit: Some(1),
         ..found_by(&model.collection.into(), filter)
     };
+    Ok(read(access, model, find).await?.pop())
+}
+
+/// The documents that a filter finds.
+pub(super) async fn find_all(
+    access: &Access,
+    model: &'static Model,
+    filter: RawDocumentBuf,
+) -> Result<Vec<Found>> {
+    read(access, model, found_by(&model.collection.into(), &filter)).await
+}
+
+async fn read(access: &Access, model: &'static Model, find: Find) -> Result<Vec<Found>> {
     // A reference in an embedded struct is compared with all that is around it.
     let found = read_raw(access, model, find, LinkSide::root).await?;
-    found.first().map(|raw| Found::of(model, raw)).transpose()
+    found.iter().map(|raw| Found::of(model, raw)).collect()
 }
 
 /// Until when others leave to its writer what a write promises now.

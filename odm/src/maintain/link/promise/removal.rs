@@ -8,6 +8,7 @@ use super::{
         deletion::{Rule, rules},
         going::Going,
         linked::{Id, array, by_id, one_of, read},
+        outside::{SOME, both},
         refusal::busy,
         update,
     },
@@ -23,11 +24,11 @@ use crate::{
     access::{Access, also, found_by},
     backend::{
         BoxFuture,
-        operation::{Change, Delete, Find},
+        operation::{Delete, Find},
         outcome,
     },
     error,
-    maintain::{Write, computed, copy, narrow, overflow, tally, with},
+    maintain::{Write, copy, narrow, overflow, tally},
     query::{append, document},
     retry,
     schema::{InverseLink, Model},
@@ -191,8 +192,7 @@ impl Deletion<'_> {
 
     /// The condition that a document refers to what goes, and that nobody writes to it.
     async fn at_rest(&self, rule: &Rule, mut those: RawDocumentBuf) -> Result<RawDocumentBuf> {
-        let refers = document("$eq", self.id.clone())?;
-        also(&mut those, rule.link.side.stored, refers)?;
+        both(&mut those, rule.leads_to(self.all, &[self.id], SOME).await?)?;
         at_rest(&mut those)?;
         narrow(self.all, rule.model, &mut those, false).await?;
         Ok(those)
@@ -237,29 +237,18 @@ impl Deletion<'_> {
     /// Parts those that are held for that, and still refer to it; tells how many they are.
     async fn part_held(&self, rule: &Rule, mut held: RawDocumentBuf) -> Result<u64> {
         let all = self.all;
-        let refers = document("$eq", self.id.clone())?;
-        also(&mut held, rule.link.side.stored, refers)?;
+        both(&mut held, rule.leads_to(all, &[self.id], SOME).await?)?;
+        if !rule.is_cascading() {
+            return rule.take_out(all, held, [self.id], &[PROMISE, DUE]).await;
+        }
         all.told().writes();
-        let done = if rule.is_cascading() {
-            let delete = Delete {
-                collection: rule.model.collection.into(),
-                filter: held,
-                multi: true,
-            };
-            let done = all.executor().delete(delete).await;
-            done.map(|done| done.deleted)
-        } else {
-            let (mut write, left) = rule.part(all, held, [self.id])?;
-            if let Change::Operators { update, .. } = &mut write.change {
-                for field in [PROMISE, DUE] {
-                    *update = with(update, "$unset", field, "".into())?;
-                }
-            }
-            let done = computed::run(all, rule.model, write).await;
-            left.carry_out_behind(all, rule.model);
-            done.map(|done| done.matched)
+        let delete = Delete {
+            collection: rule.model.collection.into(),
+            filter: held,
+            multi: true,
         };
-        done.map_err(error::of(rule.model))
+        let done = all.executor().delete(delete).await;
+        done.map(|done| done.deleted).map_err(error::of(rule.model))
     }
 
     /// Parts a document from it, if that leads there, or is about to: then both are looked at again.
@@ -268,7 +257,11 @@ impl Deletion<'_> {
         let Some(found) = find(all, model, &by_id(owner)?).await? else {
             return Ok(Parted::Before);
         };
-        let held = found.held(model, rule.position);
+        let mut held = found.held(model, rule.position);
+        let goes = found.going.is_some() && !found.is_closing;
+        if rule.overflow().is_some() && !goes {
+            held.append(&mut rule.held_by(all, owner).await?);
+        }
         if !held.contains(&Id::of(self.id)) {
             return Ok(Parted::Before);
         }
@@ -283,6 +276,13 @@ impl Deletion<'_> {
             let free = self.at_rest(rule, by_id(owner)?).await?;
             let mark = document("$set", going_with(self.model, self.id, token)?)?;
             if update(all, model, free, mark).await? == 1 {
+                // What is outside of a document is no part of the condition.
+                if rule.overflow().is_some()
+                    && !rule.held_by(all, owner).await?.contains(&Id::of(self.id))
+                {
+                    release(all, model, owner, token).await?;
+                    return Ok(Parted::NotYet);
+                }
                 let is_to_be_asked = decision::may_be_kept(all, model);
                 return self.take_along(model, owner, is_to_be_asked, attempt).await;
             }
@@ -355,11 +355,16 @@ fn with_another(
 
 /// Some of those that refer to a document, or are about to, where it does not list them all.
 async fn some_referring(all: &Access, rule: &Rule, id: &RawBson) -> Result<Vec<RawBson>> {
-    let filter = referring(all, rule, &[id]).await?;
-    let find = Find {
-        limit: Some(BATCH as u64),
-        ..found_by(&rule.model.collection.into(), &filter)
-    };
-    let found = read(all, rule.model, find).await?;
-    Ok(found.into_iter().map(|document| document.id).collect())
+    for _ in 0..rule.looks() {
+        let filter = referring(all, rule, &[id]).await?;
+        let find = Find {
+            limit: Some(BATCH as u64),
+            ..found_by(&rule.model.collection.into(), &filter)
+        };
+        let found = read(all, rule.model, find).await?;
+        if !found.is_empty() {
+            return Ok(found.into_iter().map(|document| document.id).collect());
+        }
+    }
+    Ok(Vec::new())
 }

@@ -1,18 +1,20 @@
 //! The other sides of what a document refers to, or does not any more.
 
+use std::collections::BTreeSet;
+
 use bson::{RawBson, RawDocumentBuf, oid::ObjectId};
 
 use super::{
     super::{
-        FENCE, GOING,
+        BATCH, FENCE, GOING,
         deletion::Rule,
-        linked::{Id, array, by_id, holds},
+        linked::{Id, array, by_id, holds, one_of},
         listing::{Listing, Turn},
         refusal::{busy, dangling, full, taken},
         update,
     },
     ATTEMPTS,
-    found::{Found, find},
+    found::{DUE, Found, TOKEN, due, find, find_all},
     wait_or_settle,
 };
 use crate::{
@@ -42,7 +44,15 @@ pub(super) async fn enter(
     let owner = &found.linked.id;
     for rule in Rule::of(model) {
         let before = promise.before(model, rule.position);
-        for target in found.held(model, rule.position).difference(&before) {
+        let mut held = found.held(model, rule.position);
+        if promise.is_of_insert() && rule.overflow().is_some() {
+            held.append(&mut rule.held_by(&access.to_everything(), owner).await?);
+        }
+        let mut entered: Vec<_> = held.difference(&before).cloned().collect();
+        if rule.overflow().is_some() {
+            entered = others(access, &rule, (owner, token), &entered).await?;
+        }
+        for target in &entered {
             match rule.inverse {
                 Some(inverse) => side(access, &rule, inverse, owner, target).await?,
                 None => look_at(access, &rule, owner, target).await?,
@@ -50,6 +60,37 @@ pub(super) async fn enter(
         }
     }
     Ok(())
+}
+
+/// Those of very many documents that are referred to of which it is not clear that they are there and stay. What is promised is kept up
+/// meanwhile.
+async fn others(
+    access: &Access,
+    rule: &Rule,
+    (owner, token): (&RawBson, ObjectId),
+    targets: &[Id],
+) -> Result<Vec<Id>> {
+    let model = (rule.link.side.model)();
+    let mut others = Vec::new();
+    for some in targets.chunks(BATCH) {
+        let ids = some.iter().map(Id::value).collect::<Result<Vec<_>>>()?;
+        let found = find_all(access, model, document("_id", one_of(&ids)?)?).await?;
+        let stay = found.iter();
+        let stay = stay.filter(|found| !found.may_stay_or_go() && found.going.is_none());
+        let stay: BTreeSet<_> = stay.map(|found| Id::of(&found.linked.id)).collect();
+        others.extend(some.iter().filter(|id| !stay.contains(id)).cloned());
+        if targets.len() <= BATCH {
+            break;
+        }
+        let mut promised = by_id(owner)?;
+        append(&mut promised, TOKEN, document("$eq", token)?)?;
+        let renewed = document("$set", document(DUE, due())?)?;
+        let all = access.to_everything();
+        if update(&all, rule.model, promised, renewed).await? == 0 {
+            return Err(busy(rule.model, owner));
+        }
+    }
+    Ok(others)
 }
 
 /// Whether a document is there that is referred to, and does not go.

@@ -102,7 +102,7 @@ impl<W: Write> OfOne<W> {
                 let nothing = doc! { "$pullAll": { field.stored: [] } };
                 let mut condition = as_read;
                 if owner.header.is_none() {
-                    condition.extend(self.has_these_alone(values, &missing));
+                    condition.extend(self.has_these_alone(values, &missing)?);
                 }
                 self.attempt(condition, &[&nothing]).await?
             } else {
@@ -116,7 +116,7 @@ impl<W: Write> OfOne<W> {
                 let none = doc! { "$nin": missing.clone() };
                 let inside = match owner.header {
                     Some(_) => doc! { field.stored: none.clone() },
-                    None => self.has_these_alone(values, &missing),
+                    None => self.has_these_alone(values, &missing)?,
                 };
                 let conditions = vec![as_read, inside, doc! { self.place("tail"): none }];
                 self.place_at(order, &owner, placed, attempt, conditions)

@@ -4,6 +4,7 @@ use bson::{Bson, Document, doc, oid::ObjectId};
 
 use super::{
     super::{
+        extras,
         header::{Kind, Owner, Work},
         order::Order,
         rewrite,
@@ -14,7 +15,7 @@ use super::{
     OfOne, Outside,
     staged::Target,
 };
-use crate::{Result, maintain::Write, overflow::read::is_same, retry};
+use crate::{Result, maintain::Write, overflow::ElementSet, retry};
 
 impl<W: Write> OfOne<W> {
     /// Pushes to the tail, if it has room and those in the document are as many as stay there.
@@ -185,9 +186,15 @@ impl<W: Write> OfOne<W> {
             let mut others = Document::new();
             if to_set {
                 // What was pushed between. What is outside is as it was read.
-                let inside: Vec<_> = begun.resident.iter().chain(&block).collect();
-                values.retain(|value| !inside.iter().any(|other| is_same(other, value)));
-                others.insert(self.place("tail"), doc! { "$nin": values.clone() });
+                let inside = ElementSet::of(begun.resident.iter().chain(&block))?;
+                values = inside.missing(values)?;
+                let are_few = extras::for_one_request(&values)?.len() <= 1;
+                let (tail, condition) = match are_few {
+                    true => (self.place("tail"), doc! { "$nin": values.clone() }),
+                    // More than a condition can name: none has come at all.
+                    false => (self.place("tail.0"), doc! { "$exists": false }),
+                };
+                others.insert(tail, condition);
             }
             let (operators, go) = match Order::of(field) {
                 Some(order) => self.staged_in_order(&order, &begun.resident, header, &values)?,

@@ -14,19 +14,19 @@ use super::{
 use crate::{
     Result,
     maintain::{Write, stored::open},
-    overflow::read::is_same,
+    overflow::ElementSet,
     retry,
 };
 
 /// Each value once.
-pub(super) fn distinct(values: &[Bson]) -> Vec<Bson> {
-    let mut distinct: Vec<Bson> = Vec::new();
+pub(super) fn distinct(values: &[Bson]) -> Result<Vec<Bson>> {
+    let (mut before, mut distinct) = (ElementSet::default(), Vec::new());
     for value in values {
-        if !distinct.iter().any(|other| is_same(other, value)) {
+        if before.insert(value)? {
             distinct.push(value.clone());
         }
     }
-    distinct
+    Ok(distinct)
 }
 
 impl<W: Write> OfOne<W> {
@@ -59,12 +59,12 @@ impl<W: Write> OfOne<W> {
                     let nothing = doc! { "$pullAll": { field.stored: [] } };
                     let mut condition = self.is_as_read(owner.header.as_ref());
                     if owner.header.is_none() {
-                        condition.extend(self.has_these_alone(values, &missing));
+                        condition.extend(self.has_these_alone(values, &missing)?);
                     }
                     self.attempt(condition, &[&nothing]).await?
                 }
                 None => {
-                    let others = self.has_these_alone(values, &missing);
+                    let others = self.has_these_alone(values, &missing)?;
                     match self.split(&owner, &missing, others.clone()).await? {
                         Some(done) => Some(done),
                         None => {
@@ -108,14 +108,13 @@ impl<W: Write> OfOne<W> {
     }
 
     /// That an array which is whole has the others of these values, and none of those that are missing: it has no version that says so.
-    pub(super) fn has_these_alone(&self, values: &[Bson], missing: &[Bson]) -> Document {
+    pub(super) fn has_these_alone(&self, values: &[Bson], missing: &[Bson]) -> Result<Document> {
         let mut condition = doc! { "$nin": missing.to_vec() };
-        let present = values.iter().filter(|value| !missing.contains(value));
-        let present: Vec<_> = present.cloned().collect();
+        let present = ElementSet::of(missing)?.missing(values.to_vec())?;
         if !present.is_empty() {
             condition.insert("$all", present);
         }
-        doc! { self.field.stored: condition }
+        Ok(doc! { self.field.stored: condition })
     }
 
     /// Adds more than a tail holds to a set; none if it has others of them by now.
@@ -127,19 +126,22 @@ impl<W: Write> OfOne<W> {
     pub(super) async fn missing(&self, owner: &Owner, values: &[Bson]) -> Result<Vec<Bson>> {
         let tail = owner.header.as_ref().map(|header| &header.tail);
         let inside = owner.resident.iter().chain(tail.into_iter().flatten());
-        let inside: Vec<_> = inside.collect();
-        let mut missing: Vec<_> = values.to_vec();
-        missing.retain(|value| !inside.iter().any(|other| is_same(other, value)));
-        let Some(mut those) = of_owner(self.field, owner).filter(|_| !missing.is_empty()) else {
+        let mut present = ElementSet::of(inside)?;
+        let missing = present.missing(values.to_vec())?;
+        let Some(those) = of_owner(self.field, owner).filter(|_| !missing.is_empty()) else {
             return Ok(missing);
         };
-        those.insert(self.field.elements, doc! { "$in": missing.clone() });
-        let find = extras::in_order(self.field, &those)?;
-        for found in self.all.find_all(self.field.extras, find).await? {
-            let found = open(&found)?;
-            let elements = array(found.get(self.field.elements));
-            missing.retain(|value| !elements.iter().any(|other| is_same(other, value)));
+        for some in extras::for_one_request(&missing)? {
+            let mut those = those.clone();
+            those.insert(self.field.elements, doc! { "$in": some.to_vec() });
+            let find = extras::in_order(self.field, &those)?;
+            for found in self.all.find_all(self.field.extras, find).await? {
+                let found = open(&found)?;
+                for element in array(found.get(self.field.elements)) {
+                    present.insert(&element)?;
+                }
+            }
         }
-        Ok(missing)
+        present.missing(missing)
     }
 }

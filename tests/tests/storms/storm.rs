@@ -46,7 +46,7 @@ async fn all<F: Future<Output = ()> + Send + 'static>(tasks: impl Iterator<Item 
 }
 
 /// Each saves a field of its own again and again, and every field ends with its last value.
-pub async fn every_field_has_its_last_value(fixture: Fixture) {
+pub(crate) async fn every_field_has_its_last_value(fixture: Fixture) {
     let (tasks, times) = size((64, 3));
     let db = Db::with_backend(fixture.backend());
     let fields = BTreeMap::new();
@@ -68,7 +68,7 @@ pub async fn every_field_has_its_last_value(fixture: Fixture) {
 }
 
 /// With a version any other save is a conflict, and `modify` ends all the same, without a lost update.
-pub async fn with_a_version_no_update_is_lost(fixture: Fixture) {
+pub(crate) async fn with_a_version_no_update_is_lost(fixture: Fixture) {
     let (tasks, times) = size((8, 4));
     let db = Db::with_backend(fixture.backend());
     let sheet = NewSheet {

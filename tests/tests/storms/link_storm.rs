@@ -13,7 +13,7 @@ use odm_tests::{
 use crate::Fixture;
 
 /// 8 tasks with 40 operations each; with `ODM_STORM=full` 32 with 3,125.
-pub async fn at_rest_and_at_every_moment_all_sides_agree(fixture: Fixture) {
+pub(crate) async fn at_rest_and_at_every_moment_all_sides_agree(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let size = Size::of(3_125);
     storm::begin::<Links>(&db, size).await;

@@ -200,7 +200,7 @@ where
 }
 
 /// 8 tasks with 40 operations each; with `ODM_STORM=full` 32 with 6,250, which push more than 1,000,000 elements into 100 arrays.
-pub async fn at_rest_every_element_is_where_it_was_pushed(fixture: Fixture) {
+pub(crate) async fn at_rest_every_element_is_where_it_was_pushed(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
     let size = Size::of(6_250);

@@ -1,0 +1,617 @@
+//! References with rules as elements of arrays that overflow: what they lead to is there, wherever they are.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use odm::{
+    ErrorKind,
+    backend::{
+        Recorder,
+        operation::{Change, Delete, Operation, Update},
+    },
+    bson::{RawArrayBuf, RawDocumentBuf, rawdoc},
+    check::{Fault, RepairOutcome},
+    prelude::*,
+};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::Fixture;
+use crate::crash::{Crashes, Write};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "people")]
+struct Person {
+    #[serde(rename = "_id")]
+    id: i64,
+    /// Of their own model.
+    #[reference(on_delete = pull, overflow(after = 2, into = "more_friends"))]
+    friends: Overflow<Ref<Person>>,
+}
+
+/// It loses those that are deleted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "clubs")]
+struct Club {
+    #[serde(rename = "_id")]
+    id: i64,
+    count: i64,
+    #[reference(on_delete = pull, overflow(after = 2, into = "more_members", owner = "club"))]
+    members: Overflow<Ref<Person>>,
+    /// Another reference with a rule.
+    #[reference(on_delete = nullify)]
+    head: Option<Ref<Person>>,
+}
+
+/// It keeps them from being deleted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "loans")]
+struct Loan {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(exists, overflow(after = 2, into = "more_borrowers"))]
+    borrowers: Overflow<Ref<Person>>,
+}
+
+/// It goes with any of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "teams")]
+struct Team {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(on_delete = cascade, overflow(after = 2, into = "more_players"))]
+    players: Overflow<Ref<Person>>,
+    /// What keeps them from being deleted makes a deletion one that is decided first.
+    #[reference(exists)]
+    captain: Option<Ref<Person>>,
+    #[reference(on_delete = keep, overflow(after = 2, into = "more_fans", flag = "more_fans"))]
+    fans: Overflow<Ref<Person>>,
+}
+
+#[derive(Schema)]
+#[schema(models(Person, Club, Loan, Team))]
+struct Town;
+type Db = odm::Database<Town>;
+
+fn refs(ids: impl IntoIterator<Item = i64>) -> Vec<Ref<Person>> {
+    ids.into_iter().map(Ref::new).collect()
+}
+
+fn person(id: i64, friends: impl IntoIterator<Item = i64>) -> Person {
+    let friends = refs(friends).into();
+    Person { id, friends }
+}
+
+fn club(id: i64, members: impl IntoIterator<Item = i64>) -> Club {
+    let members = refs(members);
+    Club {
+        id,
+        count: members.len() as i64,
+        members: members.into(),
+        head: None,
+    }
+}
+
+fn team(id: i64, players: impl IntoIterator<Item = i64>) -> Team {
+    Team {
+        id,
+        players: refs(players).into(),
+        captain: None,
+        fans: Overflow::default(),
+    }
+}
+
+/// A town of so many.
+async fn town(db: &Db, people: i64) {
+    let people = (1..=people).map(|id| person(id, []));
+    db.insert_many(people).await.unwrap();
+}
+
+async fn fresh(fixture: &Fixture, people: i64) -> Db {
+    let db = Db::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    town(&db, people).await;
+    db
+}
+
+async fn members(db: &Db, id: i64) -> Vec<i64> {
+    let all = db.get::<Club>(id).elements(|c| c.members()).all().await;
+    all.unwrap().iter().map(|one| *one.id()).collect()
+}
+
+async fn is_clean(db: &Db) {
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
+    let owed = db.owed().await.unwrap();
+    assert!(owed.is_empty(), "{owed}");
+}
+
+/// Two in the document, others outside of it, and the last ones on their way there.
+async fn outlier(db: &Db, id: i64) {
+    db.insert(club(id, 1..=12)).await.unwrap();
+    for member in 13..=15 {
+        let push = db
+            .update::<Club>(id)
+            .push(|c| c.members(), Ref::new(member))
+            .inc(|c| c.count(), 1);
+        push.await.unwrap();
+    }
+}
+
+pub async fn what_is_referred_to_has_to_be_there(fixture: Fixture) {
+    let db = fresh(&fixture, 40).await;
+    outlier(&db, 1).await;
+    db.insert(club(2, [1])).await.unwrap();
+    let missing = |done: odm::Result<()>| {
+        let error = done.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Dangling, "{error}");
+    };
+    for members in [vec![99], (1..=20).chain([99]).collect()] {
+        missing(db.insert(club(3, members.clone())).await.map(drop));
+        missing(
+            db.insert_many([club(3, [1]), club(4, members.clone())])
+                .await
+                .map(drop),
+        );
+        db.delete_many::<Club>(|c| c.id().gt(2)).await.unwrap();
+        for id in [1, 2] {
+            let update = || db.update::<Club>(id).inc(|c| c.count(), 1_000);
+            let (some, added) = (members.clone(), members.clone());
+            missing(
+                update()
+                    .push_each(|c| c.members(), refs(some))
+                    .await
+                    .map(drop),
+            );
+            missing(
+                update()
+                    .add_each_to_set(|c| c.members(), refs(added))
+                    .await
+                    .map(drop),
+            );
+            missing(
+                update()
+                    .set(|c| c.members(), refs(members.clone()))
+                    .await
+                    .map(drop),
+            );
+        }
+    }
+    missing(
+        db.insert(Loan {
+            id: 1,
+            borrowers: refs([1, 2, 3, 99]).into(),
+        })
+        .await
+        .map(drop),
+    );
+    // No document is asked for, and so no reference.
+    let nobody = db.update_many::<Club>(|c| c.id().eq(9));
+    let nobody = nobody.push(|c| c.members(), Ref::new(99));
+    assert_eq!(nobody.await.unwrap().matched, 0);
+    assert_eq!(members(&db, 1).await, (1..=15).collect::<Vec<_>>());
+    assert_eq!(members(&db, 2).await, [1]);
+    for (id, count) in [(1, 15), (2, 1)] {
+        assert_eq!(db.get::<Club>(id).await.unwrap().count, count);
+    }
+    is_clean(&db).await;
+
+    // What is there is pushed, with another reference, too.
+    let both = db
+        .update::<Club>(1)
+        .push_each(|c| c.members(), refs(16..=30))
+        .set(|c| c.head(), Ref::new(5));
+    assert_eq!(both.await.unwrap().matched, 1);
+    let one = db.update::<Club>(2).push(|c| c.members(), Ref::new(7));
+    let one = one.set(|c| c.head(), Ref::new(99));
+    missing(one.await.map(drop));
+    let added = db
+        .update::<Club>(2)
+        .add_each_to_set(|c| c.members(), refs(1..=9));
+    added.await.unwrap();
+    db.update_many::<Club>(|c| c.id().lt(3))
+        .push(|c| c.members(), Ref::new(40))
+        .await
+        .unwrap();
+    assert_eq!(
+        members(&db, 1).await,
+        (1..=30).chain([40]).collect::<Vec<_>>()
+    );
+    assert_eq!(
+        members(&db, 2).await,
+        (1..=9).chain([40]).collect::<Vec<_>>()
+    );
+    // They do not change in place.
+    let all = db
+        .update::<Club>(1)
+        .set(|c| c.members().all(), Ref::new(99))
+        .await;
+    assert_eq!(all.unwrap_err().kind(), ErrorKind::Unsupported);
+    is_clean(&db).await;
+}
+
+pub async fn a_deletion_pulls_it_wherever_it_is(fixture: Fixture) {
+    let db = fresh(&fixture, 40).await;
+    outlier(&db, 1).await;
+    db.insert_many([club(2, [1, 7]), club(3, [40])])
+        .await
+        .unwrap();
+    let mut left: Vec<i64> = (1..=15).collect();
+    for gone in [1, 7, 12, 15] {
+        let would = db.delete::<Person>(gone).dry_run().await.unwrap();
+        let clubs = if gone == 1 || gone == 7 { 2 } else { 1 };
+        assert_eq!(would.changed.get("clubs"), Some(&clubs), "{would}");
+        assert_eq!(db.delete::<Person>(gone).await.unwrap().deleted, 1);
+        left.retain(|id| *id != gone);
+        assert_eq!(members(&db, 1).await, left);
+        let club = db.get::<Club>(1).await.unwrap();
+        assert_eq!(club.members.len(), left.len() as u64);
+        is_clean(&db).await;
+    }
+    assert!(members(&db, 2).await.is_empty());
+    // Many at once, of several.
+    outlier_of_those_that_are_left(&db).await;
+    let done = db.delete_many::<Person>(|p| p.id().gt(3)).await.unwrap();
+    assert_eq!(done.deleted, 34);
+    assert_eq!(members(&db, 1).await, [2, 3]);
+    assert!(members(&db, 3).await.is_empty());
+    assert_eq!(members(&db, 4).await, [2]);
+    is_clean(&db).await;
+}
+
+async fn outlier_of_those_that_are_left(db: &Db) {
+    db.insert(club(4, (16..=30).chain([2]))).await.unwrap();
+}
+
+pub async fn a_deletion_is_refused_wherever_it_is(fixture: Fixture) {
+    let db = fresh(&fixture, 40).await;
+    db.insert(Loan {
+        id: 1,
+        borrowers: refs(1..=12).into(),
+    })
+    .await
+    .unwrap();
+    let push = db.update::<Loan>(1).push(|l| l.borrowers(), Ref::new(13));
+    push.await.unwrap();
+    for kept in [1, 7, 13] {
+        let error = db.delete::<Person>(kept).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Restricted, "{error}");
+        let would = db.delete::<Person>(kept).dry_run().await.unwrap();
+        assert_eq!(would.refused.unwrap().kind(), ErrorKind::Restricted);
+    }
+    let error = db
+        .delete_many::<Person>(|p| p.id().gt(12))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Restricted, "{error}");
+    assert!(
+        db.find::<Person>()
+            .filter(|p| p.id().eq(13))
+            .count()
+            .await
+            .unwrap()
+            == 1
+    );
+    let pull = db.update::<Loan>(1).pull(|l| l.borrowers(), Ref::new(7));
+    pull.await.unwrap();
+    assert_eq!(db.delete::<Person>(7).await.unwrap().deleted, 1);
+    db.delete::<Loan>(1).await.unwrap();
+    assert_eq!(db.delete::<Person>(13).await.unwrap().deleted, 1);
+    is_clean(&db).await;
+}
+
+pub async fn a_deletion_takes_along_what_refers_to_it(fixture: Fixture) {
+    let db = fresh(&fixture, 40).await;
+    let teams = [
+        team(1, 1..=12),
+        team(2, [1]),
+        team(3, 20..=40),
+        team(4, [13]),
+    ];
+    db.insert_many(teams).await.unwrap();
+    // These stay, and lead nowhere.
+    let fans = db.update::<Team>(4).push_each(|t| t.fans(), refs(1..=20));
+    fans.await.unwrap();
+    let would = db.delete::<Person>(1).dry_run().await.unwrap();
+    assert_eq!(would.deleted.get("teams"), Some(&2), "{would}");
+    db.delete::<Person>(1).await.unwrap();
+    db.delete::<Person>(30).await.unwrap();
+    let left = db.find::<Team>().all().await.unwrap();
+    assert_eq!(left.iter().map(|team| team.id).collect::<Vec<_>>(), [4]);
+    let fans = db
+        .get::<Team>(4)
+        .elements(|t| t.fans())
+        .all()
+        .await
+        .unwrap();
+    assert_eq!(fans.len(), 20);
+    // No elements of the others are left.
+    is_clean(&db).await;
+}
+
+/// They may come together, and refer to one another and to themselves, wherever that is.
+pub async fn those_that_come_together_refer_to_one_another(fixture: Fixture) {
+    let db = fresh(&fixture, 0).await;
+    db.insert(person(1, [1, 1, 1, 1])).await.unwrap();
+    let has_transactions = fixture.backend().capabilities().transactions;
+    if has_transactions {
+        // Without, they come one after the other.
+        let circle = (2..=6).map(|id| person(id, (2..=6).filter(move |other| *other != id)));
+        db.insert_many(circle).await.unwrap();
+        is_clean(&db).await;
+        db.delete::<Person>(4).await.unwrap();
+        let friends = db.get::<Person>(2).elements(|p| p.friends()).all().await;
+        assert_eq!(friends.unwrap(), refs([3, 5, 6]));
+    }
+    let error = db.insert(person(7, [1, 1, 1, 8])).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Dangling, "{error}");
+    is_clean(&db).await;
+    db.delete_many::<Person>(|p| p.id().gt(0)).await.unwrap();
+    is_clean(&db).await;
+}
+
+/// More of them than are looked for at once.
+pub async fn very_many_have_to_be_there(fixture: Fixture) {
+    let db = fresh(&fixture, 2_500).await;
+    db.insert(club(1, [])).await.unwrap();
+    let push = db
+        .update::<Club>(1)
+        .push_each(|c| c.members(), refs(1..=2_501));
+    assert_eq!(push.await.unwrap_err().kind(), ErrorKind::Dangling);
+    let push = db
+        .update::<Club>(1)
+        .push_each(|c| c.members(), refs(1..=2_500));
+    push.await.unwrap();
+    assert_eq!(members(&db, 1).await, (1..=2_500).collect::<Vec<_>>());
+    is_clean(&db).await;
+}
+
+pub async fn their_indexes_are_declared_once(fixture: Fixture) {
+    let db = fresh(&fixture, 1).await;
+    let again = db.sync_indexes().drop_undeclared().await.unwrap();
+    assert!(
+        again.created.is_empty() && again.undeclared.is_empty(),
+        "{again}"
+    );
+    assert!(
+        again.dropped.is_empty() && again.differing.is_empty(),
+        "{again}"
+    );
+}
+
+pub async fn rules_hold_in_transactions(fixture: Fixture) {
+    if !fixture.backend().capabilities().transactions {
+        return;
+    }
+    let db = fresh(&fixture, 40).await;
+    outlier(&db, 1).await;
+    let done = db
+        .transaction(async |tx| {
+            tx.insert(person(50, [])).await?;
+            let push = tx
+                .update::<Club>(1)
+                .push_each(|c| c.members(), refs([50, 20]));
+            push.await?;
+            tx.delete::<Person>(7).await?;
+            tx.delete::<Person>(50).await
+        })
+        .await;
+    done.unwrap();
+    let expected: Vec<_> = (1..=15).filter(|id| *id != 7).chain([20]).collect();
+    assert_eq!(members(&db, 1).await, expected);
+    is_clean(&db).await;
+}
+
+/// Who deletes somebody meets whoever refers to them, wherever that goes.
+pub async fn many_at_once_refer_to_nobody_who_is_gone(fixture: Fixture) {
+    let db = fresh(&fixture, 300).await;
+    db.insert_many([club(1, []), club(2, 1..=20)])
+        .await
+        .unwrap();
+    db.insert(Loan {
+        id: 1,
+        borrowers: Overflow::default(),
+    })
+    .await
+    .unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..8_i64 {
+        let db = db.clone();
+        tasks.spawn(async move {
+            let mut random = ChaCha8Rng::seed_from_u64(task.unsigned_abs());
+            for _ in 0..12 {
+                let from = random.random_range(1..=280);
+                let id = random.random_range(1..=2);
+                let update = || db.update::<Club>(id);
+                let done = match random.random_range(0..6) {
+                    0 => db.delete::<Person>(from).await.map(drop),
+                    1 => update()
+                        .push_each(|c| c.members(), refs(from..from + 12))
+                        .await
+                        .map(drop),
+                    2 => update()
+                        .add_each_to_set(|c| c.members(), refs(from..from + 3))
+                        .await
+                        .map(drop),
+                    3 => update()
+                        .pull(|c| c.members(), Ref::new(from))
+                        .await
+                        .map(drop),
+                    4 => db
+                        .update::<Loan>(1)
+                        .push(|l| l.borrowers(), Ref::new(from))
+                        .await
+                        .map(drop),
+                    _ => update()
+                        .push(|c| c.members(), Ref::new(from))
+                        .await
+                        .map(drop),
+                };
+                if let Err(error) = done {
+                    let kinds = [
+                        ErrorKind::Conflict,
+                        ErrorKind::Dangling,
+                        ErrorKind::Restricted,
+                    ];
+                    assert!(kinds.contains(&error.kind()), "{error}");
+                }
+            }
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+    db.settled().await.unwrap();
+    is_clean(&db).await;
+    assert!(db.get::<Club>(1).await.unwrap().members.has_more());
+}
+
+/// A push costs the same, however many there are; the rule costs a look at both documents, and a transaction or a promise.
+pub async fn what_a_push_of_such_a_reference_costs(fixture: Fixture) {
+    let recorder = Arc::new(Recorder::new(fixture.backend()));
+    let db = Db::with_backend(recorder.clone());
+    db.sync_indexes().await.unwrap();
+    town(&db, 600).await;
+    db.insert_many([club(1, [1]), club(2, 1..=20), club(3, 1..=500)])
+        .await
+        .unwrap();
+    // With transactions the document, who is referred to, the push and the commit. Without, before the push the document again, what it
+    // is about to refer to, the document and who that is; behind it the document, and that nothing is owed.
+    let whole = match fixture.backend().capabilities().transactions {
+        true => 4,
+        false => 8,
+    };
+    for (id, cost) in [(1, whole), (2, whole + 1), (3, whole + 1)] {
+        recorder.clear();
+        let push = db.update::<Club>(id).push(|c| c.members(), Ref::new(600));
+        push.await.unwrap();
+        let operations = recorder.operations();
+        // A transaction begins with its first operation.
+        let sent = operations
+            .iter()
+            .filter(|one| !matches!(one, Operation::Begin));
+        assert_eq!(sent.count(), cost, "{id}");
+    }
+}
+
+const WRITES: &[Write<Town>] = &[
+    ("an insert", |db| {
+        Box::pin(async move { db.insert(club(2, 1..=9)).await.map(drop) })
+    }),
+    ("a push", |db| {
+        Box::pin(async move {
+            let push = db.update::<Club>(1).push(|c| c.members(), Ref::new(20));
+            push.inc(|c| c.count(), 1).await.map(drop)
+        })
+    }),
+    ("a push of many", |db| {
+        Box::pin(async move {
+            let push = db
+                .update::<Club>(1)
+                .push_each(|c| c.members(), refs(16..=30));
+            push.inc(|c| c.count(), 15).await.map(drop)
+        })
+    }),
+    ("a deletion of who is outside", |db| {
+        Box::pin(async move { db.delete::<Person>(35).await.map(drop) })
+    }),
+    ("a deletion of several", |db| {
+        Box::pin(async move { db.delete_many::<Person>(|p| p.id().gt(33)).await.map(drop) })
+    }),
+];
+
+pub async fn wherever_a_write_dies_nobody_is_missed(fixture: Fixture) {
+    let crashes = Crashes {
+        writes: WRITES,
+        begin: |db| {
+            Box::pin(async move {
+                db.sync_indexes().await.unwrap();
+                town(db, 40).await;
+                outlier(db, 1).await;
+                // Of these the rules change and delete.
+                db.insert(club(3, 30..=40)).await.unwrap();
+                db.insert(team(1, 25..=38)).await.unwrap();
+            })
+        },
+        may_find: |_| false,
+        agrees: |db, when| {
+            Box::pin(async move {
+                let club = db.get::<Club>(1).await.unwrap();
+                assert_eq!(club.count, club.members.len() as i64, "{when}");
+                let there = db.find::<Person>().all().await.unwrap();
+                let there: BTreeSet<_> = there.iter().map(|person| person.id).collect();
+                let gone = members(db, 3)
+                    .await
+                    .into_iter()
+                    .find(|id| !there.contains(id));
+                assert_eq!(gone, None, "{when}");
+                let teams = db.find::<Team>().count().await.unwrap();
+                let players = (25..=38).all(|id| there.contains(&id));
+                assert_eq!(teams == 1, players, "{when}");
+                let again = db
+                    .update::<Club>(1)
+                    .push_each(|c| c.members(), refs(1..=12));
+                again
+                    .await
+                    .unwrap_or_else(|error| panic!("{when}: {error}"));
+            })
+        },
+    };
+    crashes.run(&fixture).await;
+}
+
+pub async fn the_check_finds_who_is_missing_outside(fixture: Fixture) {
+    let db = fresh(&fixture, 40).await;
+    outlier(&db, 1).await;
+    db.insert(team(1, 20..=40)).await.unwrap();
+    for gone in [1_i64, 7, 15, 30] {
+        let delete = Delete {
+            collection: "people".into(),
+            filter: rawdoc! { "_id": gone },
+            multi: false,
+        };
+        fixture.backend().delete(delete).await.unwrap();
+    }
+    let report = db.check().await.unwrap();
+    let found: BTreeSet<_> = report.findings.iter().map(ToString::to_string).collect();
+    let expected = [
+        "clubs 1, `members.0`: refers to 1 of people, which is not there",
+        "clubs 1, `members.6`: refers to 7 of people, which is not there",
+        "clubs 1, `members.14`: refers to 15 of people, which is not there",
+        "teams 1, `players.10`: refers to 30 of people, which is not there",
+    ];
+    assert_eq!(found, expected.map(str::to_owned).into());
+    assert!(matches!(
+        report.findings[0].fault,
+        Fault::Dangling { to: "people", .. }
+    ));
+    let repaired = db.repair().apply().await.unwrap();
+    for step in &repaired.steps {
+        assert!(matches!(step.outcome, RepairOutcome::Done), "{step}");
+    }
+    let expected: Vec<_> = (2..=14).filter(|id| *id != 7).collect();
+    assert_eq!(members(&db, 1).await, expected);
+    assert_eq!(db.find::<Team>().count().await.unwrap(), 0);
+    is_clean(&db).await;
+}
+
+/// What was there before overflows, and a rule of it holds as before.
+pub async fn a_rule_holds_for_what_was_there(fixture: Fixture) {
+    let db = fresh(&fixture, 40).await;
+    db.insert(club(1, [])).await.unwrap();
+    let long: RawDocumentBuf =
+        rawdoc! { "$set": { "members": (1..=20_i64).collect::<RawArrayBuf>() } };
+    let write = Update {
+        collection: "clubs".into(),
+        filter: rawdoc! { "_id": 1_i64 },
+        change: Change::operators(long),
+        multi: false,
+        upsert: false,
+    };
+    fixture.backend().update(write).await.unwrap();
+    assert_eq!(db.arrays::<Club>().spill().await.unwrap(), 1);
+    db.delete_many::<Person>(|p| p.id().lt(19)).await.unwrap();
+    assert_eq!(members(&db, 1).await, [19, 20]);
+    db.arrays::<Club>().fold().await.unwrap();
+    assert_eq!(members(&db, 1).await, [19, 20]);
+    is_clean(&db).await;
+}
