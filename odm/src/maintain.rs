@@ -291,10 +291,11 @@ impl Left {
 /// Carries a write out with the other sides of links.
 async fn linked<W: Write>(access: Access, model: &'static Model, mut write: W) -> Result<W::Done> {
     let is_linking = link::is_linking(&access, model, &write.effect());
-    let is_promised = write
-        .filter()
-        .is_some_and(|filter| link::is_promised(filter));
-    match is_linking && !is_promised {
+    let mut is_promised = || {
+        let filter = write.filter();
+        filter.is_some_and(|filter| link::is_promised(filter))
+    };
+    match is_linking && !is_promised() {
         true => link::run(access, model, write).await,
         false if is_taking_along(model, &write) => overflow::remove(&access, model, write).await,
         false => computed::run(&access, model, write).await,

@@ -52,6 +52,11 @@ async fn full(db: &Db, id: i64) -> Result<()> {
     fill.await.map(drop)
 }
 
+async fn one_that_is_full(backend: Arc<dyn Backend>) {
+    let db = begun(backend).await;
+    full(&db, 1).await.expect("a sale");
+}
+
 fn begun(backend: Arc<dyn Backend>) -> BoxFuture<'static, Db> {
     Box::pin(async {
         let db = Db::with_backend(backend);
@@ -206,10 +211,7 @@ pub struct FewOverflows;
 
 impl Case for FewOverflows {
     fn begin(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, ()> {
-        Box::pin(async {
-            let db = begun(backend).await;
-            full(&db, 1).await.expect("a sale");
-        })
+        Box::pin(one_that_is_full(backend))
     }
 
     fn processes(&self) -> Vec<Process> {
@@ -259,10 +261,7 @@ pub struct Spills;
 
 impl Case for Spills {
     fn begin(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, ()> {
-        Box::pin(async {
-            let db = begun(backend).await;
-            full(&db, 1).await.expect("a sale");
-        })
+        Box::pin(one_that_is_full(backend))
     }
 
     fn processes(&self) -> Vec<Process> {

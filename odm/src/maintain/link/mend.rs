@@ -81,15 +81,10 @@ async fn part(all: &Access, rule: &Rule, owner: &RawBson, gone: &RawBson) -> Res
         return Ok(false);
     }
     let mut filter = by_id(owner)?;
-    if rule.overflow().is_some() {
-        let Some(as_read) = rule.refers_as_read(all, owner, gone).await? else {
-            return Ok(false);
-        };
-        both(&mut filter, as_read)?;
-    } else {
-        let refers = document("$eq", gone.clone())?;
-        append(&mut filter, rule.link.side.stored, refers)?;
-    }
+    let Some(as_read) = rule.refers_as_read(all, owner, gone).await? else {
+        return Ok(false);
+    };
+    both(&mut filter, as_read)?;
     if rule.link.on_delete == OnDelete::Cascade {
         let mut removal = rule.cascade(filter)?;
         if let Some(filter) = removal.filter() {

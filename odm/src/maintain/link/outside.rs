@@ -193,7 +193,7 @@ impl Rule {
         to: &RawBson,
     ) -> Result<Option<RawDocumentBuf>> {
         let Some(field) = self.overflow() else {
-            return Ok(None);
+            return document(self.link.side.stored, document("$eq", to.clone())?).map(Some);
         };
         let id = Bson::try_from(owner.clone()).map_err(error::encode)?;
         let Some(read) = Owner::by_id(access, self.model, field, &id).await? else {

@@ -105,7 +105,7 @@ pub(in crate::maintain) async fn owners_of(
     }
     if ids.len() > MAX_NAMED {
         let message = format!(
-            "{} documents have such elements outside of them, where a condition names {MAX_NAMED} at most: narrow it",
+            "{} documents have such elements outside of them, where a condition names {MAX_NAMED} at most: narrow it, or pull them first",
             ids.len()
         );
         return Err(error::of(model)(

@@ -37,37 +37,30 @@ pub(super) struct Batch<'b> {
 }
 
 /// The elements of each document that they fill.
-pub(super) fn parts(elements: Vec<Bson>) -> Result<Vec<Vec<Bson>>> {
-    let mut parts = Vec::new();
-    let (mut part, mut bytes) = (Vec::new(), 0);
-    for element in elements {
-        let own = size(&element)?;
-        if !part.is_empty() && (part.len() >= MAX_ELEMENTS || bytes + own > MAX_PART) {
-            parts.push(std::mem::take(&mut part));
-            bytes = 0;
-        }
-        bytes += own;
-        part.push(element);
-    }
-    if !part.is_empty() {
-        parts.push(part);
-    }
-    Ok(parts)
+pub(super) fn parts(elements: &[Bson]) -> Result<Vec<Vec<Bson>>> {
+    let parts = split(elements, MAX_ELEMENTS, MAX_PART)?;
+    Ok(parts.into_iter().map(<[_]>::to_vec).collect())
 }
 
-/// The same elements, in parts that a request has room for.
+/// The elements that one request has room for, and those of the next ones.
 pub(super) fn for_one_request(elements: &[Bson]) -> Result<Vec<&[Bson]>> {
-    let (mut requests, mut first, mut bytes) = (Vec::new(), 0, 0);
+    split(elements, usize::MAX, MAX_SENT)
+}
+
+/// Some elements after the other, so many and of so many bytes at most, but one at least.
+fn split(elements: &[Bson], most: usize, most_bytes: usize) -> Result<Vec<&[Bson]>> {
+    let (mut parts, mut first, mut bytes) = (Vec::new(), 0, 0);
     for (position, element) in elements.iter().enumerate() {
         let own = size(element)?;
-        if bytes + own > MAX_SENT && first < position {
-            requests.extend(elements.get(first..position));
+        let len = position - first;
+        if len > 0 && (len >= most || bytes + own > most_bytes) {
+            parts.extend(elements.get(first..position));
             (first, bytes) = (position, 0);
         }
         bytes += own;
     }
-    requests.extend(elements.get(first..).filter(|rest| !rest.is_empty()));
-    Ok(requests)
+    parts.extend(elements.get(first..).filter(|rest| !rest.is_empty()));
+    Ok(parts)
 }
 
 impl Batch<'_> {

@@ -125,13 +125,9 @@ pub(super) async fn run<W: Write>(
         }
     };
     let run = || Box::pin(access.together(crate::unit::ATTEMPTS, work));
-    let refers = model
-        .overflows
-        .iter()
-        .any(|field| rule_of(model, field).is_some());
-    let done = match refers {
-        true => past_what_is_left(&access, run).await,
-        false => run().await,
+    let done = match model.links().is_empty() {
+        true => run().await,
+        false => past_what_is_left(&access, run).await,
     };
     // They go together.
     done.map_err(|error| match is_alone {
@@ -210,7 +206,7 @@ fn take(
         owner: document.get("_id").cloned().unwrap_or(Bson::Null),
         generation: ObjectId::new(),
         key: ObjectId::new(),
-        parts: parts(go.to_vec())?,
+        parts: parts(go)?,
     };
     let count = own.parts.len() as i64;
     let mut header = doc! {

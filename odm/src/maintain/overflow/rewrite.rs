@@ -99,7 +99,7 @@ pub(super) async fn rewrite(at: &At<'_>, owner: &Owner) -> Result<bool> {
     let bound = order.map(|order| order.bound(&resident, &elements));
     elements.append(&mut others);
     let count = elements.len() as i64;
-    let parts = parts(elements)?;
+    let parts = parts(&elements)?;
     let generation = ObjectId::new();
     let batch = Batch {
         owner: at.id,

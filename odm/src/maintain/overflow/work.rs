@@ -220,10 +220,8 @@ impl At<'_> {
             key: work.key,
             first: header.next,
         };
-        let is_of_another = match work.block.is_empty() {
-            true => false,
-            false => batch.spill(access, field, work.block.clone()).await?,
-        };
+        let is_of_another =
+            !work.block.is_empty() && batch.spill(access, field, work.block.clone()).await?;
         let is_one = i64::from(!work.block.is_empty());
         let update = doc! {
             "$inc": {

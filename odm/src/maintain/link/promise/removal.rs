@@ -237,7 +237,11 @@ impl Deletion<'_> {
     /// Parts those that are held for that, and still refer to it; tells how many they are.
     async fn part_held(&self, rule: &Rule, mut held: RawDocumentBuf) -> Result<u64> {
         let all = self.all;
-        both(&mut held, rule.leads_to(all, &[self.id], SOME).await?)?;
+        // Those that have lost it outside of them lose nothing.
+        if rule.overflow().is_none() {
+            let refers = document("$eq", self.id.clone())?;
+            also(&mut held, rule.link.side.stored, refers)?;
+        }
         if !rule.is_cascading() {
             return rule.take_out(all, held, [self.id], &[PROMISE, DUE]).await;
         }
@@ -259,7 +263,7 @@ impl Deletion<'_> {
         };
         let mut held = found.held(model, rule.position);
         let goes = found.going.is_some() && !found.is_closing;
-        if rule.overflow().is_some() && !goes {
+        if !goes {
             held.append(&mut rule.held_by(all, owner).await?);
         }
         if !held.contains(&Id::of(self.id)) {

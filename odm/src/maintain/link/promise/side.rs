@@ -45,7 +45,7 @@ pub(super) async fn enter(
     for rule in Rule::of(model) {
         let before = promise.before(model, rule.position);
         let mut held = found.held(model, rule.position);
-        if promise.is_of_insert() && rule.overflow().is_some() {
+        if promise.is_of_insert() {
             held.append(&mut rule.held_by(&access.to_everything(), owner).await?);
         }
         let mut entered: Vec<_> = held.difference(&before).cloned().collect();
@@ -72,25 +72,34 @@ async fn others(
 ) -> Result<Vec<Id>> {
     let model = (rule.link.side.model)();
     let mut others = Vec::new();
-    for some in targets.chunks(BATCH) {
+    for (position, some) in targets.chunks(BATCH).enumerate() {
+        if position > 0 {
+            renew(access, rule.model, owner, token).await?;
+        }
         let ids = some.iter().map(Id::value).collect::<Result<Vec<_>>>()?;
         let found = find_all(access, model, document("_id", one_of(&ids)?)?).await?;
         let stay = found.iter();
         let stay = stay.filter(|found| !found.may_stay_or_go() && found.going.is_none());
         let stay: BTreeSet<_> = stay.map(|found| Id::of(&found.linked.id)).collect();
         others.extend(some.iter().filter(|id| !stay.contains(id)).cloned());
-        if targets.len() <= BATCH {
-            break;
-        }
-        let mut promised = by_id(owner)?;
-        append(&mut promised, TOKEN, document("$eq", token)?)?;
-        let renewed = document("$set", document(DUE, due())?)?;
-        let all = access.to_everything();
-        if update(&all, rule.model, promised, renewed).await? == 0 {
-            return Err(busy(rule.model, owner));
-        }
     }
     Ok(others)
+}
+
+/// Others leave what a document promises to its writer for some time more; an error if they have given it up.
+async fn renew(
+    access: &Access,
+    model: &'static Model,
+    owner: &RawBson,
+    token: ObjectId,
+) -> Result<()> {
+    let mut promised = by_id(owner)?;
+    append(&mut promised, TOKEN, document("$eq", token)?)?;
+    let renewed = document("$set", document(DUE, due())?)?;
+    match update(&access.to_everything(), model, promised, renewed).await? {
+        0 => Err(busy(model, owner)),
+        _ => Ok(()),
+    }
 }
 
 /// Whether a document is there that is referred to, and does not go.

@@ -36,7 +36,7 @@ impl<W: Write> OfOne<W> {
         condition: Document,
     ) -> Result<Option<W::Done>> {
         let field = self.field;
-        let parts = parts(elements)?;
+        let parts = parts(&elements)?;
         let batch = Batch {
             owner: at.id,
             generation: target.generation,
