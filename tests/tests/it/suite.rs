@@ -471,6 +471,15 @@ macro_rules! for_every_test {
                     more_than_a_request_holds_is_added_once,
                     what_has_nothing_outside_yet_gets_more_than_a_tail,
                 ]
+                overflow_together: [
+                    all_of_them_grow_by_the_same_updates,
+                    many_at_once_leave_the_same_in_each,
+                    they_are_part_of_larger_writes,
+                    what_one_refuses_happens_to_none,
+                    what_several_cost,
+                    whatever_happens_to_each_happens_together,
+                    wherever_a_write_dies_each_has_the_same,
+                ]
                 overflow_versions: [
                     a_new_name_loses_no_elements,
                     many_that_have_room_are_added_inside,

@@ -28,6 +28,8 @@ pub(super) struct Asked {
     pub(super) what: What,
     /// What it does beside.
     rest: Document,
+    /// Whether that is something to another such array.
+    has_more: bool,
     array_filters: Vec<Document>,
 }
 
@@ -63,15 +65,41 @@ pub(super) fn is_any(model: &Model, change: &Change) -> bool {
 }
 
 impl Asked {
+    /// What it does to one of the arrays, but for those of which the update says already where its elements go.
+    ///
     /// # Errors
     ///
     /// [`Unsupported`](ErrorKind::Unsupported) for what is not kept apart, and [`Invalid`](ErrorKind::Invalid) for an element that is
     /// too large.
-    pub(super) fn of(model: &'static Model, change: &Change) -> Result<Self> {
-        Self::read(model, change).map_err(error::of(model))
+    pub(super) fn of(
+        model: &'static Model,
+        change: &Change,
+        apart: &[&'static OverflowField],
+    ) -> Result<Self> {
+        Self::read(model, change, apart).map_err(error::of(model))
     }
 
-    fn read(model: &'static Model, change: &Change) -> Result<Self> {
+    /// What an update does to the first of them, if none of the others refuses what it does to that.
+    ///
+    /// # Errors
+    ///
+    /// As [`of`](Self::of).
+    pub(super) fn first(model: &'static Model, change: &Change) -> Result<Self> {
+        let first = Self::of(model, change, &[])?;
+        let (mut apart, mut has_more) = (vec![first.field], first.has_more);
+        while has_more {
+            let next = Self::of(model, change, &apart)?;
+            apart.push(next.field);
+            has_more = next.has_more;
+        }
+        Ok(first)
+    }
+
+    fn read(
+        model: &'static Model,
+        change: &Change,
+        apart: &[&'static OverflowField],
+    ) -> Result<Self> {
         let Change::Operators {
             update,
             array_filters,
@@ -80,14 +108,18 @@ impl Asked {
             return Err(unsupported("it is changed by operators alone", ""));
         };
         let (mut rest, mut own) = (Document::new(), Document::new());
-        let mut found: Option<&'static OverflowField> = None;
+        let (mut found, mut has_more) = (None::<&'static OverflowField>, false);
         for (operator, fields) in open(update)? {
             let Bson::Document(fields) = fields else {
                 rest.insert(operator, fields);
                 continue;
             };
             for (path, value) in fields {
-                let mut arrays = model.overflows.iter();
+                let is_apart = |field: &OverflowField| {
+                    let mut apart = apart.iter();
+                    apart.any(|other| other.stored == field.stored)
+                };
+                let mut arrays = model.overflows.iter().filter(|field| !is_apart(field));
                 let renamed = value.as_str().filter(|_| operator == "$rename");
                 let field = arrays.find(|field| {
                     overlap(&path, field.stored)
@@ -98,11 +130,9 @@ impl Asked {
                     continue;
                 };
                 if found.is_some_and(|other| other.stored != field.stored) {
-                    return Err(unsupported(
-                        "one update changes one array that overflows: change the other one by an update of its own, in a transaction if \
-                         both belong together",
-                        field.field,
-                    ));
+                    has_more = true;
+                    super::work::put(&mut rest, &operator, &path, value);
+                    continue;
                 }
                 found = Some(field);
                 super::work::put(&mut own, &operator, &path, value);
@@ -123,8 +153,14 @@ impl Asked {
             field,
             what,
             rest,
+            has_more,
             array_filters: array_filters.collect::<Result<_>>()?,
         })
+    }
+
+    /// Whether the update does something to another such array.
+    pub(super) fn has_more(&self) -> bool {
+        self.has_more
     }
 
     /// The change, with these operators for the array.

@@ -3,6 +3,9 @@
 //! What is in one document is one operation: an update for an array without elements outside of it, and where that finds none, one for
 //! an array with some. The condition which of both it is, and that there is room, is part of the operation, so no two of them can both
 //! take the last place. What is about the documents of the other elements too is said in the owner by that operation, and follows.
+//!
+//! An update of several such arrays is one of the first in which each operation is an update of the next. So the operation that the last
+//! of them carries out does it to all, on the conditions of each: what one has prepared outside is taken back where another's are not met.
 
 mod each;
 mod growth;
@@ -13,6 +16,7 @@ mod set;
 mod staged;
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
+use tracing::Instrument;
 
 use super::{
     At,
@@ -27,7 +31,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, found_by},
-    backend::operation::Find,
+    backend::{BoxFuture, operation::Find, outcome},
     decode,
     maintain::{
         Sources, Write,
@@ -50,7 +54,7 @@ pub(super) async fn run<W: Write>(
     let Some(change) = write.change() else {
         return inside(access, model, write, sources).await;
     };
-    let asked = Asked::of(model, change)?;
+    let asked = Asked::first(model, change)?;
     let is_of_one = write.is_of_one();
     if write.filter().is_none_or(|filter| pinned(filter).is_some()) {
         return OfOne::new(access, model, write, sources, asked).run().await;
@@ -129,6 +133,8 @@ struct OfOne<W> {
     write: W,
     sources: Sources,
     asked: Asked,
+    /// The arrays of which the update says already where their elements go.
+    apart: Vec<&'static OverflowField>,
 }
 
 impl<W: Write> OfOne<W> {
@@ -147,7 +153,39 @@ impl<W: Write> OfOne<W> {
             write,
             sources,
             asked,
+            apart: Vec::new(),
         }
+    }
+
+    /// The same as another write, where the update says already where the elements of these arrays go.
+    fn of(
+        access: Access,
+        (model, sources): (&'static Model, Sources),
+        mut write: W,
+        apart: Vec<&'static OverflowField>,
+    ) -> Result<Option<Self>> {
+        let Some(change) = write.change() else {
+            return Ok(None);
+        };
+        let asked = Asked::of(model, change, &apart)?;
+        let one = Self::new(access, model, write, sources, asked);
+        Ok(Some(Self { apart, ..one }))
+    }
+
+    /// Carries an operation on this array out as an update of the next.
+    fn next(&self, write: W) -> BoxFuture<'static, Result<W::Done>> {
+        let (access, of) = (self.access.clone(), (self.model, self.sources.clone()));
+        let mut apart = self.apart.clone();
+        apart.push(self.field);
+        let next = async move {
+            match Self::of(access, of, write, apart)? {
+                Some(next) => next.run().await,
+                None => Ok(W::done(0)),
+            }
+        };
+        // In a task of its own: however many there are, no stack is as deep.
+        let next = tokio::spawn(next.in_current_span());
+        Box::pin(async move { outcome(next.await).flatten() })
     }
 
     /// Carries it out; what such references lead to is held first.
@@ -165,15 +203,13 @@ impl<W: Write> OfOne<W> {
             return Ok(W::done(0));
         };
         let carry_out = |access: Access, write: W| {
-            let (model, sources) = (self.model, self.sources.clone());
+            let of = (self.model, self.sources.clone());
+            let apart = self.apart.clone();
             Box::pin(async move {
-                let mut write = write;
-                let asked = match write.change() {
-                    Some(change) => Asked::of(model, change)?,
-                    None => return Ok(W::done(0)),
-                };
-                let one = OfOne::new(access, model, write, sources, asked);
-                one.carry_out().await
+                match Self::of(access, of, write, apart)? {
+                    Some(one) => one.carry_out().await,
+                    None => Ok(W::done(0)),
+                }
             })
         };
         let (of, write) = ((self.model, link), &self.write);
@@ -216,6 +252,7 @@ impl<W: Write> OfOne<W> {
             write: self.write.clone(),
             sources: self.sources.clone(),
             asked: self.asked.clone(),
+            apart: self.apart.clone(),
         }
     }
 
@@ -280,7 +317,10 @@ impl<W: Write> OfOne<W> {
         if let Some(change) = write.change() {
             *change = self.asked.change(operators)?;
         }
-        let done = inside(self.access.clone(), self.model, write, self.sources.clone()).await?;
+        let done = match self.asked.has_more() {
+            true => self.next(write).await?,
+            false => inside(self.access.clone(), self.model, write, self.sources.clone()).await?,
+        };
         Ok((W::documents(&done) > 0).then_some(done))
     }
 
