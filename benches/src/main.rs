@@ -15,7 +15,7 @@ mod overflow;
 use clap::Parser;
 use contender::{Contender, driver::Driver, odm::Odm, sqlite::Sqlite};
 use derived::hand::{driver::ByDriver, engine::ByEngine};
-use odm_tests::mongod;
+use odm_mongod as mongod;
 
 /// The benchmarks of odm, beside SQLite and beside MongoDB's driver.
 #[derive(Debug, Parser)]

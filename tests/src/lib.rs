@@ -13,7 +13,6 @@ mod fixture;
 #[expect(missing_docs, reason = "the guide says what they are")]
 pub mod guide;
 pub mod models;
-pub mod mongod;
 #[expect(missing_docs, reason = "the models are as good as any")]
 pub mod office;
 #[cfg(feature = "engine")]
@@ -21,6 +20,7 @@ pub mod schedule;
 pub mod storm;
 
 pub use fixture::Fixture;
+pub use odm_mongod as mongod;
 
 /// The examples of the comparison, compiled.
 #[cfg(doctest)]

