@@ -1,9 +1,9 @@
 //! From stored bytes to values, and what to say when they do not fit.
 
-use std::{marker::PhantomData, sync::Arc};
+use std::sync::Arc;
 
 use bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
-use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::{
     Error, ErrorKind, Result,
@@ -19,7 +19,7 @@ use crate::{
 pub(crate) fn decode<T: DeserializeOwned>(raw: &RawDocument, model: &Model) -> Result<T> {
     let raw = upgrade::current(model, raw)?;
     let value = bson::deserialize_from_slice(raw.as_bytes());
-    value.map_err(|error| explain::<T>(&raw, model, &error))
+    value.map_err(|error| explain(&raw, model, &error, read::<T>))
 }
 
 /// A stored document of a model, as serde reads it; called by derived code.
@@ -133,23 +133,35 @@ pub(crate) fn id(raw: &RawDocument) -> Option<RawBsonRef<'_>> {
     raw.get("_id").ok().flatten()
 }
 
-/// Decodes once more, now keeping track of the path.
-fn explain<T: DeserializeOwned>(
-    raw: &RawDocument,
+/// What is read of a stored document by whatever gives its values.
+type Read<'de> = fn(&mut dyn erased_serde::Deserializer<'de>) -> Result<(), erased_serde::Error>;
+
+fn read<'de, T: Deserialize<'de>>(
+    from: &mut dyn erased_serde::Deserializer<'de>,
+) -> Result<(), erased_serde::Error> {
+    erased_serde::deserialize::<T>(from).map(drop)
+}
+
+/// Decodes once more, now keeping track of the path: through an object, as what keeps track would otherwise be compiled for each model.
+///
+/// It is read from the stored bytes like any other, as some types read another form from a deserializer for people.
+fn explain<'de>(
+    raw: &'de RawDocument,
     model: &Model,
     error: &bson::error::Error,
+    read: Read<'de>,
 ) -> Error {
+    let mut track = serde_path_to_error::Track::new();
     let mut path = None;
-    let mut message = text(error);
-    if let Ok(tracked) = bson::deserialize_from_slice::<Tracked<T>>(raw.as_bytes())
-        && let Some((place, reason)) = tracked.failure
-    {
-        path = Some(place).filter(|path| path != ".");
-        message = reason;
+    if let Ok(stored) = bson::RawDeserializer::new(raw.as_bytes()) {
+        let tracked = serde_path_to_error::Deserializer::new(stored, &mut track);
+        if read(&mut <dyn erased_serde::Deserializer<'_>>::erase(tracked)).is_err() {
+            path = Some(track.path().to_string()).filter(|path| path != ".");
+        }
     }
     let mut explained = Error::new(
         ErrorKind::Decode,
-        format!("a stored document does not fit its model: {message}"),
+        format!("a stored document does not fit its model: {}", text(error)),
     )
     .with_model(model.name)
     .with_collection(model.collection)
@@ -160,26 +172,6 @@ fn explain<T: DeserializeOwned>(
     match path {
         Some(path) => explained.with_path(path.replace('[', ".").replace(']', "")),
         None => explained,
-    }
-}
-
-/// A value that is read only to learn where that fails, and why. It is read from the stored bytes like any other, as some types
-/// read another form from a deserializer for people.
-struct Tracked<T> {
-    failure: Option<(String, String)>,
-    of: PhantomData<T>,
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Tracked<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let read: Result<T, _> = serde_path_to_error::deserialize(deserializer);
-        let failure = |error: serde_path_to_error::Error<D::Error>| {
-            (error.path().to_string(), error.inner().to_string())
-        };
-        Ok(Self {
-            failure: read.err().map(failure),
-            of: PhantomData,
-        })
     }
 }
 

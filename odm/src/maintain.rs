@@ -4,6 +4,7 @@
 //! same write, and the other sides of links, which are others; copies and counters will follow. It is added here and nowhere
 //! else. A delete is a mark here, if its model says so.
 
+mod any;
 mod behind;
 mod bulk;
 mod computed;
@@ -17,6 +18,7 @@ mod routing;
 mod stored;
 mod tally;
 
+use any::Any;
 use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
 use tracing::Instrument;
 
@@ -47,7 +49,7 @@ use crate::{
     Error, ErrorKind, Result,
     access::{Access, also, found_by},
     backend::{
-        Executor,
+        BoxFuture, Executor,
         operation::{Change, FindAndModify, Insert, Modification, Update, Updated},
         outcome,
     },
@@ -98,9 +100,9 @@ pub(crate) struct Plan<W> {
 }
 
 /// The write of a plan: one operation of a backend.
-pub(crate) trait Write: Clone + Sized + Send + Sync + 'static {
+pub(crate) trait Write: Clone + Sized + Send + Sync + Into<Any> + 'static {
     /// What the backend tells of it.
-    type Done: Send + 'static;
+    type Done: Send + From<any::Done> + 'static;
 
     /// The write with what the framework fills in the documents of the model.
     ///
@@ -192,30 +194,42 @@ impl<W: Write> Plan<W> {
     }
 
     /// Carries the plan out in a task of its own, so that it is not left half done when the caller is dropped.
-    pub(crate) async fn run(mut self, access: Access) -> Result<W::Done> {
-        let model = self.model;
-        unit::refuse_outside(&access).map_err(error::of(model))?;
-        let is_of_one = self.write.is_of_one();
-        if let Some(filter) = self.write.filter() {
-            narrow(&access, model, filter, is_of_one).await?;
-        }
-        let told = access.clone();
-        let run = carry_out(access, model, self.write, self.sources);
-        let done = tokio::spawn(run.instrument(told.told().span().clone())).await;
-        told.told().writes();
-        let done = outcome(done).flatten().map_err(error::of(model))?;
-        told.told().had(W::documents(&done));
-        Ok(done)
+    pub(crate) async fn run(self, access: Access) -> Result<W::Done> {
+        let done = perform(access, self.model, self.write.into(), self.sources);
+        done.await.map(Into::into)
     }
 }
 
-/// Carries a write out with all that follows from it.
-async fn carry_out<W: Write>(
+/// The same of a write of any kind: it is compiled here, and nothing of it where the models are.
+fn perform(
     access: Access,
     model: &'static Model,
-    write: W,
+    mut write: Any,
     sources: Sources,
-) -> Result<W::Done> {
+) -> BoxFuture<'static, Result<any::Done>> {
+    Box::pin(async move {
+        unit::refuse_outside(&access).map_err(error::of(model))?;
+        let is_of_one = write.is_of_one();
+        if let Some(filter) = write.filter() {
+            narrow(&access, model, filter, is_of_one).await?;
+        }
+        let told = access.clone();
+        let run = carry_out(access, model, write, sources);
+        let done = tokio::spawn(run.instrument(told.told().span().clone())).await;
+        told.told().writes();
+        let done = outcome(done).flatten().map_err(error::of(model))?;
+        told.told().had(Any::documents(&done));
+        Ok(done)
+    })
+}
+
+/// Carries a write out with all that follows from it.
+async fn carry_out(
+    access: Access,
+    model: &'static Model,
+    write: Any,
+    sources: Sources,
+) -> Result<any::Done> {
     match overflow::concerns(model, &write.effect()) {
         true => overflow::run(access, model, write, sources).await,
         false => inside(access, model, write, sources).await,

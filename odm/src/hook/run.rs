@@ -4,7 +4,7 @@ use super::{Committed, RunHooks};
 use crate::{
     Error, Result,
     access::Access,
-    backend::outcome,
+    backend::{BoxFuture, outcome},
     document::Document,
     error,
     unit::{self, Behind},
@@ -43,7 +43,8 @@ where
 {
     unit::refuse_outside(&access).map_err(error::of(&T::MODEL))?;
     let write = write(access.clone());
-    let task = tokio::spawn(async move {
+    // As an object: a task is compiled for each kind of future that it is made of.
+    let task: BoxFuture<'static, Result<R>> = Box::pin(async move {
         let written = write.await?;
         let scope = access.scope();
         let events = written.events.into_iter().map(|event| -> Behind {
@@ -68,5 +69,5 @@ where
         }
         Ok(written.done)
     });
-    outcome(task.await).flatten()
+    outcome(tokio::spawn(task).await).flatten()
 }

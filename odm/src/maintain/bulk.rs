@@ -10,7 +10,9 @@ use crate::{
     access::Access,
     backend::{
         operation,
-        operation::{BulkItem, BulkWrite, BulkWritten, Insert, Unmatched, Written},
+        operation::{
+            BulkItem, BulkWrite, BulkWritten, Deleted, Insert, Unmatched, Updated, Written,
+        },
         outcome,
     },
     error,
@@ -144,20 +146,21 @@ impl Narrowed {
                     documents: vec![document],
                     ordered: true,
                 };
-                let inserted = carry_out(access, model, insert, Sources::default()).await;
-                done.inserted = inserted.map_err(Error::without_inserted)?;
+                let inserted = carry_out(access, model, insert.into(), Sources::default()).await;
+                done.inserted = inserted.map_err(Error::without_inserted)?.into();
                 done.inserted
             }
             operation::Write::Update(update) => {
-                let updated = carry_out(access, model, update, Sources::default()).await?;
+                let updated = carry_out(access, model, update.into(), Sources::default()).await?;
+                let updated = Updated::from(updated);
                 (done.matched, done.modified) = (updated.matched, updated.modified);
                 updated.matched
             }
             operation::Write::Delete(delete) => {
                 let removal = Removal::ForGood(delete);
-                let removed = carry_out(access, model, removal, Sources::default()).await?;
-                done.deleted = removed.deleted;
-                removed.deleted
+                let removed = carry_out(access, model, removal.into(), Sources::default()).await?;
+                done.deleted = Deleted::from(removed).deleted;
+                done.deleted
             }
         })
     }

@@ -45,7 +45,7 @@ pub(super) use room::{has_room, is_whole};
 pub(super) use settle::settle;
 use work::At;
 
-use super::{Effect, LEASE, Promise, Sources, Write, inside, link::rule_of};
+use super::{Any, Effect, LEASE, Promise, Sources, Write, inside, link::rule_of};
 use crate::{
     Result,
     access::Access,
@@ -118,7 +118,10 @@ pub(super) fn follow(
     update: Update,
 ) -> BoxFuture<'static, Result<Updated>> {
     let access = access.clone();
-    Box::pin(write::run(access, model, update, Sources::default()))
+    Box::pin(async move {
+        let done = write::run(access, model, Any::from(update), Sources::default());
+        done.await.map(Into::into)
+    })
 }
 
 /// All elements of an array, in order; nothing without a document.
