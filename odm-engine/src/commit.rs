@@ -14,6 +14,7 @@ mod watchers;
 use std::cell::Cell;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use conflicts::TransactionId;
 use stage::{Batch, Stage};
@@ -37,6 +38,20 @@ const UNSEALED_VERSION: u32 = 2;
 
 /// The oldest version of the layout that this engine reads.
 const OLDEST_VERSION: u32 = 1;
+
+/// How long others are taken to go on writing behind a write.
+const BUSY: Duration = Duration::from_millis(10);
+
+/// How long what gives way to others waits at most for one of them to commit it.
+const PATIENCE: Duration = Duration::from_millis(5);
+
+/// How soon changes are to be durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Haste {
+    Now,
+    /// Together with those of others, while these write: it begins no commit that they would have to wait for.
+    BehindOthers,
+}
 
 /// The one place where a database changes.
 pub(crate) struct Committer {
@@ -110,9 +125,10 @@ impl Committer {
             let mut overlay = self.overlay(stage.view(), catalog, stage.log());
             let result = operation(&mut overlay)?;
             let outcome = overlay.finish();
-            (result, stage.add(outcome.changes, &outcome.events)?)
+            let ticket = stage.add(outcome.changes, &outcome.events, Haste::Now)?;
+            (result, ticket)
         };
-        self.make_durable(ticket)?;
+        self.make_durable_now(ticket)?;
         Ok(result)
     }
 
@@ -147,7 +163,7 @@ impl Committer {
             let chosen = choose(stage.log().settings());
             stage.configure_log(chosen)?
         };
-        self.make_durable(ticket)
+        self.make_durable_now(ticket)
     }
 
     /// Those who wait for a commit.
@@ -194,16 +210,41 @@ impl Committer {
     ///
     /// # Errors
     /// Write conflict, I/O. Nothing has been changed then.
-    pub(crate) fn commit(&self, begun: &Begun, outcome: Outcome) -> Result<()> {
+    pub(crate) fn commit(&self, begun: &Begun, outcome: Outcome, haste: Haste) -> Result<()> {
         let ticket = {
             let mut stage = self.stage_even_if_failed();
             let checked = stage.conflicts().check(begun.id, &outcome);
             stage.conflicts().end(begun.id);
             checked?;
             self.require_sound()?;
-            stage.add(outcome.changes, &outcome.events)?
+            stage.add(outcome.changes, &outcome.events, haste)?
         };
+        match haste {
+            Haste::Now => self.make_durable_now(ticket),
+            Haste::BehindOthers => {
+                self.go_along(ticket);
+                self.make_durable(ticket)
+            }
+        }
+    }
+
+    fn make_durable_now(&self, ticket: u64) -> Result<()> {
+        self.progress().wanted = Some(Instant::now());
         self.make_durable(ticket)
+    }
+
+    /// Waits for others to make it durable, while they write, and not for long.
+    fn go_along(&self, ticket: u64) {
+        let until = Instant::now() + PATIENCE;
+        let mut progress = self.progress();
+        while progress.durable < ticket && progress.is_busy() && self.failure.get().is_none() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let waited = self.committed.wait_timeout(progress, left);
+            (progress, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// Returns once everything up to `ticket` is durable, and leads if nobody else does.
@@ -274,6 +315,14 @@ struct Progress {
     durable: u64,
     /// Whether a thread leads.
     is_led: bool,
+    /// When somebody last wrote who did not give way to others.
+    wanted: Option<Instant>,
+}
+
+impl Progress {
+    fn is_busy(&self) -> bool {
+        self.wanted.is_some_and(|wanted| wanted.elapsed() < BUSY)
+    }
 }
 
 /// The thread that commits to the store: one at a time.
@@ -285,7 +334,7 @@ struct Lead<'c> {
 
 impl Lead<'_> {
     /// Makes a batch durable and publishes the state behind it, or fails all writes from now on. Gives what has gathered
-    /// meanwhile, if that is less: it has waited for more than it brings. Whoever gets it commits it.
+    /// meanwhile, if that is less and somebody wants it now: it has waited for more than it brings. Whoever gets it commits it.
     fn commit(&self, batch: Batch) -> Result<Option<Batch>> {
         let committer = self.committer;
         self.is_committing.set(true);
@@ -446,5 +495,71 @@ mod tests {
         panics.store(false, Ordering::Relaxed);
         assert!(create(&committer, "c").is_err());
         assert!(committer.failure().is_some());
+    }
+
+    /// A store that counts its commits.
+    #[derive(Default)]
+    struct Counting {
+        store: MemoryStore,
+        commits: Arc<AtomicU32>,
+    }
+
+    impl Store for Counting {
+        fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+            self.store.snapshot()
+        }
+
+        fn commit(&self, changes: &Changes) -> Result<()> {
+            self.commits.fetch_add(1, Ordering::Relaxed);
+            self.store.commit(changes)
+        }
+    }
+
+    fn create_behind_others(committer: &Committer, name: &str) -> Result<()> {
+        let begun = committer.begin()?;
+        let state = &begun.state;
+        let mut overlay = committer.overlay(&state.view, state.catalog.clone(), &state.log);
+        overlay.collection_or_create(name)?;
+        committer.commit(&begun, overlay.finish(), Haste::BehindOthers)
+    }
+
+    fn is_there(committer: &Committer, name: &str) -> bool {
+        let state = committer.state();
+        state.catalog.collections().any(|one| one.name == name)
+    }
+
+    #[test]
+    fn what_gives_way_is_durable_though_nobody_else_writes() {
+        let committer = Committer::open(Box::new(MemoryStore::default())).unwrap();
+        create_behind_others(&committer, "a").unwrap();
+        assert!(is_there(&committer, "a"));
+        create(&committer, "b").unwrap();
+        // Others have just written, and do not go on.
+        create_behind_others(&committer, "c").unwrap();
+        assert!(is_there(&committer, "c"));
+    }
+
+    #[test]
+    fn what_gives_way_is_committed_with_what_others_write() {
+        let store = Counting::default();
+        let commits = Arc::clone(&store.commits);
+        let committer = Committer::open(Box::new(store)).unwrap();
+        // Whoever is kept from running for long may miss the other.
+        let are_together = (0..100).any(|round| {
+            create(&committer, &format!("first{round}")).unwrap();
+            let before = commits.load(Ordering::Relaxed);
+            let (own, other) = (format!("own{round}"), format!("other{round}"));
+            std::thread::scope(|scope| {
+                let behind = scope.spawn(|| create_behind_others(&committer, &own));
+                while committer.stage().unwrap().is_empty() && !behind.is_finished() {
+                    std::thread::yield_now();
+                }
+                create(&committer, &other).unwrap();
+                behind.join().unwrap().unwrap();
+            });
+            assert!(is_there(&committer, &own) && is_there(&committer, &other));
+            commits.load(Ordering::Relaxed) == before + 1
+        });
+        assert!(are_together, "each had a commit of its own");
     }
 }

@@ -11,7 +11,7 @@ use crate::command::{
     bulk_write, collections, count, delete, distinct, explain, find, find_and_modify, find_each,
     insert, update,
 };
-use crate::commit::{Begun, Committer, State};
+use crate::commit::{Begun, Committer, Haste, State};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result, code};
 use crate::overlay::{Outcome, Overlay};
@@ -331,8 +331,9 @@ impl Session {
         result
     }
 
-    /// See [`Transaction::commit`](crate::Transaction::commit).
-    pub(crate) fn commit(&self) -> Result<()> {
+    /// See [`Transaction::commit`](crate::Transaction::commit), and the same
+    /// [behind others](crate::Transaction::commit_behind_others).
+    pub(crate) fn commit(&self, haste: Haste) -> Result<()> {
         let Some(mut standing) = self.standing() else {
             return Ok(());
         };
@@ -350,7 +351,7 @@ impl Session {
             written: open.written,
             events: open.events,
         };
-        self.committer.commit(&open.begun, outcome)?;
+        self.committer.commit(&open.begun, outcome, haste)?;
         if let Some(mut standing) = self.standing() {
             *standing = Standing::Committed;
         }

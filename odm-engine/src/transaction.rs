@@ -1,7 +1,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::commit::Committer;
+use crate::commit::{Committer, Haste};
 use crate::error::Result;
 use crate::session::Session;
 
@@ -46,7 +46,16 @@ impl Transaction {
     /// Write conflict: nothing has been written, run the transaction again. Transaction over, if it has
     /// been aborted. I/O.
     pub fn commit(&self) -> Result<()> {
-        self.session.commit()
+        self.session.commit(Haste::Now)
+    }
+
+    /// The same for what nobody is waiting for: while others write, it is made durable together with what one of them writes, and
+    /// begins no commit of its own that they would have to wait for. It waits for that for five milliseconds at most.
+    ///
+    /// # Errors
+    /// As [`commit`](Transaction::commit).
+    pub fn commit_behind_others(&self) -> Result<()> {
+        self.session.commit(Haste::BehindOthers)
     }
 
     /// Forgets the writes and ends the transaction. Aborting again does nothing.

@@ -242,6 +242,12 @@ pub trait Transaction: Executor {
     /// Makes all writes visible and durable at once.
     fn commit(&self) -> BoxFuture<'_, Result<()>>;
 
+    /// The same for what nobody is waiting for, so that others do not wait for it either: where all writes are one behind the other, it
+    /// may be committed together with one of theirs, soon. Unless a backend says otherwise it is [`commit`](Self::commit).
+    fn commit_behind_others(&self) -> BoxFuture<'_, Result<()>> {
+        self.commit()
+    }
+
     /// Forgets all writes. Aborting what is over already does nothing.
     fn abort(&self) -> BoxFuture<'_, ()>;
 }

@@ -48,7 +48,7 @@ where
     let mut attempt = 1;
     let mut turn = None;
     loop {
-        match once(database, &mut work).await {
+        match once(database, &mut work, Haste::Now).await {
             Err(error) if error.is_conflict() && attempt < attempts => {
                 match line {
                     Some(line) if turn.is_none() => turn = retry::OF_MODELS.turn(line).await,
@@ -59,6 +59,23 @@ where
             done => return done,
         }
     }
+}
+
+/// Runs `work` in a transaction that gives way to others: it is tried once, and they do not wait for its commit.
+pub(crate) async fn run_behind_others<R, W, F>(database: &Access, mut work: W) -> Result<R>
+where
+    W: FnMut(Access) -> F + Send,
+    F: Future<Output = Result<R>> + Send,
+{
+    refuse_outside(database)?;
+    once(database, &mut work, Haste::BehindOthers).await
+}
+
+/// How soon a transaction is to be committed.
+#[derive(Debug, Clone, Copy)]
+enum Haste {
+    Now,
+    BehindOthers,
 }
 
 tokio::task_local! {
@@ -95,7 +112,7 @@ pub(crate) fn refuse_outside(access: &Access) -> Result<()> {
     Err(Error::new(ErrorKind::OutsideTransaction, message))
 }
 
-async fn once<R, W, F>(database: &Access, work: &mut W) -> Result<R>
+async fn once<R, W, F>(database: &Access, work: &mut W, haste: Haste) -> Result<R>
 where
     W: FnMut(Access) -> F + Send,
     F: Future<Output = Result<R>> + Send,
@@ -109,7 +126,7 @@ where
     let done = work(database.inside(Arc::clone(&unit))).await;
     match done.and_then(|value| unit.refused().map_or(Ok(value), Err)) {
         Ok(value) => {
-            unfinished.commit(database.clone()).await?;
+            unfinished.commit(database.clone(), haste).await?;
             Ok(value)
         }
         Err(error) => {
@@ -140,8 +157,11 @@ impl Unit {
         self.with(|state| state.doomed.clone())
     }
 
-    async fn commit(&self, database: Access) -> Result<()> {
-        self.transaction.commit().await?;
+    async fn commit(&self, database: Access, haste: Haste) -> Result<()> {
+        match haste {
+            Haste::Now => self.transaction.commit().await?,
+            Haste::BehindOthers => self.transaction.commit_behind_others().await?,
+        }
         finish(
             database,
             self.with(|state| std::mem::take(&mut state.behind)),
@@ -174,10 +194,13 @@ pub(crate) async fn finish(database: Access, all: Vec<Behind>) -> Result<()> {
 struct Unfinished(Option<Arc<Unit>>);
 
 impl Unfinished {
-    async fn commit(mut self, database: Access) -> Result<()> {
+    async fn commit(mut self, database: Access, haste: Haste) -> Result<()> {
         match self.0.take() {
             // In a task of its own: a caller that is dropped now must not leave the commit half sent.
-            Some(unit) => outcome(tokio::spawn(async move { unit.commit(database).await }).await)?,
+            Some(unit) => {
+                let commit = async move { unit.commit(database, haste).await };
+                outcome(tokio::spawn(commit).await)?
+            }
             None => Ok(()),
         }
     }

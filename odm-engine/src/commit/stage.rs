@@ -2,7 +2,7 @@ use std::mem;
 use std::sync::Arc;
 
 use super::conflicts::{Conflicts, TransactionId};
-use super::{ChangeLog, Log};
+use super::{ChangeLog, Haste, Log};
 use crate::catalog::Catalog;
 use crate::change::Event;
 use crate::error::Result;
@@ -16,6 +16,8 @@ pub(super) struct Stage {
     log: Log,
     /// What no leader has taken yet.
     gathered: Changes,
+    /// Whether some of that is not to wait for others.
+    is_wanted: bool,
     conflicts: Conflicts,
     /// The number of the last write that was added, and of the last one that is durable.
     added: u64,
@@ -37,6 +39,7 @@ impl Stage {
             catalog,
             log,
             gathered: Changes::new(),
+            is_wanted: false,
             conflicts: Conflicts::default(),
             added: 0,
             durable: 0,
@@ -67,10 +70,15 @@ impl Stage {
     }
 
     /// Adds the changes of one write, with its events; the result is what to wait for.
-    pub(super) fn add(&mut self, mut changes: Changes, events: &[Event]) -> Result<u64> {
+    pub(super) fn add(
+        &mut self,
+        mut changes: Changes,
+        events: &[Event],
+        haste: Haste,
+    ) -> Result<u64> {
         let mut log = self.log.clone();
         log.add(&self.view, &mut changes, events)?;
-        self.add_logged(changes, log)
+        self.add_logged(changes, log, haste)
     }
 
     /// Gives the log other settings, if they are chosen; the result is what to wait for.
@@ -80,10 +88,10 @@ impl Stage {
         };
         let mut log = self.log.clone();
         let changes = log.configure(&self.view, keep)?;
-        self.add_logged(changes, log)
+        self.add_logged(changes, log, Haste::Now)
     }
 
-    fn add_logged(&mut self, changes: Changes, log: Log) -> Result<u64> {
+    fn add_logged(&mut self, changes: Changes, log: Log, haste: Haste) -> Result<u64> {
         if changes.is_empty() {
             return Ok(self.added);
         }
@@ -93,6 +101,7 @@ impl Stage {
         self.view = view;
         self.log = log;
         self.added += 1;
+        self.is_wanted |= haste == Haste::Now;
         self.conflicts.record(&changes, self.added);
         if self.gathered.is_empty() {
             self.gathered = changes;
@@ -104,6 +113,7 @@ impl Stage {
 
     /// Hands everything that has gathered to a leader.
     pub(super) fn take(&mut self) -> Batch {
+        self.is_wanted = false;
         Batch {
             changes: mem::take(&mut self.gathered),
             catalog: self.catalog.clone(),
@@ -112,11 +122,16 @@ impl Stage {
         }
     }
 
-    /// The same, if that is something and less than `changes`.
+    /// The same, if that is less than `changes`, and somebody wants some of it now.
     pub(super) fn take_fewer_than(&mut self, changes: usize) -> Option<Batch> {
-        (1..changes)
-            .contains(&self.gathered.len())
-            .then(|| self.take())
+        let is_due = self.is_wanted && (1..changes).contains(&self.gathered.len());
+        is_due.then(|| self.take())
+    }
+
+    /// Whether there is nothing for a leader to take.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.gathered.is_empty()
     }
 
     /// Notes that what was taken is durable now and part of `snapshot`.

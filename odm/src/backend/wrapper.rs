@@ -196,6 +196,10 @@ impl<W: Wrapper<Inner = dyn Transaction>> Transaction for W {
         self.perform(Operation::Commit, self.inner().commit())
     }
 
+    fn commit_behind_others(&self) -> BoxFuture<'_, Result<()>> {
+        self.perform(Operation::Commit, self.inner().commit_behind_others())
+    }
+
     fn abort(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             let abort = Box::pin(async {

@@ -44,18 +44,30 @@ impl Deref for Open {
     }
 }
 
+impl Engine<Open> {
+    /// Ends it by one of the two ways in which it can be committed.
+    async fn commit_by(
+        &self,
+        commit: fn(&odm_engine::Transaction) -> odm_engine::Result<()>,
+    ) -> Result<()> {
+        if self.target.committed.swap(true, Ordering::Relaxed) {
+            return Err(Error::new(
+                ErrorKind::TransactionOver,
+                "the transaction is over: it was committed before",
+            ));
+        }
+        let open = Arc::clone(&self.target);
+        work::blocking(move || commit(&open.transaction).map_err(error::from_engine)).await
+    }
+}
+
 impl Transaction for Engine<Open> {
     fn commit(&self) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move {
-            if self.target.committed.swap(true, Ordering::Relaxed) {
-                return Err(Error::new(
-                    ErrorKind::TransactionOver,
-                    "the transaction is over: it was committed before",
-                ));
-            }
-            let open = Arc::clone(&self.target);
-            work::blocking(move || open.transaction.commit().map_err(error::from_engine)).await
-        })
+        Box::pin(self.commit_by(odm_engine::Transaction::commit))
+    }
+
+    fn commit_behind_others(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(self.commit_by(odm_engine::Transaction::commit_behind_others))
     }
 
     fn abort(&self) -> BoxFuture<'_, ()> {

@@ -16,7 +16,7 @@ use crate::{
     Result,
     access::{Access, found_by},
     backend::{
-        BoxFuture,
+        BoxFuture, Cursor,
         operation::{Count, Find},
     },
     decode, error,
@@ -37,7 +37,10 @@ const WHOLE: usize = 20_000;
 pub(super) const BATCH: usize = 1_000;
 
 /// How many it has at least where all other writes wait for it: each takes its time, however few there are.
-const LEAST: usize = 50;
+const LEAST: usize = 100;
+
+/// How many are read at once there.
+const READ: u64 = 250_000;
 
 /// How long it may take there.
 const TURN: Duration = Duration::from_millis(2);
@@ -169,21 +172,24 @@ async fn in_batches(
     room: &mut Room,
 ) -> Result<bool> {
     let newer = Newer::everywhere(group, of)?;
+    let keeps_others_waiting = access.writes_are_serial();
     let find = Find {
         projection: Some(document("_id", 1)?),
+        limit: keeps_others_waiting.then_some(READ),
         ..found_by(&owner.collection.into(), &close(&newer.filter(group)?)?)
     };
-    // Whoever comes to refer to the document behind this is looked at again.
-    let mut cursor = access.find(owner, find).await?;
-    let keeps_others_waiting = access.writes_are_serial();
+    let mut stale = Stale {
+        access,
+        owner,
+        find,
+        reading: Reading::NotBegun,
+    };
     let mut size = if keeps_others_waiting { LEAST } else { BATCH };
     loop {
-        let found = cursor.next_batch().await.map_err(error::of(owner))?;
-        if found.is_empty() {
+        let ids = stale.next().await?;
+        if ids.is_empty() {
             return Ok(true);
         }
-        let ids = found.iter().filter_map(|raw| decode::id(raw));
-        let ids: Vec<_> = ids.map(RawBson::from).collect();
         let mut left = ids.as_slice();
         while !left.is_empty() {
             let some;
@@ -193,7 +199,10 @@ async fn in_batches(
                 ..newer.clone()
             };
             let begun = Instant::now();
-            bring(access, owner, group, vec![newer], room).await?;
+            let newer = vec![newer];
+            if !keeps_others_waiting || !at_once(access, owner, group, &newer).await {
+                bring(access, owner, group, newer, room).await?;
+            }
             if keeps_others_waiting {
                 size = next_size(size, begun.elapsed());
             }
@@ -201,6 +210,48 @@ async fn in_batches(
                 return Ok(false);
             }
         }
+    }
+}
+
+/// The dependents of a source that have an older copy, some at a time. Whoever comes to refer to it behind this is looked at again.
+struct Stale<'a> {
+    access: &'a Access,
+    owner: &'static Model,
+    find: Find,
+    reading: Reading,
+}
+
+/// How far the reading of them is.
+enum Reading {
+    NotBegun,
+    Open(Box<dyn Cursor>),
+    Over,
+}
+
+impl Stale<'_> {
+    /// The next of them; none if there are no more.
+    ///
+    /// With a limit nothing is read from while these follow: where a snapshot is kept, what is written meanwhile needs room of its own.
+    async fn next(&mut self) -> Result<Vec<RawBson>> {
+        let (access, owner) = (self.access, self.owner);
+        let found = match (&mut self.reading, self.find.limit) {
+            (Reading::Over, _) => return Ok(Vec::new()),
+            (Reading::NotBegun, Some(limit)) => {
+                let found = access.find_all(owner, self.find.clone()).await?;
+                if (found.len() as u64) < limit {
+                    self.reading = Reading::Over;
+                }
+                found
+            }
+            (Reading::NotBegun, None) => {
+                let cursor = access.find(owner, self.find.clone()).await?;
+                self.reading = Reading::Open(cursor);
+                return Box::pin(self.next()).await;
+            }
+            (Reading::Open(cursor), _) => cursor.next_batch().await.map_err(error::of(owner))?,
+        };
+        let ids = found.iter().filter_map(|raw| decode::id(raw));
+        Ok(ids.map(RawBson::from).collect())
     }
 }
 
@@ -338,7 +389,7 @@ async fn at_once(
     if access.unit().is_some() || !access.has_transactions() {
         return false;
     }
-    let together = unit::run(access, 1, None, |access| async move {
+    let together = unit::run_behind_others(access, |access| async move {
         bring(&access, owner, group, newer.to_vec(), &mut Room::All).await
     });
     let done = together.await;
