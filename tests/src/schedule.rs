@@ -13,6 +13,7 @@ mod members;
 mod order;
 mod outliers;
 mod overflow;
+mod twins;
 
 use std::{
     collections::BTreeSet,
@@ -41,6 +42,7 @@ pub use listings::{FewListings, Listings};
 pub use members::{FewMembers, Members};
 pub use outliers::{FewOverflows, LateDeletion, LateInsert, LateReading, Sets, Spills};
 pub use overflow::{OrderedOverflows, Overflows};
+pub use twins::{FewTwins, Twins};
 
 /// Something that several processes do at once, and what must be so behind it.
 pub trait Case: Send + Sync + 'static {

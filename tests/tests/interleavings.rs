@@ -2,8 +2,8 @@
 
 use odm_tests::schedule::{
     Anew, Case, Clears, Copies, Counts, FewCopies, FewCounts, FewLines, FewListings, FewMembers,
-    FewOverflows, LateDeletion, LateInsert, LateReading, Lines, Listings, Members,
-    OrderedOverflows, Overflows, Reborn, Returns, Sabotage, Schedule, Sets, Spills,
+    FewOverflows, FewTwins, LateDeletion, LateInsert, LateReading, Lines, Listings, Members,
+    OrderedOverflows, Overflows, Reborn, Returns, Sabotage, Schedule, Sets, Spills, Twins,
 };
 
 /// How many schedules there are of each kind: `ODM_SCHEDULES=50000` for more.
@@ -244,6 +244,16 @@ fn arrays_lose_nothing() {
 }
 
 /// What is added to a set is there once, and with what the set had of it, or not at all.
+/// What one update does to two arrays happens to both.
+#[test]
+fn two_arrays_have_the_same() {
+    for transactions in [false, true] {
+        let wrong = first_wrong(&Twins, schedules(), transactions, None);
+        assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
+    }
+    every_order(&FewTwins, 1);
+}
+
 #[test]
 fn sets_have_each_element_once() {
     every_order(&Sets, 1);
