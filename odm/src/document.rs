@@ -189,6 +189,10 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
         ModelCheck::of::<Self>()
     }
 
+    /// Whether something is done before and after its writes: known where it is compiled, so that nothing of that is in a program without.
+    #[doc(hidden)]
+    const HAS_HOOKS: bool = false;
+
     /// What is done before and after its writes.
     #[doc(hidden)]
     fn hooks() -> Option<&'static dyn RunHooks<Self>> {

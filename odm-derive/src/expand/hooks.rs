@@ -11,6 +11,8 @@ use crate::model::Model;
 pub(super) fn run(said: &Path, private: &Private) -> TokenStream {
     let hooks = quote_spanned!(said.span()=> #private::hooks::<Self>());
     quote! {
+        const HAS_HOOKS: bool = true;
+
         fn hooks() -> #private::Option<&'static dyn #private::RunHooks<Self>> {
             #private::Some(#hooks)
         }

@@ -252,7 +252,7 @@ impl<T: Document> IntoBulk for InsertOne<T> {
     fn into_bulk(self) -> BulkEntry {
         let (access, document) = self.into_parts();
         let is_draft = document.as_ref().is_ok_and(|document| !document.is_whole());
-        let is_more = is_draft || T::hooks().is_some() || T::MODEL.number.is_some();
+        let is_more = is_draft || T::HAS_HOOKS || T::MODEL.number.is_some();
         if is_more {
             let session = access.clone();
             let run = async move {
@@ -303,7 +303,7 @@ impl<T: Document> IntoBulk for Update<T, ByIdWhen> {
 #[diagnostic::do_not_recommend]
 impl<T: Document> IntoBulk for Update<T, AllMatching> {
     fn into_bulk(self) -> BulkEntry {
-        if T::hooks().is_some() {
+        if T::HAS_HOOKS {
             return update_hooked(self);
         }
         let access = self.access.clone();
@@ -333,7 +333,7 @@ impl<T: Document> IntoBulk for Update<T, AllMatching> {
 #[diagnostic::do_not_recommend]
 impl<T: Document, K: Counted> IntoBulk for Delete<T, K> {
     fn into_bulk(self) -> BulkEntry {
-        if T::hooks().is_some() {
+        if T::HAS_HOOKS {
             return delete_hooked(self);
         }
         let is_told = self.target.id().is_some() && self.target.only_id().is_none();
@@ -363,7 +363,7 @@ impl<T: Document, K: WithId> IntoBulk for Upsert<T, K> {
 }
 
 fn update_by_id<T: Document, K: Counted>(update: Update<T, K>) -> BulkEntry {
-    if T::hooks().is_some() {
+    if T::HAS_HOOKS {
         return update_hooked(update);
     }
     let access = update.access.clone();

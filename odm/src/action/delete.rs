@@ -12,7 +12,7 @@ use super::{
 use crate::{
     Error, Result,
     access::Access,
-    backend::operation,
+    backend::{BoxFuture, operation},
     document::{Document, Ref},
     error,
     hook::{self, Committed, RunHooks, Written},
@@ -189,20 +189,30 @@ impl<T: Document, K: Which> Delete<T, K> {
 
     /// Carries it out, with the hooks of its model.
     pub(super) async fn perform(self, how: DeleteHow) -> Result<Gone> {
-        let Some(hooks) = T::hooks() else {
-            return self.carry_out(how).await;
-        };
-        let access = self.access.clone();
-        let work = |access: Access| {
-            let (target, means, how) = (self.target.clone(), self.means, how.clone());
-            let delete = Self {
-                access,
-                target,
-                means,
+        if T::HAS_HOOKS {
+            return self.perform_with_hooks(how).await;
+        }
+        self.carry_out(how).await
+    }
+
+    /// An object, so that of a model without hooks nothing of it is compiled.
+    fn perform_with_hooks(self, how: DeleteHow) -> BoxFuture<'static, Result<Gone>> {
+        Box::pin(async move {
+            let Some(hooks) = T::hooks() else {
+                return self.carry_out(how).await;
             };
-            async move { delete.perform_hooked(hooks, how).await }
-        };
-        access.together(unit::ATTEMPTS, work).await
+            let access = self.access.clone();
+            let work = |access: Access| {
+                let (target, means, how) = (self.target.clone(), self.means, how.clone());
+                let delete = Self {
+                    access,
+                    target,
+                    means,
+                };
+                async move { delete.perform_hooked(hooks, how).await }
+            };
+            access.together(unit::ATTEMPTS, work).await
+        })
     }
 
     async fn perform_hooked(

@@ -7,7 +7,7 @@ use bson::RawDocumentBuf;
 use crate::{
     Result,
     access::Access,
-    backend::operation::Insert,
+    backend::{BoxFuture, operation::Insert},
     decode::encoded,
     document::{Document, Draft},
     hook::{self, Committed, RunHooks, Written},
@@ -78,13 +78,32 @@ impl<T: Document> IntoFuture for InsertMany<T> {
 /// Inserts documents, with the hooks of their model.
 pub(super) async fn insert<T: Document>(access: Access, given: Vec<Draft<T>>) -> Result<Vec<T>> {
     let (given, sources) = resolve(&access, given).await?;
-    let Some(hooks) = T::hooks() else {
-        return insert_plainly(access, given, sources).await;
-    };
-    if given.is_empty() {
-        return Ok(given);
+    if T::HAS_HOOKS && !given.is_empty() {
+        return insert_with_hooks(access, given, sources).await;
     }
-    let mut given = given;
+    insert_plainly(access, given, sources).await
+}
+
+/// An object, so that of a model without hooks nothing of it is compiled.
+fn insert_with_hooks<T: Document>(
+    access: Access,
+    given: Vec<T>,
+    sources: Sources,
+) -> BoxFuture<'static, Result<Vec<T>>> {
+    Box::pin(async move {
+        match T::hooks() {
+            Some(hooks) => insert_again_and_again(hooks, access, given, sources).await,
+            None => insert_plainly(access, given, sources).await,
+        }
+    })
+}
+
+async fn insert_again_and_again<T: Document>(
+    hooks: &'static dyn RunHooks<T>,
+    access: Access,
+    mut given: Vec<T>,
+    sources: Sources,
+) -> Result<Vec<T>> {
     let numbers = Numbers::give(&access, &mut given).await;
     let numbers = &numbers.map_err(|error| access.fail(error))?;
     // Hooks change what they are given: a further attempt begins with what was given first.

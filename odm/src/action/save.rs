@@ -12,7 +12,10 @@ use crate::{
     Edited, Error, ErrorKind, Result,
     access::Access,
     action::Operators,
-    backend::operation::{Change, Update},
+    backend::{
+        BoxFuture,
+        operation::{Change, Update, Updated},
+    },
     decode,
     document::Document,
     error,
@@ -80,26 +83,41 @@ pub(super) async fn edit<T: Document>(access: &Access, key: &Key<T>) -> Result<E
 
 /// One update, on the condition that every place that it writes is still as it was read.
 pub(super) async fn save<T: Document>(access: Access, edited: &mut Edited<T>) -> Result<()> {
-    let stored = match T::hooks() {
-        None => write(access, edited, None).await?,
-        Some(_) if encode_unchecked(&**edited).is_ok_and(|now| now == edited.before) => None,
-        Some(hooks) => {
-            // What was read is read again after a conflict, not written again.
-            let mut once = Some(&mut *edited);
-            let work = |access: Access| {
-                let edited = once.take();
-                async move {
-                    match edited {
-                        Some(edited) => hooked(hooks, access, edited).await,
-                        None => Ok(None),
-                    }
-                }
-            };
-            access.together(1, work).await?
-        }
+    let stored = match T::HAS_HOOKS {
+        true => with_hooks(access, edited).await?,
+        false => write(access, edited, None).await?,
     };
     // Not before it is committed.
     stored.map_or(Ok(()), |stored| edited.saved(stored))
+}
+
+/// An object, so that of a model without hooks nothing of it is compiled.
+fn with_hooks<T: Document>(
+    access: Access,
+    edited: &mut Edited<T>,
+) -> BoxFuture<'_, Result<Option<RawDocumentBuf>>> {
+    Box::pin(async move {
+        match T::hooks() {
+            None => write(access, edited, None).await,
+            Some(_) if encode_unchecked(&**edited).is_ok_and(|now| now == edited.before) => {
+                Ok(None)
+            }
+            Some(hooks) => {
+                // What was read is read again after a conflict, not written again.
+                let mut once = Some(edited);
+                let work = |access: Access| {
+                    let edited = once.take();
+                    async move {
+                        match edited {
+                            Some(edited) => hooked(hooks, access, edited).await,
+                            None => Ok(None),
+                        }
+                    }
+                };
+                access.together(1, work).await
+            }
+        }
+    })
 }
 
 async fn hooked<T: Document>(
@@ -147,6 +165,31 @@ async fn hooked<T: Document>(
     })
 }
 
+/// An object, as above.
+fn write_with_hooks<'e, T: Document>(
+    access: Access,
+    edited: &'e Edited<T>,
+    plan: Plan<Update>,
+    (hooks, changes): (&'static dyn RunHooks<T>, Changes<T>),
+) -> BoxFuture<'e, Result<Updated>> {
+    Box::pin(async move {
+        let after = hooks.after_validate(edited, &access).await;
+        after.map_err(|error| access.fail(error))?;
+        let write = |access: Access| async move {
+            let done = plan.run(access.clone()).await?;
+            if done.matched == 0 {
+                return Ok(Written::nothing(done));
+            }
+            Ok(Written {
+                done,
+                after: hooks.after_update(&changes, &access).await,
+                events: vec![Committed::Updated(changes)],
+            })
+        };
+        hook::written(access, hooks, write).await
+    })
+}
+
 /// Gives what is stored then, if something had changed.
 async fn write<T: Document>(
     access: Access,
@@ -185,23 +228,10 @@ async fn write<T: Document>(
     let plan = Plan::new(&T::MODEL, write)?;
     let change = plan.write().change.clone();
     let done = match hooks {
-        None => plan.run(access.clone()).await?,
-        Some((hooks, changes)) => {
-            let after = hooks.after_validate(edited, &access).await;
-            after.map_err(|error| access.fail(error))?;
-            let write = |access: Access| async move {
-                let done = plan.run(access.clone()).await?;
-                if done.matched == 0 {
-                    return Ok(Written::nothing(done));
-                }
-                Ok(Written {
-                    done,
-                    after: hooks.after_update(&changes, &access).await,
-                    events: vec![Committed::Updated(changes)],
-                })
-            };
-            hook::written(access.clone(), hooks, write).await?
+        Some(hooks) if T::HAS_HOOKS => {
+            write_with_hooks(access.clone(), edited, plan, hooks).await?
         }
+        _ => plan.run(access.clone()).await?,
     };
     if done.matched == 0 {
         return Err(match stored_by_key::<T>(&access, &key).await? {

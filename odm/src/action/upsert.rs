@@ -14,7 +14,10 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
-    backend::operation::{Count, Insert},
+    backend::{
+        BoxFuture,
+        operation::{Count, Insert},
+    },
     decode,
     document::{Document, Draft},
     error,
@@ -241,25 +244,37 @@ async fn run<T: Document, K: WithId>(
     };
     refuse_another_key(&update.target, &document)?;
     let condition = update.condition()?;
-    if T::hooks().is_none() {
-        let raw = as_stored(&mut document)?;
-        let update = Updating::Prepared(update.prepare()?);
-        let inserted = attempt(&update, &condition, &raw, &how).await?;
-        return Ok(inserted.unwrap_or(Upsertion::Inserted(document)));
+    if T::HAS_HOOKS {
+        // A further attempt begins with what was given: hooks change it.
+        let raw = encode_unchecked(&document).map_err(error::of_model::<T>)?;
+        return with_hooks(update, condition, raw, how).await;
     }
-    let access = update.access.clone();
-    // A further attempt begins with what was given: hooks change it.
-    let raw = encode_unchecked(&document).map_err(error::of_model::<T>)?;
-    let work = |access: Access| {
-        let (mut update, condition) = (update.clone(), &condition);
-        let (raw, how) = (&raw, &how);
-        update.access = access;
-        async move { attempt(&Updating::Hooked(update), condition, raw, how).await }
-    };
-    match access.together(unit::ATTEMPTS, work).await? {
-        Some(done) => Ok(done),
-        None => Err(conflict::<T>()),
-    }
+    let raw = as_stored(&mut document)?;
+    let update = Updating::Prepared(update.prepare()?);
+    let inserted = attempt(&update, &condition, &raw, &how).await?;
+    Ok(inserted.unwrap_or(Upsertion::Inserted(document)))
+}
+
+/// An object, so that of a model without hooks nothing of it is compiled.
+fn with_hooks<T: Document, K: WithId>(
+    update: Update<T, K>,
+    condition: Node,
+    raw: RawDocumentBuf,
+    how: How,
+) -> BoxFuture<'static, Result<Upsertion<T>>> {
+    Box::pin(async move {
+        let access = update.access.clone();
+        let work = |access: Access| {
+            let (mut update, condition) = (update.clone(), &condition);
+            let (raw, how) = (&raw, &how);
+            update.access = access;
+            async move { attempt(&Updating::Hooked(update), condition, raw, how).await }
+        };
+        match access.together(unit::ATTEMPTS, work).await? {
+            Some(done) => Ok(done),
+            None => Err(conflict::<T>()),
+        }
+    })
 }
 
 /// Nobody knows the id of a document that is numbered when it is inserted.

@@ -10,7 +10,7 @@ use crate::{
     Result,
     access::Access,
     action::target::{Target, Which, id_of, to_raw},
-    backend::operation,
+    backend::{BoxFuture, operation},
     decode,
     document::Document,
     error,
@@ -97,16 +97,25 @@ impl<T: Document, K: Which> Update<T, K> {
 
     /// Carries it out, with the hooks of its model.
     pub(in crate::action) async fn perform(self, how: How) -> Result<Done> {
-        let Some(hooks) = T::hooks() else {
-            let update = self.prepare()?;
-            return update.perform_or_refuse(&how).await;
-        };
-        let access = self.access.clone();
-        let work = |access: Access| {
-            let (update, how) = (self.clone(), how.clone());
-            async move { update.perform_hooked(hooks, access, how).await }
-        };
-        access.together(unit::ATTEMPTS, work).await
+        if T::HAS_HOOKS {
+            return self.perform_with_hooks(how).await;
+        }
+        self.prepare()?.perform_or_refuse(&how).await
+    }
+
+    /// An object, so that of a model without hooks nothing of it is compiled.
+    fn perform_with_hooks(self, how: How) -> BoxFuture<'static, Result<Done>> {
+        Box::pin(async move {
+            let Some(hooks) = T::hooks() else {
+                return self.prepare()?.perform_or_refuse(&how).await;
+            };
+            let access = self.access.clone();
+            let work = |access: Access| {
+                let (update, how) = (self.clone(), how.clone());
+                async move { update.perform_hooked(hooks, access, how).await }
+            };
+            access.together(unit::ATTEMPTS, work).await
+        })
     }
 
     async fn perform_hooked(
