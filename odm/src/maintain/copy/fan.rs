@@ -184,6 +184,8 @@ async fn in_batches(
         find,
         reading: Reading::NotBegun,
     };
+    // All that copies from a batch in its turn would be in the same transaction, however much that is.
+    let goes_along = keeps_others_waiting && further(access, owner, group).is_empty();
     let mut size = if keeps_others_waiting { LEAST } else { BATCH };
     loop {
         let ids = stale.next().await?;
@@ -200,7 +202,7 @@ async fn in_batches(
             };
             let begun = Instant::now();
             let newer = vec![newer];
-            if !keeps_others_waiting || !at_once(access, owner, group, &newer).await {
+            if !goes_along || !at_once(access, owner, group, &newer).await {
                 bring(access, owner, group, newer, room).await?;
             }
             if keeps_others_waiting {
@@ -331,15 +333,8 @@ pub(super) fn source_condition(group: &Group, id: &Bson) -> Document {
     doc! { group.reference: { "$eq": id.clone() } }
 }
 
-/// Writes what is newer over the older copies of those that refer to it, and lets those follow that copy from these.
-pub(super) async fn bring(
-    access: &Access,
-    owner: &'static Model,
-    group: &Group,
-    newer: Vec<Newer<'_>>,
-    room: &mut Room,
-) -> Result<()> {
-    // What is in an array is copied no further.
+/// How those follow that copy what these copies are of: what is in an array is copied no further.
+fn further(access: &Access, owner: &'static Model, group: &Group) -> Vec<Follows> {
     let mut further = Vec::new();
     for (_, other) in super::dependents(access.models(), owner).filter(|_| !group.is_in_array()) {
         let copies = |place: &str| {
@@ -349,6 +344,18 @@ pub(super) async fn bring(
         let touched = other.following().filter(|taken| copies(&taken.from));
         further.extend(touched.map(|taken| taken.follows));
     }
+    further
+}
+
+/// Writes what is newer over the older copies of those that refer to it, and lets those follow that copy from these.
+pub(super) async fn bring(
+    access: &Access,
+    owner: &'static Model,
+    group: &Group,
+    newer: Vec<Newer<'_>>,
+    room: &mut Room,
+) -> Result<()> {
+    let further = further(access, owner, group);
     let said = (!further.is_empty()).then(Said::now);
     let more = match said {
         Some(said) => doc! { "$inc": { REVISION: 1_i64 }, "$set": { FAN.0: said.to_document() } },
