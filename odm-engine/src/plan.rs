@@ -254,6 +254,7 @@ fn is_relevant(state: &IndexState, demands: &Demands<'_>, sort: Option<&Sort>) -
     // A wildcard index may be about any of them.
     state.coverage.is_some()
         || sort.is_some()
+        || state.index.sparse && demands.wants_existing(state)
         || conditions
             .iter()
             .any(|condition| Some(condition.path.as_str()) == first)

@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::filter::{ElemMatch, Expression, Predicate, Test};
+use crate::index::IndexState;
 use crate::path::Path;
 
 use super::MAX_BRANCHES;
@@ -96,6 +97,13 @@ impl<'f> Demands<'f> {
             }
         }
         Ok(())
+    }
+
+    /// Whether all that match have the first field of an index.
+    pub(super) fn wants_existing(&self, state: &IndexState) -> bool {
+        let first = state.paths.first().map(Path::as_str);
+        let mut existing = self.existing.iter();
+        existing.any(|path| Some(path.as_str()) == first)
     }
 
     /// The narrowest bounds of a path.

@@ -40,6 +40,8 @@ pub(super) struct Scan {
     /// The fields that have array elements.
     arrays: Vec<usize>,
     is_covered: bool,
+    /// Whether it has nothing of those documents without its first field, which are not asked for.
+    leaves_out: bool,
 }
 
 struct FieldBounds {
@@ -109,6 +111,7 @@ impl Scan {
             fields.push(next);
         }
         let has_parts = arrays.is_empty() && collection.has_parts(state);
+        let leaves_out = state.index.sparse && demands.wants_existing(state);
         let mut scan = Scan {
             state: Arc::clone(state),
             fields,
@@ -118,6 +121,7 @@ impl Scan {
             is_covered: has_parts
                 && question.reads.are_covered_by(&state.paths)
                 && covers(&state.paths, question.filter.expression()),
+            leaves_out,
         };
         if let Some(sort) = question.sort {
             scan.order = scan.order_for(sort, &arrays);
@@ -192,6 +196,7 @@ impl Scan {
                     Vec::new()
                 },
                 is_covered: false,
+                leaves_out: false,
                 places: Some(places),
             }
         }))
@@ -201,13 +206,13 @@ impl Scan {
         &self.state.index.name
     }
 
-    /// Whether it reads less than all of the index, or gives the order.
+    /// Whether it reads less than all of the documents, or gives the order.
     pub(super) fn is_useful(&self) -> bool {
         self.order.is_some() || self.is_bounded()
     }
 
     pub(super) fn is_bounded(&self) -> bool {
-        self.places.is_some() || self.is_narrow()
+        self.places.is_some() || self.leaves_out || self.is_narrow()
     }
 
     /// Whether it is bounded by more than that something is there.

@@ -1,3 +1,4 @@
+use bson::raw::{CStr, cstr};
 use bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
 use odm_engine::{Database, Direction, Find, Index, Stage};
 use proptest::prelude::*;
@@ -143,6 +144,43 @@ fn sparse_and_partial_indexes_serve_only_what_they_hold() {
         find(&database, "c", rawdoc! { "a": bson::RawBson::Null }).len(),
         5
     );
+}
+
+/// As on MongoDB: what a sparse index leaves out is not read for those that have the field.
+#[test]
+fn a_sparse_index_finds_those_that_have_the_field() {
+    let documents = (0..100).map(|n| match n % 10 {
+        0 => rawdoc! { "_id": n, "a": n, "b": [n, n + 1] },
+        5 => rawdoc! { "_id": n, "a": bson::RawBson::Null },
+        _ => rawdoc! { "_id": n },
+    });
+    let indexes = [
+        index(&[("a", 1)]).sparse(),
+        index(&[("b", 1)]).sparse(),
+        index(&[("c", 1)]),
+    ];
+    let database = indexed(&indexes, documents);
+    let explain = |filter: RawDocumentBuf| {
+        let query = Find {
+            filter,
+            ..Find::default()
+        };
+        let explain = database.explain("c", &query).unwrap();
+        let keys = explain.keys_examined;
+        (explain.stage, keys, explain.returned)
+    };
+    let has = |field: &'static CStr| rawdoc! { field: { "$exists": true } };
+    assert_eq!(explain(has(cstr!("a"))), (Stage::IndexScan, 20, 20));
+    assert_eq!(explain(has(cstr!("b"))), (Stage::IndexScan, 20, 10));
+    let number = rawdoc! { "a": { "$type": "number" } };
+    assert_eq!(explain(number), (Stage::IndexScan, 20, 10));
+    // Those without the field are not in the one index, and nothing is left out of the other.
+    let without = rawdoc! { "a": { "$exists": false } };
+    assert_eq!(explain(without).0, Stage::CollectionScan);
+    assert_eq!(explain(has(cstr!("c"))).0, Stage::CollectionScan);
+    // Any bounds are better.
+    let both = rawdoc! { "a": { "$exists": true }, "b": 50 };
+    assert_eq!(explain(both), (Stage::IndexScan, 1, 1));
 }
 
 #[test]
