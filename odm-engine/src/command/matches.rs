@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::thread;
 
 use bson::RawDocument;
 
@@ -9,10 +10,18 @@ use crate::key::RecordId;
 use crate::plan::{Content, Examined, Plan, Records};
 use crate::store::View;
 
+/// How many candidates a search looks at before it lets others have the processor.
+///
+/// A thread that wakes where a long search runs, from the fsync of a commit for one, is kept waiting by some schedulers until
+/// their next tick, which is milliseconds away, though another processor is idle.
+const TURN: u32 = 64;
+
 /// The documents that match a filter, by way of a plan.
 pub(super) struct Matches {
     records: Records,
     filter: Arc<Filter>,
+    /// How many candidates are left of its turn.
+    left: u32,
 }
 
 /// A stored document that matches.
@@ -31,6 +40,7 @@ impl Matches {
         Matches {
             records: Records::new(view.clone(), collection, plan.access),
             filter,
+            left: TURN,
         }
     }
 
@@ -45,6 +55,11 @@ impl Iterator for Matches {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
+            if self.left == 0 {
+                self.left = TURN;
+                thread::yield_now();
+            }
+            self.left -= 1;
             let (record, content) = match self.records.next()? {
                 Ok(candidate) => candidate,
                 Err(error) => return Some(Err(error)),
