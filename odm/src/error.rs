@@ -415,13 +415,17 @@ pub(crate) fn encode(error: bson::error::Error) -> Error {
 
 /// There is no document with this id.
 pub(crate) fn not_found<T: Document>(id: &T::Id) -> Error {
-    let error = of_model::<T>(Error::new(
-        ErrorKind::NotFound,
-        "there is no document with this id",
-    ));
-    match encode_value(id).map(Bson::try_from) {
-        Ok(Ok(id)) => error.with_id(id),
-        _ => error,
+    let id = encode_value(id).ok().map(Bson::try_from);
+    no_such(&T::MODEL, id.and_then(Result::ok))
+}
+
+/// The same with the id, if it is known, as it is stored.
+pub(crate) fn no_such(model: &Model, id: Option<Bson>) -> Error {
+    let message = "there is no document with this id";
+    let error = of(model)(Error::new(ErrorKind::NotFound, message));
+    match id {
+        Some(id) => error.with_id(id),
+        None => error,
     }
 }
 

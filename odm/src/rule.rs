@@ -281,7 +281,7 @@ pub(crate) fn check_update<'c, T: Document>(
     let Some(rules) = T::RULES else {
         return Ok(None);
     };
-    let (mut violations, mut behind) = (Vec::new(), Behind::default());
+    let (mut violations, mut behind) = (Vec::new(), Behind::of::<T>());
     for (operator, path, value) in changes {
         let mut check = |path: &str, proposed| {
             let mut verdict = Verdict {

@@ -383,7 +383,7 @@ fn update_by_id<T: Document, K: Counted>(update: Update<T, K>) -> BulkEntry {
         return update_alone(update);
     }
     // Where that may be a failure, nothing may follow before it is known.
-    let must_look = update.has_bounds() || update.target.only_id().is_some();
+    let must_look = update.has_bounds() || update.aim.only_id.is_some();
     let unmatched = match must_look {
         true => Unmatched::Stops,
         false => Unmatched::Told,
@@ -406,9 +406,9 @@ fn update_by_id<T: Document, K: Counted>(update: Update<T, K>) -> BulkEntry {
 }
 
 /// An update of which only the outcome tells whether it keeps to the rules of its model.
-fn update_alone<T: Document, K: Counted>(update: Prepared<T, K>) -> BulkEntry {
+fn update_alone(update: Prepared) -> BulkEntry {
     let access = update.access.clone();
-    let is_many = update.target.id().is_none();
+    let is_many = update.is_of_many();
     let run = async move {
         let done = update.count(is_many).await?;
         if !done.applied() {

@@ -6,8 +6,8 @@ use bson::RawDocumentBuf;
 
 use super::{
     outcome::{Outcome, not_applied},
-    returning::{ReturningDelete, find_and_delete, find_and_delete_in},
-    target::{ById, Counted, FirstMatching, InOrder, Target, ToOne, Which, id_of, to_raw},
+    returning::ReturningDelete,
+    target::{Aim, ById, Counted, FirstMatching, InOrder, Target, ToOne, Which, id_of, to_raw},
 };
 use crate::{
     Error, Result,
@@ -16,7 +16,7 @@ use crate::{
     document::{Document, Ref},
     error,
     hook::{self, Committed, RunHooks, Written},
-    maintain::{Means, Plan, Removal, consequences},
+    maintain::{Means, Plan, Removal, consequences, of_one},
     query::{Filter, IntoFilter, IntoSort, Key, document},
     soft_delete::{Sight, SoftDelete},
     unit,
@@ -188,18 +188,18 @@ impl<T: Document, K: Which> Delete<T, K> {
     }
 
     /// Carries it out, with the hooks of its model.
-    pub(super) async fn perform(self, how: DeleteHow) -> Result<Gone> {
+    pub(super) fn perform(self, how: DeleteHow) -> BoxFuture<'static, Result<Gone>> {
         if T::HAS_HOOKS {
-            return self.perform_with_hooks(how).await;
+            return self.perform_with_hooks(how);
         }
-        self.carry_out(how).await
+        Prepared::begin(self.prepare(), how)
     }
 
     /// An object, so that of a model without hooks nothing of it is compiled.
     fn perform_with_hooks(self, how: DeleteHow) -> BoxFuture<'static, Result<Gone>> {
         Box::pin(async move {
             let Some(hooks) = T::hooks() else {
-                return self.carry_out(how).await;
+                return self.prepare()?.carry_out(how).await;
             };
             let access = self.access.clone();
             let work = |access: Access| {
@@ -227,7 +227,7 @@ impl<T: Document, K: Which> Delete<T, K> {
         before.map_err(|error| access.fail(error))?;
         self.target = self.target.pin(which.pinned()?);
         hook::written(access, hooks, move |access| async move {
-            let done = self.carry_out(how).await?;
+            let done = self.prepare()?.carry_out(how).await?;
             if !done.0.applied() {
                 return Ok(Written::nothing(done));
             }
@@ -243,27 +243,73 @@ impl<T: Document, K: Which> Delete<T, K> {
         .await
     }
 
-    async fn carry_out(self, how: DeleteHow) -> Result<Gone> {
-        match how {
-            DeleteHow::Count => {
-                let removal = Removal::new(&T::MODEL, self.operation()?, self.means)?;
-                let done = Plan::new(&T::MODEL, removal)?.run(self.access).await?;
-                Ok((done, None))
-            }
-            DeleteHow::Returning(projection) => {
-                let found = find_and_delete_in(self, projection).await?;
-                let deleted = u64::from(found.is_some());
-                Ok((Deleted { deleted }, found))
-            }
-        }
+    fn prepare(self) -> Result<Prepared> {
+        Ok(Prepared {
+            filter: self.filter()?,
+            access: self.access,
+            aim: self.target.aim().map_err(error::of_model::<T>)?,
+            means: self.means,
+        })
+    }
+
+    fn filter(&self) -> Result<RawDocumentBuf> {
+        let node = self.target.node().map_err(error::of_model::<T>)?;
+        to_raw(&T::MODEL, &node)
     }
 
     pub(super) fn operation(&self) -> Result<operation::Delete> {
         Ok(operation::Delete {
             collection: T::COLLECTION.into(),
-            filter: to_raw::<T>(self.target.node().map_err(error::of_model::<T>)?)?,
+            filter: self.filter()?,
             multi: self.target.id().is_none(),
         })
+    }
+}
+
+/// A delete whose conditions have been put together.
+struct Prepared {
+    access: Access,
+    aim: Aim,
+    filter: RawDocumentBuf,
+    means: Means,
+}
+
+impl Prepared {
+    /// Carries out what has been put together, if it could be.
+    fn begin(prepared: Result<Self>, how: DeleteHow) -> BoxFuture<'static, Result<Gone>> {
+        Box::pin(async move { prepared?.carry_out(how).await })
+    }
+
+    async fn carry_out(self, how: DeleteHow) -> Result<Gone> {
+        let Aim {
+            model, named, sort, ..
+        } = self.aim;
+        let collection = model.collection.into();
+        match how {
+            DeleteHow::Count => {
+                let delete = operation::Delete {
+                    collection,
+                    filter: self.filter,
+                    multi: named.is_none(),
+                };
+                let removal = Removal::new(model, delete, self.means)?;
+                let done = Plan::new(model, removal)?.run(self.access).await?;
+                Ok((done, None))
+            }
+            DeleteHow::Returning(projection) => {
+                let mut write = operation::FindAndModify {
+                    collection,
+                    filter: self.filter,
+                    sort,
+                    projection,
+                    modification: operation::Modification::Delete,
+                };
+                of_one(model, &mut write, self.means)?;
+                let found = Plan::new(model, write)?.run(self.access).await?;
+                let deleted = u64::from(found.is_some());
+                Ok((Deleted { deleted }, found))
+            }
+        }
     }
 }
 
@@ -271,8 +317,12 @@ impl<T: Document, K: Counted> IntoFuture for Delete<T, K> {
     type Output = Result<Deleted>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { Ok(self.perform(DeleteHow::Count).await?.0) })
+        counted(self.perform(DeleteHow::Count))
     }
+}
+
+fn counted(delete: BoxFuture<'static, Result<Gone>>) -> BoxFuture<'static, Result<Deleted>> {
+    Box::pin(async move { Ok(delete.await?.0) })
 }
 
 /// A delete of the first tells which document that was.
@@ -281,7 +331,8 @@ impl<T: Document> IntoFuture for Delete<T, FirstMatching> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let found = find_and_delete(self, Some(document("_id", 1)?)).await?;
+            let how = DeleteHow::Returning(Some(document("_id", 1)?));
+            let (_, found) = self.perform(how).await?;
             let id = found.as_deref().map(id_of::<T>).transpose();
             Ok(id.map_err(Error::behind_a_write)?.map(Ref::of_id).into())
         })

@@ -13,6 +13,7 @@ use crate::{
     hook::{self, Committed, RunHooks, Written},
     maintain::{self, Numbers, Plan, Sources, resolve},
     query::{encode_document, encode_unchecked},
+    schema::Model,
     unit,
 };
 
@@ -104,7 +105,7 @@ async fn insert_again_and_again<T: Document>(
     mut given: Vec<T>,
     sources: Sources,
 ) -> Result<Vec<T>> {
-    let numbers = Numbers::give(&access, &mut given).await;
+    let numbers = number(&access, &mut given).await;
     let numbers = &numbers.map_err(|error| access.fail(error))?;
     // Hooks change what they are given: a further attempt begins with what was given first.
     let originals: Result<Vec<_>> = given.iter().map(encode_unchecked).collect();
@@ -198,24 +199,42 @@ async fn insert_plainly<T: Document>(
     mut given: Vec<T>,
     sources: Sources,
 ) -> Result<Vec<T>> {
-    Numbers::give(&access, &mut given).await?;
-    let mut documents = Vec::with_capacity(given.len());
-    for document in &mut given {
-        documents.push(as_stored(document)?);
-    }
+    number(&access, &mut given).await?;
+    let documents = given.iter_mut().map(as_stored);
+    let documents = documents.collect::<Result<Vec<_>>>()?;
     if documents.is_empty() {
         return Ok(given);
     }
-    let write = Insert {
-        collection: T::COLLECTION.into(),
-        documents,
-        ordered: true,
-    };
-    let raws = kept_raws::<T>(&write.documents);
-    let plan = Plan::new(&T::MODEL, write)?.with_sources(sources);
-    plan.run(access).await?;
+    let raws = kept_raws::<T>(&documents);
+    store(access, &T::MODEL, documents, sources).await?;
     keep_inside(&mut given, &raws);
     Ok(given)
+}
+
+/// Stores them.
+fn store(
+    access: Access,
+    model: &'static Model,
+    documents: Vec<RawDocumentBuf>,
+    sources: Sources,
+) -> BoxFuture<'static, Result<u64>> {
+    Box::pin(async move {
+        let write = Insert {
+            collection: model.collection.into(),
+            documents,
+            ordered: true,
+        };
+        let plan = Plan::new(model, write)?.with_sources(sources);
+        plan.run(access).await
+    })
+}
+
+/// Numbers them, if their model says so.
+async fn number<T: Document>(access: &Access, given: &mut [T]) -> Result<Numbers> {
+    match T::MODEL.number {
+        Some(_) => Numbers::give(access, given).await,
+        None => Ok(Numbers::default()),
+    }
 }
 
 /// The documents that tell what stays in them, if that may not be all.

@@ -2,19 +2,17 @@
 
 use std::{marker::PhantomData, pin::Pin};
 
-use bson::{RawDocument, RawDocumentBuf};
+use bson::RawDocument;
 
 use super::{
     delete::{Delete, DeleteHow},
-    target::{ById, ToOne, Which, to_raw},
+    target::{ById, ToOne},
     update::{How, Update},
 };
 use crate::{
     Error, Result,
-    backend::operation::{FindAndModify, Modification},
     document::Document,
     error,
-    maintain::{Plan, of_one},
     projection::{self, Projection, ProjectionOf},
 };
 
@@ -130,41 +128,11 @@ impl<T: Document, K: ToOne, P: Projection<Of = T>> IntoFuture for ReturningDelet
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let fields = projection::to_raw::<P>(&[])?;
-            let found = find_and_delete(self.delete, fields).await?;
+            let how = DeleteHow::Returning(projection::to_raw::<P>(&[])?);
+            let (_, found) = self.delete.perform(how).await?;
             Ok(found.as_deref().map(decoded::<P>).transpose()?.into())
         })
     }
-}
-
-/// Deletes the first document that was asked for, and gives it back in the same step.
-pub(super) async fn find_and_delete<T: Document, K: ToOne>(
-    delete: Delete<T, K>,
-    projection: Option<RawDocumentBuf>,
-) -> Result<Option<RawDocumentBuf>> {
-    let how = DeleteHow::Returning(projection);
-    Ok(delete.perform(how).await?.1)
-}
-
-/// The same without hooks, which have been run.
-pub(super) async fn find_and_delete_in<T: Document, K: Which>(
-    delete: Delete<T, K>,
-    projection: Option<RawDocumentBuf>,
-) -> Result<Option<RawDocumentBuf>> {
-    let Delete {
-        access,
-        target,
-        means,
-    } = delete;
-    let mut write = FindAndModify {
-        collection: T::COLLECTION.into(),
-        filter: to_raw::<T>(target.node().map_err(error::of_model::<T>)?)?,
-        sort: target.raw_sort().map_err(error::of_model::<T>)?,
-        projection,
-        modification: Modification::Delete,
-    };
-    of_one(&T::MODEL, &mut write, means)?;
-    Plan::new(&T::MODEL, write)?.run(access).await
 }
 
 /// A document that a write gave back.

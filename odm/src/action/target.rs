@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use bson::{RawBson, RawDocumentBuf};
+use bson::{Bson, RawBson, RawDocumentBuf};
 
 use super::outcome::Outcome;
 use crate::{
@@ -11,7 +11,8 @@ use crate::{
     document::Document,
     error,
     hook::Selection,
-    query::{Filter, IntoFilter, IntoSort, Key, Node, Sort, sort_to_raw},
+    query::{self, Filter, IntoFilter, IntoSort, Key, Node, Sort, encode, sort_to_raw},
+    schema::Model,
 };
 
 /// Which documents a write is about, in its type: [`ById`], [`ByIdWhen`], [`FirstMatching`] or [`AllMatching`].
@@ -107,6 +108,18 @@ pub trait Counted: Which {}
 impl Counted for ById {}
 impl Counted for ByIdWhen {}
 impl Counted for AllMatching {}
+
+/// Which documents a write is about, as data: what is done with it is compiled once, and not for each model.
+#[derive(Debug, Clone)]
+pub(super) struct Aim {
+    pub(super) model: &'static Model,
+    /// What names the one document, if it was asked for by its id.
+    pub(super) named: Option<Node>,
+    /// The id, where it is the whole of what was asked for.
+    pub(super) only_id: Option<Bson>,
+    /// Which of them is the first.
+    pub(super) sort: Option<RawDocumentBuf>,
+}
 
 /// One document by its id, or those that meet the condition.
 pub(super) struct Target<T: Document, K> {
@@ -214,8 +227,15 @@ impl<T: Document, K: Which> Target<T, K> {
         Ok(asked.and(self.pinned.clone()))
     }
 
-    pub(super) fn raw_sort(&self) -> Result<Option<RawDocumentBuf>> {
-        sort_to_raw(&self.sort)
+    /// The same as data.
+    pub(super) fn aim(&self) -> Result<Aim> {
+        let only_id = self.only_id().map(encode).transpose()?;
+        Ok(Aim {
+            model: &T::MODEL,
+            named: self.key.as_ref().map(Key::node).transpose()?,
+            only_id: only_id.and_then(|id| Bson::try_from(id).ok()),
+            sort: sort_to_raw(&self.sort)?,
+        })
     }
 }
 
@@ -239,10 +259,8 @@ impl<T: Document, K> Clone for Target<T, K> {
 }
 
 /// The filter document of a condition.
-pub(super) fn to_raw<T: Document>(node: Node) -> Result<RawDocumentBuf> {
-    Filter::<T>::from_node(node)
-        .to_raw()
-        .map_err(error::of_model::<T>)
+pub(super) fn to_raw(model: &Model, node: &Node) -> Result<RawDocumentBuf> {
+    query::to_raw(node).map_err(error::of(model))
 }
 
 /// The `_id` of a document of which nothing else was read.

@@ -25,6 +25,7 @@ use super::{
 use crate::{
     Result,
     access::Access,
+    backend::BoxFuture,
     document::{Document, Insertable, Ref, Stored},
     error,
     field::{
@@ -434,8 +435,12 @@ impl<T: Document, K: Counted> IntoFuture for Update<T, K> {
     type Output = Result<Updated>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { Ok(self.perform(How::Count).await?.counted()) })
+        counted(self.perform(How::Count))
     }
+}
+
+fn counted(update: BoxFuture<'static, Result<Done>>) -> BoxFuture<'static, Result<Updated>> {
+    Box::pin(async move { Ok(update.await?.counted()) })
 }
 
 /// An update of the first tells which document that was.

@@ -250,7 +250,8 @@ async fn run<T: Document, K: WithId>(
         return with_hooks(update, condition, raw, how).await;
     }
     let raw = as_stored(&mut document)?;
-    let update = Updating::Prepared(update.prepare()?);
+    let target = update.target.clone();
+    let update = Updating::Prepared(Box::new((update.prepare()?, target)));
     let inserted = attempt(&update, &condition, &raw, &how).await?;
     Ok(inserted.unwrap_or(Upsertion::Inserted(document)))
 }
@@ -268,7 +269,7 @@ fn with_hooks<T: Document, K: WithId>(
             let (mut update, condition) = (update.clone(), &condition);
             let (raw, how) = (&raw, &how);
             update.access = access;
-            async move { attempt(&Updating::Hooked(update), condition, raw, how).await }
+            async move { attempt(&Updating::Hooked(Box::new(update)), condition, raw, how).await }
         };
         match access.together(unit::ATTEMPTS, work).await? {
             Some(done) => Ok(done),
@@ -290,24 +291,24 @@ fn refuse_number<T: Document>() -> Result<()> {
 
 /// The update of an upsert.
 enum Updating<T: Document, K> {
-    Prepared(Prepared<T, K>),
+    Prepared(Box<(Prepared, Target<T, K>)>),
     /// One whose hooks run at each attempt.
-    Hooked(Update<T, K>),
+    Hooked(Box<Update<T, K>>),
 }
 
 impl<T: Document, K: WithId> Updating<T, K> {
     fn target(&self) -> (&Access, &Target<T, K>) {
         match self {
-            Self::Prepared(update) => (&update.access, &update.target),
+            Self::Prepared(both) => (&both.0.access, &both.1),
             Self::Hooked(update) => (&update.access, &update.target),
         }
     }
 
     async fn update(&self, how: &How) -> Result<Option<Done>> {
         let done = match self {
-            Self::Prepared(update) => update.perform(how).await,
+            Self::Prepared(both) => both.0.perform(how).await,
             // What is not there is inserted.
-            Self::Hooked(update) => match update.clone().perform(how.clone()).await {
+            Self::Hooked(update) => match Update::clone(update).perform(how.clone()).await {
                 Err(error) if error.is_not_found() => return Ok(None),
                 done => done,
             },
@@ -364,7 +365,7 @@ async fn attempt<T: Document, K: WithId>(
             Err(error) if !error.is_duplicate_key() => return Err(error),
             // It may be the key of another document, or both documents may have both keys in common.
             Err(error) if error.index() != Some("_id_") => {
-                if !is_there::<T>(access, target.named()?)
+                if !is_there(access, &T::MODEL, target.named()?)
                     .await
                     .unwrap_or(false)
                 {
@@ -393,7 +394,7 @@ async fn refuse_another_variant<T: Document, K: WithId>(
     let is_another = Node::Test(Path::ROOT.then(field), "$ne", value.into());
     let count = Count {
         collection: T::COLLECTION.into(),
-        filter: to_raw::<T>(target.named()?.and(is_another))?,
+        filter: to_raw(&T::MODEL, &target.named()?.and(is_another))?,
         limit: Some(1),
     };
     // The documents of all variants are asked.
@@ -431,7 +432,7 @@ async fn is_there_but_otherwise<T: Document, K: WithId>(
         Node::All => Ok(false),
         condition => {
             let otherwise = Node::Not(Box::new(condition.clone()));
-            is_there::<T>(access, target.named()?.and(otherwise)).await
+            is_there(access, &T::MODEL, target.named()?.and(otherwise)).await
         }
     }
 }
@@ -445,20 +446,23 @@ async fn is_out_of_sight<T: Document, K: WithId>(
     let (id, shard) = target.named_by()?;
     let count = Count {
         collection: T::COLLECTION.into(),
-        filter: to_raw::<T>(id)?,
+        filter: to_raw(&T::MODEL, &id)?,
         limit: Some(1),
     };
-    access.hides(&T::MODEL, count, to_raw::<T>(shard)?).await
+    access
+        .hides(&T::MODEL, count, to_raw(&T::MODEL, &shard)?)
+        .await
 }
 
 /// The document is the one that the update is for: it has the id, and what is known of the shard key.
 fn refuse_another_key<T: Document, K: WithId>(target: &Target<T, K>, document: &T) -> Result<()> {
     let own = document.routed_key();
     let (id, shard) = target.named_by().map_err(error::of_model::<T>)?;
-    let error = if to_raw::<T>(id)? != to_raw::<T>(own.by_id()?)? {
+    let to_raw = |node: &Node| to_raw(&T::MODEL, node);
+    let error = if to_raw(&id)? != to_raw(&own.by_id()?)? {
         let message = "the document to insert has another `_id` than the update is for";
         Error::new(ErrorKind::Invalid, message).with_path("_id")
-    } else if !matches!(shard, Node::All) && to_raw::<T>(shard)? != to_raw::<T>(own.by_shard())? {
+    } else if !matches!(shard, Node::All) && to_raw(&shard)? != to_raw(&own.by_shard())? {
         let message = "the document to insert has another shard key than the update is for";
         Error::new(ErrorKind::Invalid, message)
     } else {

@@ -14,7 +14,7 @@ use crate::{
     Error, ErrorKind, Result,
     access::Access,
     backend::{
-        drain,
+        BoxFuture, drain,
         operation::{Change, Find, FindAndModify, Modification, Update},
     },
     document::{Document, behind},
@@ -31,15 +31,21 @@ const COUNTERS: &str = "_odm.numbers";
 const ATTEMPTS: u32 = 10;
 
 /// The numbers that were given to documents, in their order, each with what its `_id` began with then.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Numbers(Vec<(String, i64)>);
 
 impl Numbers {
     /// Numbers the documents of a model that says so; one write for each beginning of their ids.
-    pub(crate) async fn give<T: Document>(access: &Access, documents: &mut [T]) -> Result<Self> {
-        if T::MODEL.number.is_none() {
-            return Ok(Self(Vec::new()));
-        }
+    ///
+    /// A model that does not say so is not to ask for it, so that nothing of it is compiled.
+    pub(crate) fn give<'a, T: Document>(
+        access: &'a Access,
+        documents: &'a mut [T],
+    ) -> BoxFuture<'a, Result<Self>> {
+        Box::pin(Self::give_each(access, documents))
+    }
+
+    async fn give_each<T: Document>(access: &Access, documents: &mut [T]) -> Result<Self> {
         let before = documents.iter().map(T::id_before_number);
         let before = before.collect::<Result<Vec<_>>>()?;
         let mut counts: HashMap<&str, i64> = HashMap::new();
@@ -48,7 +54,7 @@ impl Numbers {
         }
         let mut next = HashMap::new();
         for (before, count) in counts {
-            next.insert(before, take::<T>(access, before, count).await?);
+            next.insert(before, take(access, &T::MODEL, before, count).await?);
         }
         let mut numbers = Vec::with_capacity(before.len());
         for (document, before) in documents.iter_mut().zip(&before) {
@@ -75,16 +81,16 @@ impl Numbers {
         let now = document.id_before_number()?;
         let number = match now == *before {
             true => *number,
-            false => take::<T>(access, &now, 1).await?,
+            false => take(access, &T::MODEL, &now, 1).await?,
         };
         document.set_number(number)
     }
 }
 
 /// Takes so many numbers, and gives the first of them.
-async fn take<T: Document>(access: &Access, before: &str, count: i64) -> Result<i64> {
-    let taken = take_from(access, &T::MODEL, before, count).await;
-    taken.map_err(error::of_model::<T>)
+async fn take(access: &Access, model: &Model, before: &str, count: i64) -> Result<i64> {
+    let taken = take_from(access, model, before, count).await;
+    taken.map_err(error::of(model))
 }
 
 async fn take_from(access: &Access, model: &Model, before: &str, count: i64) -> Result<i64> {

@@ -3,17 +3,28 @@
 use bson::{RawDocument, RawDocumentBuf};
 
 use super::{broken_rules, refuse};
-use crate::{Error, ErrorKind, Result, decode, document::Document, error};
+use crate::{Error, ErrorKind, Result, decode, document::Document, error, schema::Model};
 
 /// The places of which only the outcome of an update tells whether they meet their rules.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Behind {
+    model: &'static Model,
     paths: Vec<String>,
     /// Whether the rules of other places depend on them.
     entangled: bool,
+    check_one: fn(&Self, &RawDocument) -> Result<()>,
 }
 
 impl Behind {
+    pub(super) fn of<T: Document>() -> Self {
+        Self {
+            model: &T::MODEL,
+            paths: Vec::new(),
+            entangled: false,
+            check_one: Self::check_one::<T>,
+        }
+    }
+
     pub(super) fn add(&mut self, paths: Vec<String>, entangled: bool) {
         self.paths.extend(paths);
         self.entangled |= entangled;
@@ -30,10 +41,9 @@ impl Behind {
     /// # Errors
     ///
     /// [`Validation`](ErrorKind::Validation) for the first document in which something is wrong now.
-    pub(crate) fn check<T: Document>(&self, documents: &[RawDocumentBuf]) -> Result<()> {
-        documents
-            .iter()
-            .try_for_each(|raw| self.check_one::<T>(raw))
+    pub(crate) fn check(&self, documents: &[RawDocumentBuf]) -> Result<()> {
+        let mut documents = documents.iter();
+        documents.try_for_each(|raw| (self.check_one)(self, raw))
     }
 
     fn check_one<T: Document>(&self, raw: &RawDocument) -> Result<()> {
@@ -46,7 +56,7 @@ impl Behind {
         if broken.is_empty() {
             return Ok(());
         }
-        let error = error::of_model::<T>(refuse(broken));
+        let error = error::of(self.model)(refuse(broken));
         Err(match decode::id(raw).map(bson::Bson::try_from) {
             Some(Ok(id)) => error.with_id(id),
             _ => error,
@@ -63,10 +73,10 @@ impl Behind {
     }
 
     /// The error where no transaction can take the update back.
-    pub(crate) fn unsupported<T: Document>(&self) -> Error {
+    pub(crate) fn unsupported(&self) -> Error {
         let message = "whether this update keeps to the rules of the model shows only in its outcome, and without transactions, \
                        as on this standalone server, it could not be taken back: use `set`, or `modify`, which checks before it writes";
-        let error = error::of_model::<T>(Error::new(ErrorKind::Unsupported, message));
+        let error = error::of(self.model)(Error::new(ErrorKind::Unsupported, message));
         match self.paths.first() {
             Some(path) => error.with_path(path.clone()),
             None => error,

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     Result,
     access::Access,
-    action::target::{Target, Which, id_of, to_raw},
+    action::target::{Aim, Which, id_of, to_raw},
     backend::{BoxFuture, operation},
     decode,
     document::Document,
@@ -19,7 +19,7 @@ use crate::{
     maintain::Plan,
     query::{Node, document},
     rule::{Behind, check_update},
-    schema::upgrade,
+    schema::{Model, upgrade},
     soft_delete::Sight,
     trace, unit,
 };
@@ -70,7 +70,7 @@ impl Done {
 
 impl<T: Document, K: Which> Update<T, K> {
     /// The room for what is pushed is part of the filter, so that two pushes at once cannot both take the last place.
-    pub(in crate::action) fn prepare(self) -> Result<Prepared<T, K>> {
+    pub(in crate::action) fn prepare(self) -> Result<Prepared> {
         let asked = self.target.node().map_err(error::of_model::<T>)?;
         let checked = self.changes.check(&asked);
         checked.map_err(error::of_model::<T>)?;
@@ -84,7 +84,7 @@ impl<T: Document, K: Which> Update<T, K> {
         Ok(Prepared {
             asked: asked.and(places.clone()),
             access: self.access,
-            target: self.target,
+            aim: self.target.aim().map_err(error::of_model::<T>)?,
             places,
             change: operation::Change::Operators {
                 update,
@@ -96,11 +96,11 @@ impl<T: Document, K: Which> Update<T, K> {
     }
 
     /// Carries it out, with the hooks of its model.
-    pub(in crate::action) async fn perform(self, how: How) -> Result<Done> {
+    pub(in crate::action) fn perform(self, how: How) -> BoxFuture<'static, Result<Done>> {
         if T::HAS_HOOKS {
-            return self.perform_with_hooks(how).await;
+            return self.perform_with_hooks(how);
         }
-        self.prepare()?.perform_or_refuse(&how).await
+        Prepared::begin(self.prepare(), how)
     }
 
     /// An object, so that of a model without hooks nothing of it is compiled.
@@ -160,9 +160,9 @@ impl<T: Document, K: Which> Update<T, K> {
 }
 
 /// An update whose changes and conditions have been put together.
-pub(in crate::action) struct Prepared<T: Document, K> {
+pub(in crate::action) struct Prepared {
     pub(in crate::action) access: Access,
-    pub(in crate::action) target: Target<T, K>,
+    pub(in crate::action) aim: Aim,
     pub(in crate::action) change: operation::Change,
     /// That the places are there which it changes: elements that meet a condition, fields of a variant.
     places: Node,
@@ -174,7 +174,22 @@ pub(in crate::action) struct Prepared<T: Document, K> {
     behind: Option<Behind>,
 }
 
-impl<T: Document, K: Which> Prepared<T, K> {
+impl Prepared {
+    /// Carries out what has been put together, if it could be.
+    fn begin(prepared: Result<Self>, how: How) -> BoxFuture<'static, Result<Done>> {
+        Box::pin(async move { prepared?.perform_or_refuse(&how).await })
+    }
+
+    /// Whether it is about as many documents as there are that meet the condition.
+    pub(in crate::action) fn is_of_many(&self) -> bool {
+        self.aim.named.is_none()
+    }
+
+    /// What names the one document.
+    fn named(&self) -> Node {
+        self.aim.named.clone().unwrap_or(Node::All)
+    }
+
     /// Whether an array that grows has a `max`.
     pub(in crate::action) fn has_bounds(&self) -> bool {
         !self.rooms.is_empty()
@@ -183,7 +198,8 @@ impl<T: Document, K: Which> Prepared<T, K> {
     fn filter(&self, only: &Node) -> Result<RawDocumentBuf> {
         let asked = only.clone().and(self.asked.clone());
         let rooms = self.rooms.iter();
-        to_raw::<T>(rooms.fold(asked, |all, (room, _)| all.and(room.clone())))
+        let all = rooms.fold(asked, |all, (room, _)| all.and(room.clone()));
+        to_raw(self.aim.model, &all)
     }
 
     pub(in crate::action) fn operation(&self, multi: bool) -> Result<operation::Update> {
@@ -192,7 +208,7 @@ impl<T: Document, K: Which> Prepared<T, K> {
 
     fn operation_on(&self, only: &Node, multi: bool) -> Result<operation::Update> {
         Ok(operation::Update {
-            collection: T::COLLECTION.into(),
+            collection: self.aim.model.collection.into(),
             filter: self.filter(only)?,
             change: self.change.clone(),
             multi,
@@ -211,7 +227,7 @@ impl<T: Document, K: Which> Prepared<T, K> {
     }
 
     async fn refuse_full_in(&self, access: &Access) -> Result<()> {
-        refuse_full::<T>(access, &self.asked, &self.rooms).await
+        refuse_full(access, self.aim.model, &self.asked, &self.rooms).await
     }
 
     /// Carries it out; an error where nothing was there, if that is one.
@@ -226,10 +242,7 @@ impl<T: Document, K: Which> Prepared<T, K> {
     /// Carries it out.
     pub(in crate::action) async fn perform(&self, how: &How) -> Result<Done> {
         match how {
-            How::Count => self
-                .count(self.target.id().is_none())
-                .await
-                .map(Done::Counted),
+            How::Count => self.count(self.is_of_many()).await.map(Done::Counted),
             How::FindAndModify {
                 projection,
                 return_new,
@@ -242,19 +255,14 @@ impl<T: Document, K: Which> Prepared<T, K> {
 
     /// Where nothing was changed: an error if the id was all that was asked for, and there is no such document.
     pub(in crate::action) async fn refuse_missing(&self) -> Result<()> {
-        let Some(id) = self.target.only_id() else {
+        let Some(id) = &self.aim.only_id else {
             return Ok(());
         };
-        let has_places = !matches!(self.places, Node::All);
-        if has_places && self.is_there(self.target.named()?).await? {
+        let (model, has_places) = (self.aim.model, !matches!(self.places, Node::All));
+        if has_places && is_there(&self.access, model, self.named()).await? {
             return Ok(());
         }
-        Err(error::not_found::<T>(id))
-    }
-
-    /// Whether there is a document that meets a condition.
-    async fn is_there(&self, condition: Node) -> Result<bool> {
-        is_there::<T>(&self.access, condition).await
+        Err(error::no_such(model, Some(id.clone())))
     }
 
     /// Changes what was asked for, and tells how much that was; without a document, that may be because of its arrays.
@@ -280,7 +288,7 @@ impl<T: Document, K: Which> Prepared<T, K> {
         if multi {
             self.refuse_full_in(access).await?;
         }
-        let done = Plan::new(&T::MODEL, self.operation_on(only, multi)?)?
+        let done = Plan::new(self.aim.model, self.operation_on(only, multi)?)?
             .run(access.clone())
             .await?;
         if !multi && done.matched == 0 {
@@ -297,7 +305,7 @@ impl<T: Document, K: Which> Prepared<T, K> {
 
     /// Tells which arrays of the document are near their bound now.
     async fn tell_lengths(&self, access: &Access) {
-        let (Some(_), Ok(by_id)) = (self.target.id(), self.target.named()) else {
+        let Some(by_id) = &self.aim.named else {
             return;
         };
         if !trace::looks_at_plans() {
@@ -307,7 +315,7 @@ impl<T: Document, K: Which> Prepared<T, K> {
             let near = trace::near(*max);
             let last = Path::ROOT.append(&format!("{path}.{}", near.saturating_sub(1)));
             let is_long = by_id.clone().and(Node::Test(last, "$exists", true.into()));
-            let is_long = is_there::<T>(access, is_long);
+            let is_long = is_there(access, self.aim.model, is_long);
             if near <= *max && is_long.await.unwrap_or(false) {
                 trace::length(path, near, *max);
             }
@@ -350,9 +358,9 @@ impl<T: Document, K: Which> Prepared<T, K> {
         return_new: bool,
     ) -> Result<Option<RawDocumentBuf>> {
         let write = operation::FindAndModify {
-            collection: T::COLLECTION.into(),
+            collection: self.aim.model.collection.into(),
             filter: self.filter(only)?,
-            sort: self.target.raw_sort().map_err(error::of_model::<T>)?,
+            sort: self.aim.sort.clone(),
             projection,
             modification: operation::Modification::Update {
                 change: self.change.clone(),
@@ -360,7 +368,9 @@ impl<T: Document, K: Which> Prepared<T, K> {
                 return_new,
             },
         };
-        let found = Plan::new(&T::MODEL, write)?.run(access.clone()).await?;
+        let found = Plan::new(self.aim.model, write)?
+            .run(access.clone())
+            .await?;
         match found {
             None => self.refuse_full_in(access).await?,
             Some(_) => self.tell_lengths(access).await,
@@ -371,26 +381,26 @@ impl<T: Document, K: Which> Prepared<T, K> {
     fn refuse_unchecked(&self, behind: &Behind) -> Result<()> {
         match self.access.has_transactions() {
             true => Ok(()),
-            false => Err(behind.unsupported::<T>()),
+            false => Err(behind.unsupported()),
         }
     }
 
     /// The documents that the update is about, in its transaction: as a condition, and how to find them behind it.
     async fn concerned(&self, access: &Access, first: bool) -> Result<(Node, Node)> {
-        if self.target.id().is_some() {
-            let by_id = self.target.named().map_err(error::of_model::<T>)?;
-            return Ok((Node::All, by_id));
+        let model = self.aim.model;
+        if let Some(by_id) = &self.aim.named {
+            return Ok((Node::All, by_id.clone()));
         }
         let find = operation::Find {
-            collection: T::COLLECTION.into(),
+            collection: model.collection.into(),
             filter: self.filter(&Node::All)?,
             projection: Some(document("_id", 1)?),
-            sort: self.target.raw_sort().map_err(error::of_model::<T>)?,
+            sort: self.aim.sort.clone(),
             limit: first.then_some(1),
         };
-        upgrade::before_write(access, &T::MODEL, &find.filter).await?;
+        upgrade::before_write(access, model, &find.filter).await?;
         let mut ids = RawArrayBuf::new();
-        for found in &access.find_all(&T::MODEL, find).await? {
+        for found in &access.find_all(model, find).await? {
             if let Some(id) = decode::id(found) {
                 ids.push(RawBson::from(id));
             }
@@ -406,54 +416,53 @@ impl<T: Document, K: Which> Prepared<T, K> {
         access: &Access,
         (_, those): (Node, Node),
     ) -> Result<()> {
+        let model = self.aim.model;
         let find = operation::Find {
-            collection: T::COLLECTION.into(),
-            filter: to_raw::<T>(those)?,
+            collection: model.collection.into(),
+            filter: to_raw(model, &those)?,
             projection: None,
             sort: None,
             limit: None,
         };
         // What was restored is out of sight for what has restored it.
         let access = access.clone().seeing(Sight::All);
-        let found = access.find_all(&T::MODEL, find).await?;
-        behind
-            .check::<T>(&found)
-            .map_err(|error| access.fail(error))
+        let found = access.find_all(model, find).await?;
+        behind.check(&found).map_err(|error| access.fail(error))
     }
 }
 
 /// Whether there is a document that meets a condition.
-pub(in crate::action) async fn is_there<T: Document>(
+pub(in crate::action) async fn is_there(
     access: &Access,
+    model: &'static Model,
     condition: Node,
 ) -> Result<bool> {
     let count = operation::Count {
-        collection: T::COLLECTION.into(),
-        filter: to_raw::<T>(condition)?,
+        collection: model.collection.into(),
+        filter: to_raw(model, &condition)?,
         limit: Some(1),
     };
-    Ok(access.count(&T::MODEL, count).await? > 0)
+    Ok(access.count(model, count).await? > 0)
 }
 
 /// An error if a document that was to be changed has no room for what was to be appended.
-async fn refuse_full<T: Document>(
+async fn refuse_full(
     access: &Access,
+    model: &'static Model,
     asked: &Node,
     rooms: &[(Node, Bound)],
 ) -> Result<()> {
     for (room, Bound { path, max }) in rooms {
         let full = asked.clone().and(Node::Not(Box::new(room.clone())));
         let find = operation::Find {
-            collection: T::COLLECTION.into(),
-            filter: to_raw::<T>(full)?,
+            collection: model.collection.into(),
+            filter: to_raw(model, &full)?,
             projection: Some(document("_id", 1)?),
             sort: None,
             limit: Some(1),
         };
-        if let Some(full) = access.find_all(&T::MODEL, find).await?.first() {
-            return Err(error::of_model::<T>(
-                error::full(*max, full).with_path(path),
-            ));
+        if let Some(full) = access.find_all(model, find).await?.first() {
+            return Err(error::of(model)(error::full(*max, full).with_path(path)));
         }
     }
     Ok(())

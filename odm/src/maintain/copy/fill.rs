@@ -10,6 +10,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
+    backend::BoxFuture,
     document::{self, Draft, Drafted},
     error,
     maintain::{Said, computed, stored::set},
@@ -21,27 +22,54 @@ pub(crate) async fn resolve<T: document::Document>(
     access: &Access,
     drafts: Vec<Draft<T>>,
 ) -> Result<(Vec<T>, Sources)> {
-    let (groups, mut sources) = (super::groups(&T::MODEL), Sources::default());
-    let mut open = Vec::new();
-    for draft in &drafts {
-        if let Drafted::Raw(raw) = &draft.0 {
-            open.push(super::open(raw)?);
-        }
-    }
-    fill_all(access, &T::MODEL, &groups, &mut open, &mut sources).await?;
-    let mut filled = open.into_iter();
     let mut documents = Vec::with_capacity(drafts.len());
+    let (mut raws, mut places) = (Vec::new(), Vec::new());
     for draft in drafts {
         documents.push(match draft.0 {
-            Drafted::Whole(document) => document,
-            Drafted::Raw(_) => {
-                let mut raw = close(&filled.next().unwrap_or_default())?;
-                computed::fill(&T::MODEL, &mut raw)?;
-                T::from_stored(&raw)?
+            Drafted::Whole(document) => Some(document),
+            Drafted::Raw(raw) => {
+                places.push(documents.len());
+                raws.push(raw);
+                None
             }
         });
     }
-    Ok((documents, sources))
+    let mut sources = Sources::default();
+    if !raws.is_empty() {
+        let filled;
+        (filled, sources) = fill_drafts(access, &T::MODEL, &raws).await?;
+        for (place, raw) in places.into_iter().zip(filled) {
+            documents[place] = Some(T::from_stored(&raw)?);
+        }
+    }
+    Ok((documents.into_iter().flatten().collect(), sources))
+}
+
+/// The documents that are stored of drafts.
+fn fill_drafts<'a>(
+    access: &'a Access,
+    model: &'static Model,
+    drafts: &'a [RawDocumentBuf],
+) -> BoxFuture<'a, Result<(Vec<RawDocumentBuf>, Sources)>> {
+    Box::pin(async move {
+        let mut sources = Sources::default();
+        let open = drafts.iter().map(|raw| super::open(raw));
+        let mut open = open.collect::<Result<Vec<_>>>()?;
+        fill_all(
+            access,
+            model,
+            &super::groups(model),
+            &mut open,
+            &mut sources,
+        )
+        .await?;
+        let filled = open.iter().map(|filled| {
+            let mut raw = close(filled)?;
+            computed::fill(model, &mut raw)?;
+            Ok(raw)
+        });
+        Ok((filled.collect::<Result<_>>()?, sources))
+    })
 }
 
 /// Fills documents that are to be inserted, and says in them that they are to be looked at again.
