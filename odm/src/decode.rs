@@ -1,8 +1,11 @@
 //! From stored bytes to values, and what to say when they do not fit.
 
+mod read;
+
 use std::sync::Arc;
 
 use bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use read::{Misfit, Value};
 use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::{
@@ -18,8 +21,7 @@ use crate::{
 /// [`Document::from_stored`] is how a model is read.
 pub(crate) fn decode<T: DeserializeOwned>(raw: &RawDocument, model: &Model) -> Result<T> {
     let raw = upgrade::current(model, raw)?;
-    let value = bson::deserialize_from_slice(raw.as_bytes());
-    value.map_err(|error| explain(&raw, model, &error, read::<T>))
+    T::deserialize(Value::of(&raw)).map_err(|misfit| explain(&raw, model, &misfit))
 }
 
 /// A stored document of a model, as serde reads it; called by derived code.
@@ -103,28 +105,20 @@ pub(crate) fn value<T: Stored>(raw: &RawBson) -> Result<T> {
         value: native::Owned<T>,
     }
     let document = crate::query::document("value", raw.clone())?;
-    bson::deserialize_from_slice::<Inside<T>>(document.as_bytes())
-        .map(|inside| inside.value.0)
-        .map_err(|error| {
-            Error::new(
-                ErrorKind::Decode,
-                format!("a stored value does not fit its type: {}", text(&error)),
-            )
-        })
+    let inside = Inside::<T>::deserialize(Value::of(&document));
+    inside.map(|inside| inside.value.0).map_err(|misfit| {
+        let text = text(misfit.error());
+        let message = format!("a stored value does not fit its type: {text}");
+        Error::new(ErrorKind::Decode, message)
+    })
 }
 
 /// A row of a pipeline.
 pub(crate) fn row<R: DeserializeOwned>(raw: &RawDocument) -> Result<R> {
-    bson::deserialize_from_slice(raw.as_bytes()).map_err(|error| {
-        let row = std::any::type_name::<R>();
-        Error::new(
-            ErrorKind::Decode,
-            format!(
-                "a row of the pipeline does not fit `{row}`: {}",
-                text(&error)
-            ),
-        )
-        .with_source(error)
+    R::deserialize(Value::of(raw)).map_err(|misfit| {
+        let (row, text) = (std::any::type_name::<R>(), text(misfit.error()));
+        let message = format!("a row of the pipeline does not fit `{row}`: {text}");
+        Error::new(ErrorKind::Decode, message).with_source(misfit.error().clone())
     })
 }
 
@@ -133,44 +127,17 @@ pub(crate) fn id(raw: &RawDocument) -> Option<RawBsonRef<'_>> {
     raw.get("_id").ok().flatten()
 }
 
-/// What is read of a stored document by whatever gives its values.
-type Read<'de> = fn(&mut dyn erased_serde::Deserializer<'de>) -> Result<(), erased_serde::Error>;
-
-fn read<'de, T: Deserialize<'de>>(
-    from: &mut dyn erased_serde::Deserializer<'de>,
-) -> Result<(), erased_serde::Error> {
-    erased_serde::deserialize::<T>(from).map(drop)
-}
-
-/// Decodes once more, now keeping track of the path: through an object, as what keeps track would otherwise be compiled for each model.
-///
-/// It is read from the stored bytes like any other, as some types read another form from a deserializer for people.
-fn explain<'de>(
-    raw: &'de RawDocument,
-    model: &Model,
-    error: &bson::error::Error,
-    read: Read<'de>,
-) -> Error {
-    let mut track = serde_path_to_error::Track::new();
-    let mut path = None;
-    if let Ok(stored) = bson::RawDeserializer::new(raw.as_bytes()) {
-        let tracked = serde_path_to_error::Deserializer::new(stored, &mut track);
-        if read(&mut <dyn erased_serde::Deserializer<'_>>::erase(tracked)).is_err() {
-            path = Some(track.path().to_string()).filter(|path| path != ".");
-        }
-    }
-    let mut explained = Error::new(
-        ErrorKind::Decode,
-        format!("a stored document does not fit its model: {}", text(error)),
-    )
-    .with_model(model.name)
-    .with_collection(model.collection)
-    .with_source(error.clone());
+/// Says which document does not fit its model, and where.
+fn explain(raw: &RawDocument, model: &Model, misfit: &Misfit) -> Error {
+    let error = misfit.error();
+    let message = format!("a stored document does not fit its model: {}", text(error));
+    let explained = error::of(model)(Error::new(ErrorKind::Decode, message));
+    let mut explained = explained.with_source(error.clone());
     if let Some(id) = id(raw).and_then(|id| Bson::try_from(id).ok()) {
         explained = explained.with_id(id);
     }
-    match path {
-        Some(path) => explained.with_path(path.replace('[', ".").replace(']', "")),
+    match misfit.path() {
+        Some(path) => explained.with_path(path),
         None => explained,
     }
 }
