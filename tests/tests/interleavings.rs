@@ -139,6 +139,19 @@ fn counts_are_exact() {
     }
 }
 
+/// The first of 100,000 schedules in which a new owner lost what was counted at the one before it: somebody had read it beside a member,
+/// which was gone when the owner looked for members and found none.
+#[test]
+fn new_owners_lose_nothing_to_who_counted_at_the_ones_before() {
+    let schedule = Schedule {
+        seed: 60_920,
+        transactions: false,
+        sabotage: None,
+    };
+    let wrong = schedule.run(&Counts).err();
+    assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
+}
+
 /// Every order in which they are interrupted twice at most, all in all.
 #[test]
 fn counts_are_exact_in_every_order() {

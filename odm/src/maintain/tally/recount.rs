@@ -27,15 +27,14 @@ use crate::{
 /// Looks for members of new owners, which say so, and began with this fence.
 ///
 /// They may be those of a former owner with the same `_id`, which remember to be counted there: one that has left it meanwhile was
-/// taken from this one, whose fence tells.
+/// taken from this one, whose fence tells. Who is about to take one away has read the fence before, so where there are none it changes.
 pub(super) async fn new_owners(
     access: &Access,
     model: &'static Model,
     said: Said,
     first: i64,
 ) -> Result<()> {
-    let owners = owners(access, model, said.filter(RECOUNT)?).await?;
-    let ids: Vec<_> = owners.iter().map(|(id, _)| id.clone()).collect();
+    let ids = owners(access, model, said.filter(RECOUNT)?).await?;
     let mut are_awaited = false;
     for (member, group) in groups_of(access.models(), model) {
         let filter = group.concerned(&doc! { "$in": ids.clone() });
@@ -46,11 +45,17 @@ pub(super) async fn new_owners(
         };
         are_awaited |= !access.find_all(member, find).await?.is_empty();
     }
-    let now = self::owners(access, model, said.filter(RECOUNT)?).await?;
-    for (id, fence) in now {
-        if are_awaited || fence != Some(first) {
-            count_again(access, model, &id).await?;
+    if !are_awaited {
+        let mut untouched = open(&said.filter(RECOUNT)?)?;
+        untouched.insert(FENCE, doc! { "$eq": first });
+        let closed = doc! { "$unset": { RECOUNT.0: "" }, "$inc": { FENCE: 1_i64 } };
+        let closed = change(access, model, Amendment::new(close(&untouched)?, closed)).await?;
+        if closed == ids.len() as u64 {
+            return Ok(());
         }
+    }
+    for id in owners(access, model, said.filter(RECOUNT)?).await? {
+        count_again(access, model, &id).await?;
     }
     unsay(access, model, RECOUNT, said).await?;
     Ok(())
@@ -79,23 +84,17 @@ pub(super) async fn overdue(access: &Access, model: &'static Model, ids: &[RawBs
     Ok(())
 }
 
-/// The owners that a filter finds, each with its fence.
-async fn owners(
-    access: &Access,
-    model: &Model,
-    filter: RawDocumentBuf,
-) -> Result<Vec<(Bson, Option<i64>)>> {
+/// The owners that a filter finds.
+async fn owners(access: &Access, model: &Model, filter: RawDocumentBuf) -> Result<Vec<Bson>> {
     let find = Find {
-        projection: Some(document(FENCE, 1)?),
+        projection: Some(document("_id", 1)?),
         ..found_by(&model.collection.into(), &filter)
     };
     let found = access.find_all(model, find).await?;
-    let owners = found.iter().map(|raw| {
-        let open = open(raw)?;
-        let fence = super::own(&open).and_then(|own| own.get_i64("tally").ok());
-        Ok((open.get("_id").cloned().unwrap_or(Bson::Null), fence))
-    });
-    owners.collect()
+    let ids = found
+        .iter()
+        .map(|raw| Ok(open(raw)?.get("_id").cloned().unwrap_or(Bson::Null)));
+    ids.collect()
 }
 
 /// Counts the members of an owner again; tells whether that changed anything.
