@@ -59,6 +59,7 @@ type Result<T> = std::result::Result<T, Misfit>;
 pub(super) struct Value<'de>(RawBsonRef<'de>);
 
 impl<'de> Value<'de> {
+    #[inline]
     pub(super) fn of(document: &'de RawDocument) -> Self {
         Self(RawBsonRef::Document(document))
     }
@@ -213,6 +214,7 @@ struct Entries<'de> {
 }
 
 impl<'de> Entries<'de> {
+    #[inline]
     fn of(document: &'de RawDocument) -> Self {
         Self {
             left: document.iter_elements(),
@@ -220,6 +222,7 @@ impl<'de> Entries<'de> {
         }
     }
 
+    #[inline]
     fn next(&mut self) -> Result<Option<&'de str>> {
         self.at = self.left.next().transpose()?;
         Ok(self.at.as_ref().map(|element| element.key().as_str()))
@@ -295,6 +298,7 @@ struct Elements<'de> {
 }
 
 impl<'de> Elements<'de> {
+    #[inline]
     fn of(array: &'de RawArray) -> Self {
         Self {
             left: array.into_iter(),
