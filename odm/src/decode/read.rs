@@ -69,6 +69,12 @@ impl<'de> Value<'de> {
         Ok(OfOwned::new(Bson::try_from(self.0)?))
     }
 
+    /// Such a value, apart from what is in most documents: it needs room.
+    #[inline(never)]
+    fn read_owned<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        Ok(self.owned()?.deserialize_any(visitor)?)
+    }
+
     fn unexpected(&self) -> Unexpected<'de> {
         match self.0 {
             RawBsonRef::Int32(value) => Unexpected::Signed(value.into()),
@@ -126,7 +132,14 @@ impl<'de> Deserializer<'de> for Value<'de> {
                 let both = [("$code", Value(code)), ("$scope", Value(scope))];
                 visitor.visit_map(MapDeserializer::new(both.into_iter()))
             }
-            _ => Ok(self.owned()?.deserialize_any(visitor)?),
+            _ => self.read_owned(visitor),
+        }
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        match self.0 {
+            RawBsonRef::String(value) => visitor.visit_borrowed_str(value),
+            _ => self.deserialize_any(visitor),
         }
     }
 
@@ -202,7 +215,7 @@ impl<'de> Deserializer<'de> for Value<'de> {
     }
 
     serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string byte_buf unit unit_struct
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str byte_buf unit unit_struct
         tuple tuple_struct identifier
     }
 }
