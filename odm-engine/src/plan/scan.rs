@@ -208,11 +208,11 @@ impl Scan {
 
     /// Whether it reads less than all of the documents, or gives the order.
     pub(super) fn is_useful(&self) -> bool {
-        self.order.is_some() || self.is_bounded()
+        self.order.is_some() || self.leaves_out || self.is_bounded()
     }
 
     pub(super) fn is_bounded(&self) -> bool {
-        self.places.is_some() || self.leaves_out || self.is_narrow()
+        self.places.is_some() || self.is_narrow()
     }
 
     /// Whether it is bounded by more than that something is there.

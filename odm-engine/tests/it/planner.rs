@@ -174,6 +174,9 @@ fn a_sparse_index_finds_those_that_have_the_field() {
     assert_eq!(explain(has(cstr!("b"))), (Stage::IndexScan, 20, 10));
     let number = rawdoc! { "a": { "$type": "number" } };
     assert_eq!(explain(number), (Stage::IndexScan, 20, 10));
+    // Once, and not for each branch.
+    let of_either = rawdoc! { "a": { "$exists": true }, "$or": [{ "x": 1 }, { "y": 2 }] };
+    assert_eq!(explain(of_either), (Stage::IndexScan, 20, 0));
     // Those without the field are not in the one index, and nothing is left out of the other.
     let without = rawdoc! { "a": { "$exists": false } };
     assert_eq!(explain(without).0, Stage::CollectionScan);
