@@ -7,6 +7,7 @@ mod anew;
 mod clears;
 mod copies;
 mod counts;
+mod follows;
 mod lines;
 mod listings;
 mod members;
@@ -37,6 +38,7 @@ pub use anew::Anew;
 pub use clears::Clears;
 pub use copies::{Copies, FewCopies};
 pub use counts::{Counts, FewCounts, Reborn, Returns};
+pub use follows::{FewFollows, Follows};
 pub use lines::{FewLines, Lines};
 pub use listings::{FewListings, Listings};
 pub use members::{FewMembers, Members};
@@ -90,6 +92,8 @@ pub enum Sabotage {
     SideFence,
     /// A write of references does not say what may be new.
     Wanted,
+    /// A write of references does not say which there may be no more.
+    Unwanted,
     /// What is finished late is finished though something else is being done by then.
     WorkKey,
     /// A change of elements is made again where it was made.

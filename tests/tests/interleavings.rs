@@ -1,9 +1,10 @@
 //! Plans under a scheduler that picks the order of every operation.
 
 use odm_tests::schedule::{
-    Anew, Case, Clears, Copies, Counts, FewCopies, FewCounts, FewLines, FewListings, FewMembers,
-    FewOverflows, FewTwins, LateDeletion, LateInsert, LateReading, Lines, Listings, Members,
-    OrderedOverflows, Overflows, Reborn, Returns, Sabotage, Schedule, Sets, Spills, Twins,
+    Anew, Case, Clears, Copies, Counts, FewCopies, FewCounts, FewFollows, FewLines, FewListings,
+    FewMembers, FewOverflows, FewTwins, Follows, LateDeletion, LateInsert, LateReading, Lines,
+    Listings, Members, OrderedOverflows, Overflows, Reborn, Returns, Sabotage, Schedule, Sets,
+    Spills, Twins,
 };
 
 /// How many schedules there are of each kind: `ODM_SCHEDULES=50000` for more.
@@ -246,6 +247,31 @@ fn each_guard_of_references_that_overflow_is_needed() {
     };
     let wrong = schedule.run_all(&FewMembers, 2).err();
     assert!(wrong.is_some(), "nobody misses what is wanted");
+}
+
+/// Whom one refers to by an array that overflows lists exactly those who do.
+#[test]
+fn both_sides_of_references_that_overflow_agree() {
+    for transactions in [false, true] {
+        let wrong = first_wrong(&Follows, schedules(), transactions, None);
+        assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
+    }
+    every_order(&FewFollows, 1);
+    late(&FewFollows);
+}
+
+/// Without a guard something is wrong in one of them.
+#[test]
+fn each_guard_of_both_sides_that_overflow_is_needed() {
+    for sabotage in [Sabotage::SideFence, Sabotage::Wanted, Sabotage::Unwanted] {
+        let schedule = Schedule {
+            seed: 0,
+            transactions: false,
+            sabotage: Some(sabotage),
+        };
+        let wrong = schedule.run_all(&FewFollows, 2).err();
+        assert!(wrong.is_some(), "nobody misses {sabotage:?}");
+    }
 }
 
 #[test]

@@ -173,20 +173,16 @@ impl Said {
         let at = self.inverse.as_ref().or(self.inverse_of.as_ref());
         let at = at.or(self.exists.as_ref()).or(word)?.clone();
         if !is_many && is_vec(ty) {
-            ctxt.error(
-                at,
+            let overflow = if is_embedded {
+                ""
+            } else {
+                "let it overflow, or "
+            };
+            let message = format!(
                 "how many can there be? Each change of a link rewrites its array, so it has a bound: say `max = N`; where there can be \
-                 very many, let an inverse overflow, or let only the other side refer to this one, and find them by `with_children`",
+                 very many, {overflow}let only the other side refer to this one, and find them by `with_children`",
             );
-            return None;
-        }
-        if let (Some(inverse), true) = (&self.inverse, overflows) {
-            ctxt.error(
-                inverse,
-                "references that overflow have no other side yet: let the other side have the reference and this one follow it, \
-                 `#[reference(inverse_of = …, overflow(…))]`, say `max = N`, or leave `inverse` out; `exists` and `on_delete` are kept \
-                 here too",
-            );
+            ctxt.error(at, message);
             return None;
         }
         if let Some(of) = self.inverse_of {

@@ -245,22 +245,18 @@ impl<T: Document, K: Which> Delete<T, K> {
 
     fn prepare(self) -> Result<Prepared> {
         Ok(Prepared {
-            filter: self.filter()?,
+            delete: self.operation()?,
             access: self.access,
             aim: self.target.aim().map_err(error::of_model::<T>)?,
             means: self.means,
         })
     }
 
-    fn filter(&self) -> Result<RawDocumentBuf> {
-        let node = self.target.node().map_err(error::of_model::<T>)?;
-        to_raw(&T::MODEL, &node)
-    }
-
     pub(super) fn operation(&self) -> Result<operation::Delete> {
+        let node = self.target.node().map_err(error::of_model::<T>)?;
         Ok(operation::Delete {
             collection: T::COLLECTION.into(),
-            filter: self.filter()?,
+            filter: to_raw(&T::MODEL, &node)?,
             multi: self.target.id().is_none(),
         })
     }
@@ -270,7 +266,7 @@ impl<T: Document, K: Which> Delete<T, K> {
 struct Prepared {
     access: Access,
     aim: Aim,
-    filter: RawDocumentBuf,
+    delete: operation::Delete,
     means: Means,
 }
 
@@ -281,25 +277,17 @@ impl Prepared {
     }
 
     async fn carry_out(self, how: DeleteHow) -> Result<Gone> {
-        let Aim {
-            model, named, sort, ..
-        } = self.aim;
-        let collection = model.collection.into();
+        let Aim { model, sort, .. } = self.aim;
         match how {
             DeleteHow::Count => {
-                let delete = operation::Delete {
-                    collection,
-                    filter: self.filter,
-                    multi: named.is_none(),
-                };
-                let removal = Removal::new(model, delete, self.means)?;
+                let removal = Removal::new(model, self.delete, self.means)?;
                 let done = Plan::new(model, removal)?.run(self.access).await?;
                 Ok((done, None))
             }
             DeleteHow::Returning(projection) => {
                 let mut write = operation::FindAndModify {
-                    collection,
-                    filter: self.filter,
+                    collection: self.delete.collection,
+                    filter: self.delete.filter,
                     sort,
                     projection,
                     modification: operation::Modification::Delete,

@@ -212,7 +212,7 @@ async fn insert_plainly<T: Document>(
 }
 
 /// Stores them.
-fn store(
+pub(super) fn store(
     access: Access,
     model: &'static Model,
     documents: Vec<RawDocumentBuf>,

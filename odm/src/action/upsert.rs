@@ -6,7 +6,7 @@ use bson::{Bson, RawDocument, RawDocumentBuf};
 
 use super::{
     bulk::{BulkReport, BulkResult},
-    insert::{as_stored, insert},
+    insert::{as_stored, insert, store},
     returning::decoded,
     target::{ById, Target, WithId, to_raw},
     update::{Done, How, Prepared, Update, Updated, is_there},
@@ -14,15 +14,12 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
-    backend::{
-        BoxFuture,
-        operation::{Count, Insert},
-    },
+    backend::{BoxFuture, operation::Count},
     decode,
     document::{Document, Draft},
     error,
     field::Path,
-    maintain::{Plan, resolve},
+    maintain::{Sources, resolve},
     query::{Node, encode, encode_unchecked},
     retry,
     schema::Model,
@@ -323,12 +320,8 @@ impl<T: Document, K: WithId> Updating<T, K> {
             let document = Draft::of(decode::encoded(raw)?);
             return Ok(insert(access.clone(), vec![document]).await?.pop());
         }
-        let insert = Insert {
-            collection: T::COLLECTION.into(),
-            documents: vec![raw.clone()],
-            ordered: true,
-        };
-        Plan::new(&T::MODEL, insert)?.run(access.clone()).await?;
+        let documents = vec![raw.clone()];
+        store(access.clone(), &T::MODEL, documents, Sources::default()).await?;
         Ok(None)
     }
 }

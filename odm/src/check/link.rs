@@ -38,7 +38,7 @@ pub(super) async fn look_at(
     for (position, raw) in batch.iter().enumerate() {
         claims.extend(claims_of(access, model, position, raw).await?);
         for inverse in model.inverses {
-            let listed = listed(access, model, inverse, raw).await?;
+            let listed = listed(access, model, &inverse.side, raw).await?;
             let mut seen = HashSet::new();
             for id in listed.into_iter().flatten() {
                 if !seen.insert(key(id.as_raw_bson_ref())) {
@@ -111,13 +111,13 @@ async fn claims_of(
     };
     for link in model.links {
         if let Some(inverse) = link.inverse() {
-            let targets = ids_at(raw, link.side.stored);
-            claim(link.side, inverse.side.stored, targets);
+            let targets = listed(access, model, &link.side, raw).await?;
+            claim(link.side, inverse.side.stored, targets.unwrap_or_default());
         }
     }
     for inverse in model.inverses {
         if let Some(link) = inverse.own() {
-            let targets = listed(access, model, inverse, raw).await?;
+            let targets = listed(access, model, &inverse.side, raw).await?;
             claim(inverse.side, link.side.stored, targets.unwrap_or_default());
         }
     }
@@ -156,16 +156,17 @@ async fn broken(access: &Access, claims: Vec<Claim>) -> Result<Vec<Claim>> {
         for field in ["_id", field, "_odm"] {
             append(&mut projection, field, 1)?;
         }
-        let mut inverses = model.inverses.iter();
-        let inverse = inverses.find(|inverse| inverse.side.stored == field);
+        let links = model.links.iter().map(|link| &link.side);
+        let mut sides = links.chain(model.inverses.iter().map(|inverse| &inverse.side));
+        let side = sides.find(|side| side.stored == field);
         let mut there = HashMap::new();
         for raw in by_ids(access, model, &ids, Some(projection)).await? {
             let Some(id) = decode::id(&raw) else {
                 continue;
             };
-            let ids = match inverse {
+            let ids = match side {
                 _ if is_unfinished(&raw) => None,
-                Some(inverse) => listed(access, model, inverse, &raw).await?,
+                Some(side) => listed(access, model, side, &raw).await?,
                 None => Some(ids_at(&raw, field)),
             };
             let ids = ids.map(|ids| ids.iter().map(|id| key(id.as_raw_bson_ref())).collect());

@@ -26,6 +26,7 @@ mod sides;
 mod upgrade;
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -39,7 +40,7 @@ pub(crate) use effect::{Effect, is_linking};
 pub(crate) use linked::ids_at;
 pub(crate) use listing::listed;
 pub(crate) use mend::{Mending, list_once, mend};
-pub(super) use outside::{hold_all, is_promised, refer, rule_of};
+pub(super) use outside::{enter_all, is_promised, refer, rule_of};
 pub(crate) use promise::Settling;
 pub(crate) use refusal::refuse_another;
 pub(crate) use upgrade::bring_up;
@@ -246,7 +247,7 @@ impl Whole<'_> {
         };
         let before = [Linked::of(model, &raw)?];
         let after = effect::predicted(change, model, &before).unwrap_or_default();
-        self.follow(access, model, &before, &after).await?;
+        self.follow(access, model, &before, &after, true).await?;
         let refers_to_others = (0..model.links().len()).any(|link| {
             let held = |all: &[Linked]| all.first().map(|document| document.held(link));
             held(&before) != held(&after)
@@ -359,21 +360,25 @@ impl Whole<'_> {
             Effect::Removes => tally::leaving(all, model, ids(before)).await?,
             Effect::Inserts(_) | Effect::Changes(_) => None,
         };
+        let mut before = Cow::Borrowed(before);
         if matches!(write.effect(), Effect::Removes) {
-            overflow::leave_all(all, model, ids(before)).await?;
+            outside::complete(all, model, &mut before).await?;
+            overflow::leave_all(all, model, ids(&before)).await?;
         }
         let done = computed::run(access, model, write).await?;
         if let Some(leaving) = leaving {
             let missing = tally::left(all, model, leaving).await?;
             missing.look_behind(all);
         }
+        let before = before.as_ref();
         if let Some(predicted) = predicted {
             after = predicted;
         } else if is_change && !before.is_empty() {
             let those = document("_id", one_of(ids(before))?)?;
             after = read(all, model, found_by(&model.collection.into(), &those)).await?;
         }
-        self.follow(access, model, before, &after).await?;
+        self.follow(access, model, before, &after, is_change)
+            .await?;
         Ok(done)
     }
 
@@ -384,25 +389,21 @@ impl Whole<'_> {
         model: &'static Model,
         before: &[Linked],
         after: &[Linked],
+        is_change: bool,
     ) -> Result<()> {
         let all = &self.all;
         // Whoever restores a document sees those that are deleted, and refers to none of them.
         let present = access.clone().seeing(Sight::Present);
         let mut sides = Sides::new(&present, all);
         for (position, link) in model.links().iter().enumerate() {
-            let entered = only_in(after, before, position);
-            let Some(inverse) = link.inverse() else {
-                hold(&present, link, entered.into_keys().collect()).await?;
+            // A change of what overflows is followed where it is kept apart.
+            if is_change && model.overflow_of(&link.side).is_some() {
                 continue;
-            };
-            for (target, owners) in only_in(before, after, position) {
-                let target = target.value()?;
-                sides.leave(link, inverse, &target, &owners).await?;
             }
-            for (target, owners) in entered {
-                let target = target.value()?;
-                sides.enter(link, inverse, target, owners).await?;
-            }
+            let left = only_in(before, after, position);
+            sides
+                .follow(link, left, only_in(after, before, position))
+                .await?;
         }
         sides.write().await
     }

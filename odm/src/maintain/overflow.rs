@@ -30,7 +30,7 @@ mod write;
 
 use std::time::SystemTime;
 
-use bson::{Bson, DateTime, RawDocumentBuf};
+use bson::{Bson, DateTime, RawBson, RawDocumentBuf};
 
 pub(crate) use anywhere::anywhere;
 pub(super) use anywhere::owners_of;
@@ -43,7 +43,7 @@ pub(super) use removal::{leave_all, leave_found, run as remove};
 pub(crate) use room::too_long_or_large;
 pub(super) use room::{has_room, is_whole};
 pub(super) use settle::settle;
-use work::At;
+use work::{At, attempts};
 
 use super::{Any, Effect, LEASE, Promise, Sources, Write, inside, link::rule_of};
 use crate::{
@@ -138,6 +138,47 @@ pub(super) async fn all(
         filter,
     };
     Ok(reading.all().await?.unwrap_or_default())
+}
+
+/// Those of some values that elements of an array equal.
+pub(super) async fn among(
+    access: &Access,
+    model: &'static Model,
+    field: &'static OverflowField,
+    filter: RawDocumentBuf,
+    values: &[Bson],
+) -> Result<Vec<Bson>> {
+    let reading = Reading {
+        access: access.clone(),
+        model,
+        field,
+        filter,
+    };
+    reading.among(values).await
+}
+
+/// Sees to it that the elements outside of a document are as those in it say.
+pub(super) async fn rest(
+    access: &Access,
+    model: &'static Model,
+    field: &'static OverflowField,
+    id: &RawBson,
+) -> Result<()> {
+    let id = Bson::try_from(id.clone()).map_err(crate::error::encode)?;
+    let at = At {
+        access,
+        model,
+        field,
+        id: &id,
+    };
+    for attempt in attempts() {
+        let owner = at.owner().await?;
+        match owner.filter(|owner| owner.work().is_some_and(Work::is_change)) {
+            None => return Ok(()),
+            Some(owner) => at.help(owner, attempt).await?,
+        }
+    }
+    Err(at.busy())
 }
 
 /// How many elements are added to a set at once.

@@ -375,6 +375,39 @@ impl Reading {
         Err(self.replaced())
     }
 
+    /// Those of some values that elements equal; none without a document.
+    pub(crate) async fn among(&self, values: &[Bson]) -> Result<Vec<Bson>> {
+        for attempt in 1..=ATTEMPTS {
+            let Some(owner) = self.owner().await? else {
+                return Ok(Vec::new());
+            };
+            let mut found = ElementSet::of(owner.resident.iter().chain(behind(&owner)))?;
+            let missing = found.missing(values.to_vec())?;
+            let outside = of_owner(self.field, &owner).filter(|_| !missing.is_empty());
+            let is_any_outside = outside.is_some();
+            if let Some(mut those) = outside {
+                those.insert(self.field.elements, doc! { "$in": missing });
+                let find = in_order(self.field, &those)?;
+                for raw in self.access.find_all(self.field.extras, find).await? {
+                    for element in self.elements_of(&open(&raw)?) {
+                        found.insert(&element)?;
+                    }
+                }
+            }
+            if !is_any_outside || !self.was_replaced(&owner).await? {
+                let mut among = Vec::new();
+                for value in values {
+                    if found.has(value)? {
+                        among.push(value.clone());
+                    }
+                }
+                return Ok(among);
+            }
+            retry::pause(attempt).await;
+        }
+        Err(self.replaced())
+    }
+
     pub(crate) fn replaced(&self) -> Error {
         let message = format!(
             "`{}` was replaced again and again while it was read: read it again",

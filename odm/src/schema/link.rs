@@ -272,12 +272,14 @@ impl<T, M: Document> InverseFrom<M> for Maybe<T, Ref<M>, role::Inverse, shape::O
 #[diagnostic::on_unimplemented(
     message = "this field is no reference to `{M}` that the application writes",
     label = "does not lead to a `{M}`",
-    note = "declare it so: `#[reference(inverse = …)]` on a `Ref<{M}>`, an `Option<Ref<{M}>>` or, with a `max`, a `Vec<Ref<{M}>>`"
+    note = "declare it so: `#[reference(inverse = …)]` on a `Ref<{M}>`, an `Option<Ref<{M}>>`, with a `max` a `Vec<Ref<{M}>>`, or with `overflow(…)` an `Overflow<Ref<{M}>>`"
 )]
 pub trait LeadsTo<M> {}
 #[diagnostic::do_not_recommend]
 impl<T, M: Document> LeadsTo<M> for Field<T, Ref<M>, role::Own, shape::One> {}
 #[diagnostic::do_not_recommend]
 impl<T, M: Document> LeadsTo<M> for Array<T, Ref<M>, role::Own, shape::One> {}
+#[diagnostic::do_not_recommend]
+impl<T, M: Document> LeadsTo<M> for Overflowing<T, Ref<M>, role::Own, shape::One> {}
 #[diagnostic::do_not_recommend]
 impl<T, M: Document> LeadsTo<M> for Maybe<T, Ref<M>, role::Own, shape::One> {}

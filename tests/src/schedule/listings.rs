@@ -166,13 +166,18 @@ pub(super) fn spoil_update(sabotage: Sabotage, update: &mut Update) {
             }
         }),
         (
-            Sabotage::Wanted,
+            Sabotage::Wanted | Sabotage::Unwanted,
             Change::Operators {
                 update: operators, ..
             },
         ) => change(operators, |operators| {
-            if let Ok(set) = operators.get_document_mut("$set") {
+            let Ok(set) = operators.get_document_mut("$set") else {
+                return;
+            };
+            if sabotage == Sabotage::Wanted {
                 set.remove("_odm.link.wanted");
+            } else if let Ok(before) = set.get_document_mut("_odm.link.before") {
+                before.clear();
             }
         }),
         _ => {}

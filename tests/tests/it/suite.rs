@@ -471,6 +471,19 @@ macro_rules! for_every_test {
                     more_than_a_request_holds_is_added_once,
                     what_has_nothing_outside_yet_gets_more_than_a_tail,
                 ]
+                overflow_sides: [
+                    documents_come_and_go_with_both_sides,
+                    joins_go_both_ways,
+                    many_at_once_agree,
+                    random_writes_leave_what_they_say,
+                    the_check_finds_where_they_disagree,
+                    the_other_side_follows_whatever_is_written,
+                    transactions_keep_both_sides,
+                    what_a_push_to_both_sides_costs,
+                    what_cannot_be_entered_is_not_written,
+                    what_was_there_keeps_its_other_side,
+                    wherever_a_write_dies_both_sides_agree,
+                ]
                 overflow_together: [
                     all_of_them_grow_by_the_same_updates,
                     many_at_once_leave_the_same_in_each,

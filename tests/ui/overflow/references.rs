@@ -25,8 +25,6 @@ struct List {
     sorted: Overflow<Ref<Person>>,
     #[reference(on_delete = nullify, overflow(after = 50, into = "ruled"))]
     ruled: Overflow<Ref<Person>>,
-    #[reference(overflow(after = 50, into = "linked", flag = "more"), inverse = lists)]
-    linked: Overflow<Ref<Person>>,
     #[reference(overflw(after = 50, into = "misspelt"))]
     misspelt: Overflow<Ref<Person>>,
 }

@@ -79,6 +79,36 @@ pub(super) fn is_of_links_alone(change: &Change, model: &Model) -> bool {
     })
 }
 
+/// What a change takes out of references that overflow.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Taken {
+    /// These, as far as they are there.
+    These(Vec<RawBson>),
+    /// Whatever meets a condition, or is there.
+    Any,
+}
+
+/// What a change takes out of an array of references.
+pub(super) fn taken(update: &RawDocument, side: &LinkSide) -> Taken {
+    let mut taken = Vec::new();
+    for (operator, path, operand) in changes(update) {
+        if side.behind(path).is_none() {
+            continue;
+        }
+        let ids = match operator {
+            "$push" | "$addToSet" => continue,
+            "$pullAll" => ids_in(operand),
+            "$pull" => match pulled(operand) {
+                Some(ids) => ids,
+                None => return Taken::Any,
+            },
+            _ => return Taken::Any,
+        };
+        taken.extend(ids);
+    }
+    Taken::These(taken)
+}
+
 /// What the documents that a change is about refer to behind it; none if that has to be read.
 pub(super) fn predicted(change: &Change, model: &Model, before: &[Linked]) -> Option<Vec<Linked>> {
     let Change::Operators { update, .. } = change else {

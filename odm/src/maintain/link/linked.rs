@@ -72,6 +72,13 @@ impl Linked {
         targets.map(Id::of).collect()
     }
 
+    /// Lets a reference lead to these.
+    pub(super) fn hold(&mut self, link: usize, targets: Vec<RawBson>) {
+        if let Some(held) = self.links.get_mut(link) {
+            *held = targets;
+        }
+    }
+
     /// What an inverse of its model lists.
     pub(super) fn listed(&self, model: &Model, inverse: &InverseLink) -> &[RawBson] {
         let mut inverses = model.inverses.iter();

@@ -17,7 +17,7 @@ use crate::{
     },
     overflow::Owner,
     query::{append, document},
-    schema::{InverseLink, Model, OverflowField, OwnLink},
+    schema::{InverseLink, LinkSide, Model, OverflowField, OwnLink},
 };
 
 /// How many leave one at once: they stand in its document until they have left.
@@ -30,15 +30,15 @@ pub(super) struct Listing {
     field: &'static OverflowField,
 }
 
-/// What the inverse of a stored document lists; none while something is being done to what is outside of it.
+/// What a side of a link of a stored document leads to, in it and outside of it; none while something is being done to what is outside.
 pub(crate) async fn listed(
     all: &Access,
     model: &'static Model,
-    inverse: &InverseLink,
+    side: &LinkSide,
     raw: &RawDocument,
 ) -> Result<Option<Vec<RawBson>>> {
-    let inside = || Ok(Some(ids_at(raw, inverse.side.stored)));
-    let Some(listing) = Listing::on(model, inverse) else {
+    let inside = || Ok(Some(ids_at(raw, side.stored)));
+    let Some(listing) = Listing::at(model, side) else {
         return inside();
     };
     let owner = Owner::of(listing.field, raw)?;
@@ -69,7 +69,11 @@ impl Listing {
 
     /// That of a model.
     pub(super) fn on(model: &'static Model, inverse: &InverseLink) -> Option<Self> {
-        let field = model.overflow_of(&inverse.side)?;
+        Self::at(model, &inverse.side)
+    }
+
+    fn at(model: &'static Model, side: &LinkSide) -> Option<Self> {
+        let field = model.overflow_of(side)?;
         Some(Self { model, field })
     }
 

@@ -57,8 +57,14 @@ async fn agree(all: &Access, rule: &Rule, owner: &RawBson, target: &RawBson) -> 
     let (Some(inverse), Some(there)) = (rule.inverse, one(all, other, target).await?) else {
         return Ok(false);
     };
-    let refers = one(all, rule.model, owner).await?;
-    let refers = refers.is_some_and(|owner| owner.held(rule.position).contains(&Id::of(target)));
+    let refers = match one(all, rule.model, owner).await? {
+        Some(_) if rule.overflow().is_some() => {
+            let target = BTreeSet::from([Id::of(target)]);
+            !rule.among(all, owner, &target).await?.is_empty()
+        }
+        Some(owner) => owner.held(rule.position).contains(&Id::of(target)),
+        None => false,
+    };
     let (mut sides, owners) = (Sides::new(all, all), vec![owner.clone()]);
     let is_listed = match Listing::of(rule.link, inverse) {
         Some(listing) => holds(&listing.all(all, target).await?, owner),

@@ -3,21 +3,26 @@
 //! A write of one is carried out by `maintain/overflow`, which keeps elements apart before anything here sees them: so what enters is
 //! held there, as `refer` does it, and what refers to a document is looked for wherever it is.
 
-use std::collections::BTreeSet;
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use bson::{Bson, DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf};
 
 use super::{
     BATCH,
     deletion::Rule,
-    hold,
-    linked::{Id, array, by_id, one_of},
+    effect::{self, Taken},
+    linked::{Id, Linked, array, by_id, one_of},
     past_what_is_left,
     promise::{self, DUE, TOKEN, WANTED},
+    sides::Sides,
 };
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
+    backend::operation::Change,
     error,
     field::Path,
     maintain::{Write, overflow},
@@ -28,34 +33,36 @@ use crate::{
     unit,
 };
 
-/// How many bytes of references one write adds where there are no transactions: it names them in a document first.
-const MOST_WANTED: usize = 4 * 1024 * 1024;
+/// How many bytes of references one write adds, or takes out without naming them, where there are no transactions: it says them in the
+/// document first, which stays below 1 MiB with both.
+pub(super) const MOST_WANTED: usize = 320 * 1024;
 
 /// How many of those that refer to a document outside of them are named at once, where one comes back for the others.
 pub(super) const SOME: Option<usize> = Some(BATCH);
 
 /// The reference with a rule that an array of a model is.
-pub(crate) fn rule_of(model: &'static Model, field: &OverflowField) -> Option<&'static OwnLink> {
-    let mut links = model.links.iter();
-    links.find(|link| link.side.stored == field.stored)
+pub(crate) fn rule_of(model: &'static Model, field: &OverflowField) -> Option<Rule> {
+    let mut rules = Rule::of(model);
+    rules.find(|rule| rule.link.side.stored == field.stored)
 }
 
-/// Sees to it, in a transaction, that what elements lead to stays there until that is committed.
-pub(crate) async fn hold_all(
+/// Sees to it, in a transaction, that what new elements of an array lead to stays there until that is committed, and lists their document.
+pub(crate) async fn enter_all(
     access: &Access,
-    link: &'static OwnLink,
+    rule: Rule,
+    owner: &Bson,
     elements: impl IntoIterator<Item = &Bson>,
 ) -> Result<()> {
-    let ids: BTreeSet<_> = ids(elements)?.iter().map(Id::of).collect();
-    let present = access.clone().seeing(Sight::Present);
-    hold(&present, link, ids.into_iter().collect()).await
+    let owner = RawBson::try_from(owner.clone()).map_err(error::encode)?;
+    let entered = ids(elements)?.iter().map(Id::of).collect();
+    rule.follow(access, &owner, BTreeSet::new(), entered).await
 }
 
-/// Carries out a write to one document that adds elements to such an array, together with what keeps those that they lead to there.
-/// Gives none if there is no such document, or it is not as the write asks for.
+/// Carries out a write to such an array of one document, together with what follows from it: what enters the array stays there, and the
+/// other sides know of what enters and leaves it. Gives none if there is no such document, or it is not as the write asks for.
 pub(crate) async fn refer<W, C, F>(
     access: &Access,
-    (model, link): (&'static Model, &'static OwnLink),
+    rule: Rule,
     write: &W,
     id: &Bson,
     elements: &[Bson],
@@ -66,31 +73,109 @@ where
     C: Fn(Access, W) -> F + Send + Sync,
     F: Future<Output = Result<W::Done>> + Send,
 {
+    let owner = RawBson::try_from(id.clone()).map_err(error::encode)?;
+    let elements = ids(elements)?;
     if !access.has_transactions() {
-        let ids = ids(elements)?;
-        if array(&ids).as_bytes().len() > MOST_WANTED {
-            return Err(too_many(model, link));
+        if array(&elements).as_bytes().len() > MOST_WANTED {
+            return Err(too_many(rule.model, rule.link));
         }
-        let id = RawBson::try_from(id.clone()).map_err(error::encode)?;
         let carry_out = |write| carry_out(access.clone(), write);
-        return promise::change(access, model, write, &id, carry_out).await;
+        return promise::change(access, rule.model, write, &owner, carry_out).await;
     }
-    let work = |access: Access| {
-        let done = carry_out(access.clone(), write.clone());
-        async move {
-            let held = hold_all(&access, link, elements).await;
-            held.map_err(|error| access.fail(error))?;
-            done.await.map_err(|error| access.fail(error))
-        }
+    let (carry_out, owner, elements) = (&carry_out, &owner, &elements);
+    let work = |access: Access| async move {
+        let done = referring(&access, rule, write.clone(), owner, elements, carry_out).await;
+        done.map_err(|error| access.fail(error))
     };
     let run = || Box::pin(access.together(unit::ATTEMPTS, work));
     let done = past_what_is_left(access, run).await;
     done.map(Some)
 }
 
-fn too_many(model: &'static Model, link: &OwnLink) -> Error {
+/// The same in a transaction.
+async fn referring<W, C, F>(
+    access: &Access,
+    rule: Rule,
+    mut write: W,
+    owner: &RawBson,
+    elements: &[RawBson],
+    carry_out: C,
+) -> Result<W::Done>
+where
+    W: Write,
+    C: Fn(Access, W) -> F,
+    F: Future<Output = Result<W::Done>>,
+{
+    let all = access.to_everything();
+    let taken = match write.change() {
+        Some(Change::Operators { update, .. }) if rule.inverse.is_some() => {
+            effect::taken(update, &rule.link.side)
+        }
+        _ => Taken::These(Vec::new()),
+    };
+    let before = match &taken {
+        Taken::These(ids) => ids.iter().map(Id::of).collect(),
+        Taken::Any => rule.held_by(&all, owner).await?,
+    };
+    let done = carry_out(access.clone(), write).await?;
+    if W::documents(&done) == 0 {
+        return Ok(done);
+    }
+    let after = match taken {
+        Taken::These(_) => elements.iter().map(Id::of).collect(),
+        Taken::Any => rule.held_by(&all, owner).await?,
+    };
+    let left = before.difference(&after).cloned().collect();
+    let entered = after.difference(&before).cloned().collect();
+    rule.follow(access, owner, left, entered).await?;
+    Ok(done)
+}
+
+/// Adds to documents that go what they refer to outside of them, as far as other sides are to know of it.
+pub(super) async fn complete(
+    all: &Access,
+    model: &'static Model,
+    documents: &mut Cow<'_, [Linked]>,
+) -> Result<()> {
+    let rules = Rule::of(model);
+    for rule in rules.filter(|rule| rule.overflow().is_some() && rule.inverse.is_some()) {
+        for document in documents.to_mut() {
+            let held = rule.held_by(all, &document.id).await?;
+            let held = held.iter().map(Id::value).collect::<Result<_>>()?;
+            document.hold(rule.position, held);
+        }
+    }
+    Ok(())
+}
+
+/// What a change takes out of arrays that overflow, of which other sides are to know.
+#[derive(Debug, Default)]
+pub(super) struct TakenOutside {
+    /// By reference of the model.
+    pub(super) named: BTreeMap<usize, Vec<RawBson>>,
+    /// Those of which it may take whatever they have.
+    pub(super) any: Vec<Rule>,
+}
+
+pub(super) fn taken_by(model: &'static Model, change: Option<&mut Change>) -> TakenOutside {
+    let mut outside = TakenOutside::default();
+    let Some(Change::Operators { update, .. }) = change else {
+        return outside;
+    };
+    let rules = Rule::of(model);
+    for rule in rules.filter(|rule| rule.overflow().is_some() && rule.inverse.is_some()) {
+        match effect::taken(update, &rule.link.side) {
+            Taken::These(ids) => drop(outside.named.insert(rule.position, ids)),
+            Taken::Any => outside.any.push(rule),
+        }
+    }
+    outside
+}
+
+pub(super) fn too_many(model: &'static Model, link: &OwnLink) -> Error {
     let message = format!(
-        "without transactions one write adds {MOST_WANTED} bytes of references at most, and nothing was written: push them by several"
+        "without transactions one write adds {MOST_WANTED} bytes of references at most, and takes no more out that it does not name, and \
+         nothing was written: push them by several, and pull them by what they are"
     );
     let error = Error::new(ErrorKind::Unsupported, message);
     error::of(model)(error.with_path(link.side.field))
@@ -174,6 +259,57 @@ impl Rule {
     /// these are asked is where it went the second time.
     pub(super) fn looks(&self) -> usize {
         if self.overflow().is_some() { 2 } else { 1 }
+    }
+
+    /// Lets other sides know, in a transaction, what a document does not refer to any more and what it does from now on.
+    async fn follow(
+        &self,
+        access: &Access,
+        owner: &RawBson,
+        left: BTreeSet<Id>,
+        entered: BTreeSet<Id>,
+    ) -> Result<()> {
+        let (present, all) = (
+            access.clone().seeing(Sight::Present),
+            access.to_everything(),
+        );
+        let of_owner = |targets: BTreeSet<Id>| {
+            let targets = targets.into_iter();
+            targets.map(|target| (target, vec![owner.clone()]))
+        };
+        let mut sides = Sides::new(&present, &all);
+        sides
+            .follow(
+                self.link,
+                of_owner(left).collect(),
+                of_owner(entered).collect(),
+            )
+            .await?;
+        sides.write().await
+    }
+
+    /// Those of some documents that a document refers to, in its array and outside of it.
+    pub(super) async fn among(
+        &self,
+        access: &Access,
+        owner: &RawBson,
+        targets: &BTreeSet<Id>,
+    ) -> Result<BTreeSet<Id>> {
+        let Some(field) = self.overflow() else {
+            return Ok(BTreeSet::new());
+        };
+        let targets: Vec<_> = targets.iter().collect();
+        let mut among = BTreeSet::new();
+        for some in targets.chunks(BATCH) {
+            let values = some.iter().map(|id| {
+                let id = id.value()?;
+                Bson::try_from(id).map_err(error::encode)
+            });
+            let values = values.collect::<Result<Vec<_>>>()?;
+            let found = overflow::among(access, self.model, field, by_id(owner)?, &values);
+            among.extend(ids(&found.await?)?.iter().map(Id::of));
+        }
+        Ok(among)
     }
 
     /// What a document refers to, in its array and outside of it; nothing if none of it can be outside.

@@ -32,6 +32,7 @@ use super::{
     BATCH, CLOSING, GOING,
     effect::{behind_value, changes},
     linked::{Fate, Id, Linked, array, by_id, read},
+    outside,
     refusal::{busy, is_refusal},
     update,
 };
@@ -246,7 +247,8 @@ where
         }
         let token = ObjectId::new();
         let mut said = document(TOKEN, token)?;
-        append(&mut said, BEFORE, found.references(model)?)?;
+        let outside = outside::taken_by(model, write.change());
+        append(&mut said, BEFORE, found.references(model, &outside.named)?)?;
         // What takes the place of a reference must stay what it is until then.
         let renamed = renamed(access, model, write.change(), id).await?;
         for (from, value) in &renamed {
@@ -257,6 +259,15 @@ where
         let mut as_read = filter.clone();
         found.as_read(&mut as_read)?;
         if update(access, model, as_read, document("$set", said)?).await? == 0 {
+            retry::pause(attempt).await;
+            continue;
+        }
+        // From now on nobody else changes what it refers to.
+        let told = tell_all(access, model, &found, token, outside).await;
+        if !matches!(told, Ok(true)) {
+            give_up(access, model, id, token).await?;
+            finish(access, model, id, token).await?;
+            told?;
             retry::pause(attempt).await;
             continue;
         }
@@ -290,6 +301,34 @@ where
         retry::pause(attempt).await;
     }
     Err(busy(model, id))
+}
+
+/// Says all that references outside of a document lead to, where a change may take any of them; false if others have given it up.
+async fn tell_all(
+    access: &Access,
+    model: &'static Model,
+    found: &Found,
+    token: ObjectId,
+    mut outside: outside::TakenOutside,
+) -> Result<bool> {
+    if outside.any.is_empty() {
+        return Ok(true);
+    }
+    let id = &found.linked.id;
+    for rule in std::mem::take(&mut outside.any) {
+        let held = rule.held_by(&access.to_everything(), id).await?;
+        let held = held.iter().map(Id::value).collect::<Result<Vec<_>>>()?;
+        if array(&held).as_bytes().len() > outside::MOST_WANTED {
+            return Err(outside::too_many(rule.model, rule.link));
+        }
+        outside.named.insert(rule.position, held);
+    }
+    let mut promised = by_id(id)?;
+    append(&mut promised, TOKEN, document("$eq", token)?)?;
+    append(&mut promised, GIVEN_UP, document("$exists", false)?)?;
+    let mut said = document(BEFORE, found.references(model, &outside.named)?)?;
+    append(&mut said, DUE, due())?;
+    Ok(update(access, model, promised, document("$set", said)?).await? == 1)
 }
 
 /// The condition of a write, about one document.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bson::{RawBson, RawDocumentBuf, oid::ObjectId};
 
 use super::{
-    BATCH, FENCE, GOING,
+    BATCH, FENCE, GOING, hold,
     linked::{Fate, Id, array, by_id, holds, one_of, read},
     listing::{Listing, Turn},
     refusal::{dangling, deciding, full, taken},
@@ -65,6 +65,26 @@ impl<'a> Sides<'a> {
             overflowing: Vec::new(),
             entered: Vec::new(),
         }
+    }
+
+    /// Takes documents out of the other sides of what they refer to no more, and puts them into those of what they do from now on, by what
+    /// that is. Where there is no other side, this stays there.
+    pub(super) async fn follow(
+        &mut self,
+        link: &'static OwnLink,
+        left: BTreeMap<Id, Vec<RawBson>>,
+        entered: BTreeMap<Id, Vec<RawBson>>,
+    ) -> Result<()> {
+        let Some(inverse) = link.inverse() else {
+            return hold(self.access, link, entered.into_keys().collect()).await;
+        };
+        for (target, owners) in left {
+            self.leave(link, inverse, &target.value()?, &owners).await?;
+        }
+        for (target, owners) in entered {
+            self.enter(link, inverse, target.value()?, owners).await?;
+        }
+        Ok(())
     }
 
     /// Takes documents that refer to it no more out of the inverse of another.

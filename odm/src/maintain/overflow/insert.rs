@@ -21,7 +21,7 @@ use crate::{
     error,
     maintain::{
         Sources, Write,
-        link::{hold_all, past_what_is_left, rule_of},
+        link::{enter_all, past_what_is_left, rule_of},
         stored::{close, open, set},
     },
     schema::{Model, OverflowField},
@@ -176,8 +176,9 @@ async fn insert<W: Write>(
         let done = done?;
         // Without transactions, who enters what is in a document looks outside of it. They may refer to one another.
         for own in &outside {
-            if let Some(link) = rule_of(model, own.field) {
-                hold_all(access, link, own.parts.iter().flatten()).await?;
+            if let Some(rule) = rule_of(model, own.field) {
+                let elements = own.parts.iter().flatten();
+                enter_all(access, rule, &own.owner, elements).await?;
             }
         }
         return Ok(done);

@@ -449,7 +449,7 @@ impl Work {
         matches!(self.kind, Kind::Stage)
     }
 
-    fn is_change(&self) -> bool {
+    pub(super) fn is_change(&self) -> bool {
         matches!(self.kind, Kind::Change { .. })
     }
 

@@ -35,7 +35,7 @@ use crate::{
     decode,
     maintain::{
         Sources, Write,
-        link::{is_promised, refer, rule_of},
+        link::{Rule, is_promised, refer, rule_of},
         stored::{close, open},
     },
     query::document,
@@ -188,10 +188,12 @@ impl<W: Write> OfOne<W> {
         Box::pin(async move { outcome(next.await).flatten() })
     }
 
-    /// Carries it out; what such references lead to is held first.
+    /// Carries it out, with what follows from it where its elements are references with a rule.
     async fn run(self) -> Result<W::Done> {
         let elements = self.asked.what.added();
-        let Some(link) = rule_of(self.model, self.field).filter(|_| !elements.is_empty()) else {
+        let rule = rule_of(self.model, self.field);
+        let is_followed = |rule: &Rule| rule.inverse.is_some() || !elements.is_empty();
+        let Some(rule) = rule.filter(is_followed) else {
             return Box::pin(self.carry_out()).await;
         };
         // It may be carried out by one that has the promise of these.
@@ -212,8 +214,8 @@ impl<W: Write> OfOne<W> {
                 }
             })
         };
-        let (of, write) = ((self.model, link), &self.write);
-        let done = refer(&self.access, of, write, &owner.id, elements, carry_out);
+        let (access, write) = (&self.access, &self.write);
+        let done = refer(access, rule, write, &owner.id, elements, carry_out);
         let done = Box::pin(done).await?;
         Ok(done.unwrap_or_else(|| W::done(0)))
     }

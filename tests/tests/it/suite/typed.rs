@@ -31,6 +31,7 @@ pub mod overflow_links;
 pub mod overflow_order;
 pub mod overflow_rules;
 pub mod overflow_sets;
+pub mod overflow_sides;
 pub mod overflow_together;
 pub mod overflow_versions;
 pub mod page;

@@ -123,6 +123,11 @@ impl Found {
         self.promise.is_some() || self.going.is_some()
     }
 
+    /// Whether it is as good as gone.
+    pub(super) fn goes(&self) -> bool {
+        self.going.is_some() && !self.is_closing
+    }
+
     /// Whether it is not known yet if it stays: its deletion may be forbidden, or its insert be taken back.
     pub(super) fn may_stay_or_go(&self) -> bool {
         let is_new = self.promise.as_ref().is_some_and(Promise::is_of_insert);
@@ -131,7 +136,7 @@ impl Found {
 
     /// What a reference leads to, or is about to.
     pub(super) fn held(&self, model: &Model, position: usize) -> BTreeSet<Id> {
-        if self.going.is_some() && !self.is_closing {
+        if self.goes() {
             return BTreeSet::new();
         }
         let mut held = self.linked.held(position);
@@ -153,9 +158,18 @@ impl Found {
         Ok(())
     }
 
-    /// What the references lead to.
-    pub(super) fn references(&self, model: &Model) -> Result<RawDocumentBuf> {
-        let links = model.links().iter().zip(&self.linked.links);
+    /// What the references lead to, with what is outside of the document, by reference.
+    pub(super) fn references(
+        &self,
+        model: &Model,
+        outside: &BTreeMap<usize, Vec<RawBson>>,
+    ) -> Result<RawDocumentBuf> {
+        let inside = self.linked.links.iter().enumerate();
+        let all = inside.map(|(link, ids)| {
+            [ids.clone(), outside.get(&link).cloned().unwrap_or_default()].concat()
+        });
+        let all: Vec<_> = all.collect();
+        let links = model.links().iter().zip(&all);
         by_link(links.map(|(link, ids)| (link, ids.as_slice())))
     }
 }

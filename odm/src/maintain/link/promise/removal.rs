@@ -143,8 +143,9 @@ pub(super) async fn go(
             Parted::Before => {
                 copy::clear(all, model, std::iter::once(id), &left).await?;
                 tally::leave(all, model, id).await?;
-                overflow::leave_found(all, model, &deletion.marked()?).await?;
-                return leave(all, model, &found).await;
+                // While it is known what it refers to.
+                leave(all, model, &found).await?;
+                return overflow::leave_found(all, model, &deletion.marked()?).await;
             }
             Parted::NotYet if !are_swept => attempt += 1,
             // However many there are.
@@ -262,8 +263,7 @@ impl Deletion<'_> {
             return Ok(Parted::Before);
         };
         let mut held = found.held(model, rule.position);
-        let goes = found.going.is_some() && !found.is_closing;
-        if !goes {
+        if !found.goes() {
             held.append(&mut rule.held_by(all, owner).await?);
         }
         if !held.contains(&Id::of(self.id)) {

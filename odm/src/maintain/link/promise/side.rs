@@ -20,11 +20,15 @@ use super::{
 use crate::{
     Result,
     access::Access,
+    maintain::overflow,
     query::{append, document},
     retry,
     schema::{InverseLink, Model, OwnLink},
     soft_delete::Sight,
 };
+
+/// Of how many documents that one enters others are told that it is still at it.
+const OFTEN: usize = 100;
 
 /// Enters a document on the other sides of what it refers to, or may from now on.
 pub(super) async fn enter(
@@ -49,10 +53,13 @@ pub(super) async fn enter(
             held.append(&mut rule.held_by(&access.to_everything(), owner).await?);
         }
         let mut entered: Vec<_> = held.difference(&before).cloned().collect();
-        if rule.overflow().is_some() {
+        if rule.overflow().is_some() && rule.inverse.is_none() {
             entered = others(access, &rule, (owner, token), &entered).await?;
         }
-        for target in &entered {
+        for (position, target) in entered.iter().enumerate() {
+            if position > 0 && position % OFTEN == 0 {
+                renew(access, model, owner, token).await?;
+            }
             match rule.inverse {
                 Some(inverse) => side(access, &rule, inverse, owner, target).await?,
                 None => look_at(access, &rule, owner, target).await?,
@@ -138,20 +145,44 @@ async fn wait(access: &Access, link: &OwnLink, found: &Found, attempt: u32) -> R
 
 /// Leaves the other sides of what a document does not refer to any more.
 pub(super) async fn leave(access: &Access, model: &'static Model, found: &Found) -> Result<()> {
+    let owner = &found.linked.id;
     for rule in Rule::of(model) {
         let (Some(inverse), position) = (rule.inverse, rule.position) else {
             continue;
         };
         let mut all = found.linked.held(position);
+        let mut held = found.held(model, position);
         if let Some(promise) = &found.promise {
             all.append(&mut promise.before(model, position));
             all.append(&mut promise.wanted(model, position));
         }
-        for target in all.difference(&found.held(model, position)) {
-            side(access, &rule, inverse, &found.linked.id, target).await?;
+        if let Some(field) = rule.overflow() {
+            if found.goes() {
+                all.append(&mut rule.held_by(access, owner).await?);
+            } else {
+                // What it has been told, it does first.
+                overflow::rest(access, model, field, owner).await?;
+                held.append(&mut rule.among(access, owner, &all).await?);
+            }
+        }
+        for target in all.difference(&held) {
+            side(access, &rule, inverse, owner, target).await?;
         }
     }
     Ok(())
+}
+
+/// Whether a document refers to another one, or is about to.
+async fn refers(access: &Access, rule: &Rule, owner: &Found, target: &Id) -> Result<bool> {
+    if owner.held(rule.model, rule.position).contains(target) {
+        return Ok(true);
+    }
+    if owner.goes() || rule.overflow().is_none() {
+        return Ok(false);
+    }
+    let (all, target) = (access.to_everything(), BTreeSet::from([target.clone()]));
+    let among = rule.among(&all, &owner.linked.id, &target).await?;
+    Ok(!among.is_empty())
 }
 
 /// Brings the inverse in one document up to date with one that refers to it, or does not.
@@ -162,19 +193,17 @@ async fn side(
     owner_id: &RawBson,
     target: &Id,
 ) -> Result<()> {
-    let Rule {
-        model,
-        link,
-        position,
-        ..
-    } = *rule;
+    let Rule { model, link, .. } = *rule;
     let other = (link.side.model)();
     let (path, target_id) = (inverse.side.stored, target.value()?);
     for attempt in 1..=ATTEMPTS {
         // The fence first, then the truth.
         let there = find(access, other, &by_id(&target_id)?).await?;
         let owner = find(&access.to_everything(), model, &by_id(owner_id)?).await?;
-        let is_wanted = owner.is_some_and(|owner| owner.held(model, position).contains(target));
+        let is_wanted = match &owner {
+            Some(owner) => refers(access, rule, owner, target).await?,
+            None => false,
+        };
         if let Some(there) = &there
             && is_wanted
             && there.may_stay_or_go()

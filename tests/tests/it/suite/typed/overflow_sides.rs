@@ -1,0 +1,760 @@
+//! References that overflow and whose other side lists them: both agree, wherever the elements are.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use odm::{
+    ErrorKind,
+    backend::{
+        Recorder,
+        operation::{Change, Operation, Update},
+    },
+    bson::{RawArrayBuf, RawDocumentBuf, rawdoc},
+    check::{Fault, RepairOutcome},
+    prelude::*,
+};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::Fixture;
+use crate::crash::{Crashes, Write};
+
+/// Both sides overflow, and lead to the same model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "users")]
+struct User {
+    #[serde(rename = "_id")]
+    id: i64,
+    writes: i64,
+    #[reference(inverse = followers, on_delete = pull, overflow(after = 2, into = "more_follows", flag = "more_follows"))]
+    follows: Overflow<Ref<User>>,
+    #[reference(inverse_of = follows, overflow(after = 2, into = "more_followers", flag = "more_followers"))]
+    followers: Overflow<Ref<User>>,
+}
+
+/// The other side has a bound, and keeps what is referred to from being deleted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "posts")]
+struct Post {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(inverse = posts, overflow(after = 2, into = "more_topics"))]
+    topics: Overflow<Ref<Topic>>,
+    /// Another reference with a rule.
+    #[reference(on_delete = nullify)]
+    author: Option<Ref<User>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "topics")]
+struct Topic {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(inverse_of = topics, max = 3)]
+    posts: Vec<Ref<Post>>,
+}
+
+/// Each thing is in one box, which goes with any of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "boxes")]
+struct Crate {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(inverse = place, on_delete = cascade, overflow(after = 2, into = "more_things"))]
+    things: Overflow<Ref<Thing>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "things")]
+struct Thing {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(inverse_of = things)]
+    place: Option<Ref<Crate>>,
+}
+
+#[derive(Schema)]
+#[schema(models(User, Post, Topic, Crate, Thing))]
+struct Network;
+type Db = odm::Database<Network>;
+
+fn refs<T: Document<Id = i64>>(ids: impl IntoIterator<Item = i64>) -> Vec<Ref<T>> {
+    ids.into_iter().map(Ref::new).collect()
+}
+
+fn ids<T: Document<Id = i64>>(refs: &[Ref<T>]) -> Vec<i64> {
+    refs.iter().map(|one| *one.id()).collect()
+}
+
+fn user(id: i64, follows: impl IntoIterator<Item = i64>) -> NewUser {
+    NewUser {
+        id,
+        writes: 0,
+        follows: refs(follows).into(),
+    }
+}
+
+fn post(id: i64, topics: impl IntoIterator<Item = i64>) -> Post {
+    Post {
+        id,
+        topics: refs(topics).into(),
+        author: None,
+    }
+}
+
+/// So many who follow nobody.
+async fn people(db: &Db, people: i64) {
+    db.insert_many((1..=people).map(|id| user(id, [])))
+        .await
+        .unwrap();
+}
+
+async fn fresh(fixture: &Fixture) -> Db {
+    let db = Db::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    db
+}
+
+async fn follows(db: &Db, id: i64) -> Vec<i64> {
+    let all = db.get::<User>(id).elements(|u| u.follows()).all().await;
+    ids(&all.unwrap())
+}
+
+async fn followers(db: &Db, id: i64) -> BTreeSet<i64> {
+    let all = db.get::<User>(id).elements(|u| u.followers()).all().await;
+    let all = ids(&all.unwrap());
+    let once: BTreeSet<_> = all.iter().copied().collect();
+    assert_eq!(once.len(), all.len(), "{id} is followed twice: {all:?}");
+    once
+}
+
+async fn is_clean(db: &Db) {
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
+    let owed = db.owed().await.unwrap();
+    assert!(owed.is_empty(), "{owed}");
+}
+
+/// Whom each of these follows, and nobody else anybody; and so who follows them.
+async fn are(db: &Db, expected: &[(i64, &[i64])]) {
+    let expected = expected.iter().map(|(id, all)| (*id, all.to_vec()));
+    agree(db, &expected.collect()).await;
+}
+
+async fn agree(db: &Db, expected: &BTreeMap<i64, Vec<i64>>) {
+    let mut of = BTreeMap::<i64, BTreeSet<i64>>::new();
+    for (id, all) in expected {
+        for followed in all {
+            of.entry(*followed).or_default().insert(*id);
+        }
+    }
+    for user in db.find::<User>().all().await.unwrap() {
+        let id = user.id;
+        let whom = expected.get(&id).cloned().unwrap_or_default();
+        assert_eq!(follows(db, id).await, whom, "whom {id} follows");
+        let by = of.get(&id).cloned().unwrap_or_default();
+        assert_eq!(followers(db, id).await, by, "who follows {id}");
+        assert_eq!(
+            user.followers.len(),
+            by.len() as u64,
+            "how many follow {id}"
+        );
+    }
+    is_clean(db).await;
+}
+
+pub async fn the_other_side_follows_whatever_is_written(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    people(&db, 20).await;
+    let update = |id| db.update::<User>(id).inc(|u| u.writes(), 1);
+
+    update(1).push(|u| u.follows(), Ref::new(2)).await.unwrap();
+    are(&db, &[(1, &[2])]).await;
+    // In the document, in the tail, and in documents of their own.
+    update(1)
+        .push_each(|u| u.follows(), refs(3..=16))
+        .await
+        .unwrap();
+    update(3)
+        .push_each(|u| u.follows(), refs([2, 3]))
+        .await
+        .unwrap();
+    let all: Vec<_> = (2..=16).collect();
+    are(&db, &[(1, &all), (3, &[2, 3])]).await;
+
+    update(1)
+        .add_each_to_set(|u| u.follows(), refs([2, 9, 16, 17, 1]))
+        .await
+        .unwrap();
+    let all: Vec<_> = (2..=17).chain([1]).collect();
+    are(&db, &[(1, &all), (3, &[2, 3])]).await;
+
+    // From each place, and who is not followed.
+    update(1)
+        .pull_all(|u| u.follows(), refs([2, 5, 17, 20]))
+        .await
+        .unwrap();
+    update(3).pull(|u| u.follows(), Ref::new(3)).await.unwrap();
+    let all = [3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 1];
+    are(&db, &[(1, &all), (3, &[2])]).await;
+
+    // Those that a condition finds.
+    update(1)
+        .pull_where(|u| u.follows(), |one| one.ne(Ref::new(7)))
+        .await
+        .unwrap();
+    are(&db, &[(1, &[7]), (3, &[2])]).await;
+
+    update(1).set(|u| u.follows(), refs(6..=12)).await.unwrap();
+    update(3).set(|u| u.follows(), refs([1, 3])).await.unwrap();
+    are(&db, &[(1, &[6, 7, 8, 9, 10, 11, 12]), (3, &[1, 3])]).await;
+    // Others of them are outside from now on.
+    update(1)
+        .set(|u| u.follows(), refs([12, 11, 6, 20, 4]))
+        .await
+        .unwrap();
+    update(3).set(|u| u.follows(), refs([])).await.unwrap();
+    are(&db, &[(1, &[12, 11, 6, 20, 4])]).await;
+
+    // Of several documents, and twice the same.
+    db.update_many::<User>(|u| u.id().lt(4))
+        .push_each(|u| u.follows(), refs([6, 5]))
+        .await
+        .unwrap();
+    are(
+        &db,
+        &[(1, &[12, 11, 6, 20, 4, 6, 5]), (2, &[6, 5]), (3, &[6, 5])],
+    )
+    .await;
+    db.update_many::<User>(|u| u.id().lt(3))
+        .pull(|u| u.follows(), Ref::new(6))
+        .await
+        .unwrap();
+    are(&db, &[(1, &[12, 11, 20, 4, 5]), (2, &[5]), (3, &[6, 5])]).await;
+
+    // A condition that is not met changes neither side.
+    let kept = db.update::<User>(1).when(|u| u.writes().lt(0));
+    let kept = kept.set(|u| u.follows(), refs(1..=9)).await.unwrap();
+    assert!(!kept.applied(), "{kept:?}");
+    // Neither does a document that is not there.
+    let nobody = db.update_many::<User>(|u| u.id().eq(99));
+    let nobody = nobody.push(|u| u.follows(), Ref::new(8)).await.unwrap();
+    assert_eq!(nobody.matched, 0);
+    are(&db, &[(1, &[12, 11, 20, 4, 5]), (2, &[5]), (3, &[6, 5])]).await;
+    assert_eq!(db.get::<User>(1).await.unwrap().writes, 7);
+}
+
+pub async fn documents_come_and_go_with_both_sides(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    people(&db, 12).await;
+    db.insert(user(20, [1, 2])).await.unwrap();
+    db.insert(user(21, 1..=12)).await.unwrap();
+    db.insert_many([user(22, [3]), user(23, 1..=12), user(24, [])])
+        .await
+        .unwrap();
+    let all: Vec<_> = (1..=12).collect();
+    are(&db, &[(20, &[1, 2]), (21, &all), (22, &[3]), (23, &all)]).await;
+    // Who is followed is gone from each place.
+    for gone in [1, 6, 12] {
+        assert_eq!(db.delete::<User>(gone).await.unwrap().deleted, 1);
+    }
+    let left = [2, 3, 4, 5, 7, 8, 9, 10, 11];
+    are(&db, &[(20, &[2]), (21, &left), (22, &[3]), (23, &left)]).await;
+    // Who follows is gone, and not in the way of another of the same `_id`.
+    db.delete::<User>(21).await.unwrap();
+    are(&db, &[(20, &[2]), (22, &[3]), (23, &left)]).await;
+    db.insert(user(21, [2, 24])).await.unwrap();
+    are(&db, &[(20, &[2]), (21, &[2, 24]), (22, &[3]), (23, &left)]).await;
+    // Both at once.
+    db.delete_many::<User>(|u| u.id().gt(8)).await.unwrap();
+    are(&db, &[]).await;
+    assert_eq!(db.find::<User>().count().await.unwrap(), 6);
+}
+
+pub async fn joins_go_both_ways(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    people(&db, 12).await;
+    db.insert_many([user(20, 1..=12), user(21, 5..=9)])
+        .await
+        .unwrap();
+    let found = db
+        .find::<User>()
+        .filter(|u| u.id().gte(20))
+        .sort(|u| u.id().asc())
+        .with(|u| u.follows())
+        .all()
+        .await
+        .unwrap();
+    let followed: Vec<Vec<i64>> = found
+        .iter()
+        .map(|(_, whom)| whom.loaded().map(|other| other.id).collect())
+        .collect();
+    assert_eq!(followed, [(1..=12).collect::<Vec<_>>(), (5..=9).collect()]);
+    let found = db
+        .find::<User>()
+        .filter(|u| u.id().eq(7))
+        .with(|u| u.followers())
+        .all()
+        .await
+        .unwrap();
+    let by: Vec<_> = found[0].1.loaded().map(|user| user.id).collect();
+    assert_eq!(by, [20, 21]);
+}
+
+pub async fn what_cannot_be_entered_is_not_written(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    people(&db, 12).await;
+    db.insert_many((1..=12).map(|id| NewTopic { id }))
+        .await
+        .unwrap();
+    db.insert_many((1..=12).map(|id| NewThing { id }))
+        .await
+        .unwrap();
+    db.insert_many([user(20, 1..=8), user(21, [])])
+        .await
+        .unwrap();
+    for id in [20, 21] {
+        let update = || db.update::<User>(id).inc(|u| u.writes(), 1);
+        let (push, add, set) = (update(), update(), update());
+        let those = || refs([9, 10, 99]);
+        for done in [
+            push.push_each(|u| u.follows(), those()).await,
+            add.add_each_to_set(|u| u.follows(), those()).await,
+            set.set(|u| u.follows(), those()).await,
+        ] {
+            let error = done.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Dangling, "{error}");
+        }
+        assert_eq!(db.get::<User>(id).await.unwrap().writes, 0);
+    }
+    // Without transactions they are said in the document first, and that stays small.
+    let very_many = db.update::<User>(21);
+    let very_many = very_many.push_each(|u| u.follows(), refs(1..=30_000));
+    let error = very_many.await.unwrap_err();
+    let kind = match fixture.backend().capabilities().transactions {
+        true => ErrorKind::Dangling,
+        false => ErrorKind::Unsupported,
+    };
+    assert_eq!(error.kind(), kind, "{error}");
+    let error = db.insert(user(22, (1..=12).chain([99]))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Dangling, "{error}");
+    are(&db, &[(20, &[1, 2, 3, 4, 5, 6, 7, 8])]).await;
+
+    // The other side is full.
+    for id in 1..=3 {
+        db.insert(post(id, [1, 2, 3, 4, 5])).await.unwrap();
+    }
+    let full = |error: odm::Error| {
+        assert_eq!(error.kind(), ErrorKind::TooManyElements, "{error}");
+    };
+    full(db.insert(post(4, [6, 7, 8, 9, 5])).await.unwrap_err());
+    db.insert(post(4, [6, 7, 8, 9])).await.unwrap();
+    let both = db
+        .update::<Post>(4)
+        .push_each(|p| p.topics(), refs([10, 3]))
+        .set(|p| p.author(), Ref::new(1));
+    full(both.await.unwrap_err());
+    assert_eq!(db.get::<Post>(4).await.unwrap().author, None);
+    db.update::<Post>(2)
+        .pull(|p| p.topics(), Ref::new(5))
+        .await
+        .unwrap();
+    let both = db
+        .update::<Post>(4)
+        .push_each(|p| p.topics(), refs([10, 5]))
+        .set(|p| p.author(), Ref::new(1));
+    both.await.unwrap();
+    let topic = db.get::<Topic>(5).await.unwrap();
+    assert_eq!(ids(&topic.posts), [1, 3, 4]);
+    assert_eq!(ids(&db.get::<Topic>(10).await.unwrap().posts), [4]);
+    // It keeps what it refers to, wherever that is.
+    let error = db.delete::<Topic>(10).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Restricted, "{error}");
+    db.delete::<Post>(4).await.unwrap();
+    db.delete::<Topic>(10).await.unwrap();
+    is_clean(&db).await;
+
+    // The other side is one alone.
+    db.insert(Crate {
+        id: 1,
+        things: refs(1..=6).into(),
+    })
+    .await
+    .unwrap();
+    let taken = |error: odm::Error| {
+        assert_eq!(error.kind(), ErrorKind::AlreadyLinked, "{error}");
+    };
+    let other = |things: &[i64]| Crate {
+        id: 2,
+        things: refs(things.iter().copied()).into(),
+    };
+    taken(db.insert(other(&[7, 8, 9, 6])).await.unwrap_err());
+    db.insert(other(&[7, 8, 9])).await.unwrap();
+    let push = db.update::<Crate>(2).push(|c| c.things(), Ref::new(2));
+    taken(push.await.unwrap_err());
+    db.update::<Crate>(1)
+        .pull_all(|c| c.things(), refs([2, 6]))
+        .await
+        .unwrap();
+    db.update::<Crate>(2)
+        .push_each(|c| c.things(), refs([2, 6]))
+        .await
+        .unwrap();
+    for (thing, place) in [(1, 1), (2, 2), (6, 2), (9, 2)] {
+        let found = db.get::<Thing>(thing).await.unwrap();
+        assert_eq!(found.place, Some(Ref::new(place)), "{thing}");
+    }
+    // It goes with what is outside of it, and all others of it are in none.
+    db.delete::<Thing>(6).await.unwrap();
+    assert_eq!(db.find::<Crate>().count().await.unwrap(), 1);
+    for thing in [2, 7, 9] {
+        assert_eq!(db.get::<Thing>(thing).await.unwrap().place, None, "{thing}");
+    }
+    is_clean(&db).await;
+}
+
+pub async fn transactions_keep_both_sides(fixture: Fixture) {
+    if !fixture.backend().capabilities().transactions {
+        return;
+    }
+    let db = fresh(&fixture).await;
+    people(&db, 12).await;
+    let done = db
+        .transaction(async |tx| {
+            tx.insert(user(20, 1..=8)).await?;
+            let push = tx.update::<User>(20).push(|u| u.follows(), Ref::new(9));
+            push.await?;
+            let set = tx.update::<User>(1).set(|u| u.follows(), refs([20, 2, 3]));
+            set.await?;
+            let pull = tx.update::<User>(20).pull(|u| u.follows(), Ref::new(5));
+            pull.await?;
+            tx.delete::<User>(3).await
+        })
+        .await;
+    done.unwrap();
+    let expected: [(i64, &[i64]); 2] = [(1, &[20, 2]), (20, &[1, 2, 4, 6, 7, 8, 9])];
+    are(&db, &expected).await;
+    let error = db
+        .transaction(async |tx| {
+            let set = tx.update::<User>(20).set(|u| u.follows(), refs([12]));
+            set.await?;
+            tx.update::<User>(1)
+                .push(|u| u.follows(), Ref::new(99))
+                .await
+        })
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Dangling, "{error}");
+    are(&db, &expected).await;
+}
+
+/// Random writes beside a model of what they do.
+pub async fn random_writes_leave_what_they_say(fixture: Fixture) {
+    const PEOPLE: i64 = 30;
+    let db = fresh(&fixture).await;
+    people(&db, PEOPLE).await;
+    let mut random = ChaCha8Rng::seed_from_u64(7);
+    let mut model: BTreeMap<i64, Vec<i64>> = (1..=PEOPLE).map(|id| (id, vec![])).collect();
+    for round in 0..60 {
+        let there: Vec<_> = model.keys().copied().collect();
+        let mut some = |most: usize| -> Vec<i64> {
+            let count = random.random_range(0..=most);
+            let all = (0..count).map(|_| there[random.random_range(0..there.len())]);
+            all.collect()
+        };
+        let (many, few) = (some(14), some(3));
+        let id = some(1).first().copied().unwrap_or(there[0]);
+        // Most of it is about one that becomes long.
+        let id = if round % 3 == 0 { id } else { there[0] };
+        let update = || db.update::<User>(id);
+        let own = model.entry(id).or_default();
+        match random.random_range(0..7) {
+            0 => {
+                own.extend(&many);
+                let push = update().push_each(|u| u.follows(), refs(many));
+                push.await.unwrap();
+            }
+            1 => {
+                for one in &many {
+                    if !own.contains(one) {
+                        own.push(*one);
+                    }
+                }
+                let add = update().add_each_to_set(|u| u.follows(), refs(many));
+                add.await.unwrap();
+            }
+            2 | 3 => {
+                own.retain(|one| !few.contains(one));
+                let pull = update().pull_all(|u| u.follows(), refs(few));
+                pull.await.unwrap();
+            }
+            4 => {
+                let not = few.first().copied().unwrap_or(1);
+                own.retain(|one| *one == not);
+                let pull = update().pull_where(|u| u.follows(), |one| one.ne(Ref::new(not)));
+                pull.await.unwrap();
+            }
+            5 => {
+                own.clone_from(&many);
+                let set = update().set(|u| u.follows(), refs(many));
+                set.await.unwrap();
+            }
+            _ => {
+                let gone = few.first().copied().unwrap_or(id);
+                model.remove(&gone);
+                for own in model.values_mut() {
+                    own.retain(|one| *one != gone);
+                }
+                db.delete::<User>(gone).await.unwrap();
+                let again: Vec<_> = many.into_iter().filter(|one| *one != gone).collect();
+                db.insert(user(gone, again.iter().copied())).await.unwrap();
+                model.insert(gone, again);
+            }
+        }
+    }
+    agree(&db, &model).await;
+    db.arrays::<User>().fold().await.unwrap();
+    agree(&db, &model).await;
+}
+
+pub async fn many_at_once_agree(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    people(&db, 30).await;
+    db.insert_many([user(100, 1..=12), user(101, [])])
+        .await
+        .unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..8_u64 {
+        let db = db.clone();
+        tasks.spawn(async move {
+            let mut random = ChaCha8Rng::seed_from_u64(task);
+            for _ in 0..12 {
+                let from = random.random_range(1..=30);
+                let id = random.random_range(100..=101);
+                let update = || db.update::<User>(id);
+                let those = refs(from..(from + 4).min(31));
+                let done = match random.random_range(0..6) {
+                    0 => db.delete::<User>(from).await.map(drop),
+                    1 => db.insert(user(from, [100, 101])).await.map(drop),
+                    2 => update().push_each(|u| u.follows(), those).await.map(drop),
+                    3 => update().pull_all(|u| u.follows(), those).await.map(drop),
+                    4 => update().set(|u| u.follows(), those).await.map(drop),
+                    _ => update()
+                        .push(|u| u.follows(), Ref::new(from))
+                        .await
+                        .map(drop),
+                };
+                if let Err(error) = done {
+                    let kinds = [
+                        ErrorKind::Conflict,
+                        ErrorKind::Dangling,
+                        ErrorKind::DuplicateKey,
+                    ];
+                    assert!(kinds.contains(&error.kind()), "{error}");
+                }
+            }
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+    db.settled().await.unwrap();
+    is_clean(&db).await;
+    // As an array is counted and read.
+    let mut expected = BTreeMap::new();
+    for user in db.find::<User>().all().await.unwrap() {
+        expected.insert(user.id, follows(&db, user.id).await);
+    }
+    agree(&db, &expected).await;
+}
+
+/// What it costs to push one does not depend on how many there are, on either side.
+pub async fn what_a_push_to_both_sides_costs(fixture: Fixture) {
+    let recorder = Arc::new(Recorder::new(fixture.backend()));
+    let db = Db::with_backend(recorder.clone());
+    db.sync_indexes().await.unwrap();
+    people(&db, 400).await;
+    db.insert_many([user(500, 1..=20), user(501, 1..=300)])
+        .await
+        .unwrap();
+    // With transactions the document, a push to the array and one behind it, the other side, and the commit. Without, it is said before and
+    // taken back behind, and at each of both times the other side is looked at, and what the document refers to.
+    let cost = match fixture.backend().capabilities().transactions {
+        true => 5,
+        false => 13,
+    };
+    for id in [500, 501] {
+        for one in [350, 351] {
+            recorder.clear();
+            let push = db.update::<User>(id).push(|u| u.follows(), Ref::new(one));
+            push.await.unwrap();
+            let operations = recorder.operations();
+            // A transaction begins with its first operation.
+            let sent = operations
+                .iter()
+                .filter(|one| !matches!(one, Operation::Begin));
+            assert_eq!(sent.count(), cost, "{id}");
+        }
+    }
+}
+
+const WRITES: &[Write<Network>] = &[
+    ("an insert", |db| {
+        Box::pin(async move { db.insert(user(50, [1, 2, 3, 10])).await.map(drop) })
+    }),
+    ("a push", |db| {
+        Box::pin(async move {
+            let push = db.update::<User>(20).push(|u| u.follows(), Ref::new(11));
+            push.await.map(drop)
+        })
+    }),
+    ("a pull", |db| {
+        Box::pin(async move {
+            let pull = db
+                .update::<User>(20)
+                .pull_all(|u| u.follows(), refs([1, 5, 10]));
+            pull.await.map(drop)
+        })
+    }),
+    ("a pull of some", |db| {
+        Box::pin(async move {
+            let pull = db
+                .update::<User>(20)
+                .pull_where(|u| u.follows(), |one| one.ne(Ref::new(5)));
+            pull.await.map(drop)
+        })
+    }),
+    ("others instead", |db| {
+        Box::pin(async move {
+            let set = db
+                .update::<User>(20)
+                .set(|u| u.follows(), refs([5, 12, 1, 11]));
+            set.await.map(drop)
+        })
+    }),
+    ("a deletion of who follows", |db| {
+        Box::pin(async move { db.delete::<User>(20).await.map(drop) })
+    }),
+    ("a deletion of who is followed", |db| {
+        Box::pin(async move { db.delete::<User>(6).await.map(drop) })
+    }),
+];
+
+pub async fn wherever_a_write_dies_both_sides_agree(fixture: Fixture) {
+    let crashes = Crashes {
+        writes: WRITES,
+        begin: |db| {
+            Box::pin(async move {
+                db.sync_indexes().await.unwrap();
+                people(db, 12).await;
+                db.insert_many([user(20, 1..=6), user(21, [6, 7])])
+                    .await
+                    .unwrap();
+                let push = db
+                    .update::<User>(20)
+                    .push_each(|u| u.follows(), refs(7..=10));
+                push.await.unwrap();
+            })
+        },
+        may_find: |_| false,
+        agrees: |db, when| {
+            Box::pin(async move {
+                let mut by = BTreeMap::<i64, BTreeSet<i64>>::new();
+                let all = db.find::<User>().all().await.unwrap();
+                for user in &all {
+                    for followed in follows(db, user.id).await {
+                        by.entry(followed).or_default().insert(user.id);
+                    }
+                }
+                for user in &all {
+                    let expected = by.remove(&user.id).unwrap_or_default();
+                    assert_eq!(
+                        followers(db, user.id).await,
+                        expected,
+                        "{when}: {}",
+                        user.id
+                    );
+                }
+                assert!(by.is_empty(), "{when}: nobody is there of {by:?}");
+            })
+        },
+    };
+    crashes.run(&fixture).await;
+}
+
+pub async fn the_check_finds_where_they_disagree(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    people(&db, 12).await;
+    db.insert_many([user(20, 1..=12), user(21, [])])
+        .await
+        .unwrap();
+    let write = async |id: i64, change: RawDocumentBuf| {
+        let update = Update {
+            collection: "users".into(),
+            filter: rawdoc! { "_id": id },
+            change: Change::operators(change),
+            multi: false,
+            upsert: false,
+        };
+        fixture.backend().update(update).await.unwrap();
+    };
+    // Three do not know it, of whom one is outside; one says what nobody else does.
+    let none = RawArrayBuf::new();
+    for id in [1_i64, 5, 12] {
+        write(id, rawdoc! { "$set": { "followers": none.clone() } }).await;
+    }
+    write(3, rawdoc! { "$push": { "followers": 21_i64 } }).await;
+    let report = db.check().await.unwrap();
+    let found: BTreeSet<_> = report.findings.iter().map(ToString::to_string).collect();
+    let expected = [
+        "users 20, `follows`: leads to 1 of users, which does not lead back",
+        "users 20, `follows`: leads to 5 of users, which does not lead back",
+        "users 20, `follows`: leads to 12 of users, which does not lead back",
+        "users 3, `followers`: leads to 21 of users, which does not lead back",
+    ];
+    assert_eq!(found, expected.map(str::to_owned).into());
+    let is_of_a_side = |fault: &Fault| matches!(fault, Fault::OneSided { to: "users", .. });
+    assert!(
+        report
+            .findings
+            .iter()
+            .all(|finding| is_of_a_side(&finding.fault))
+    );
+    let repaired = db.repair().apply().await.unwrap();
+    for step in &repaired.steps {
+        assert!(matches!(step.outcome, RepairOutcome::Done), "{step}");
+    }
+    let all: Vec<_> = (1..=12).collect();
+    are(&db, &[(20, &all)]).await;
+}
+
+/// What was there overflows, comes back, and both sides stay what they are.
+pub async fn what_was_there_keeps_its_other_side(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    people(&db, 12).await;
+    db.insert(user(20, [1, 2])).await.unwrap();
+    // Written before there was a model.
+    let long: RawArrayBuf = (1..=12_i64).collect();
+    let update = Update {
+        collection: "users".into(),
+        filter: rawdoc! { "_id": 20_i64 },
+        change: Change::operators(rawdoc! { "$set": { "follows": long } }),
+        multi: false,
+        upsert: false,
+    };
+    fixture.backend().update(update).await.unwrap();
+    assert_eq!(db.arrays::<User>().spill().await.unwrap(), 1);
+    // The references are the truth.
+    let repaired = db.repair().apply().await.unwrap();
+    assert_eq!(repaired.steps.len(), 10, "{repaired}");
+    let all: Vec<_> = (1..=12).collect();
+    are(&db, &[(20, &all)]).await;
+    db.update::<User>(20)
+        .pull_all(|u| u.follows(), refs(2..=11))
+        .await
+        .unwrap();
+    db.arrays::<User>().fold().await.unwrap();
+    are(&db, &[(20, &[1, 12])]).await;
+}
