@@ -131,13 +131,8 @@ pub(super) async fn all(
     field: &'static OverflowField,
     filter: RawDocumentBuf,
 ) -> Result<Vec<Bson>> {
-    let reading = Reading {
-        access: access.clone(),
-        model,
-        field,
-        filter,
-    };
-    Ok(reading.all().await?.unwrap_or_default())
+    let all = reading(access, model, field, filter).all().await?;
+    Ok(all.unwrap_or_default())
 }
 
 /// Those of some values that elements of an array equal.
@@ -148,13 +143,21 @@ pub(super) async fn among(
     filter: RawDocumentBuf,
     values: &[Bson],
 ) -> Result<Vec<Bson>> {
-    let reading = Reading {
+    reading(access, model, field, filter).among(values).await
+}
+
+fn reading(
+    access: &Access,
+    model: &'static Model,
+    field: &'static OverflowField,
+    filter: RawDocumentBuf,
+) -> Reading {
+    Reading {
         access: access.clone(),
         model,
         field,
         filter,
-    };
-    reading.among(values).await
+    }
 }
 
 /// Sees to it that the elements outside of a document are as those in it say.
