@@ -42,7 +42,9 @@ pub use follows::{FewFollows, Follows};
 pub use lines::{FewLines, Lines};
 pub use listings::{FewListings, Listings};
 pub use members::{FewMembers, Members};
-pub use outliers::{FewOverflows, LateDeletion, LateInsert, LateReading, Sets, Spills};
+pub use outliers::{
+    BriefInsert, FewOverflows, LateDeletion, LateInsert, LateReading, Sets, Spills,
+};
 pub use overflow::{OrderedOverflows, Overflows};
 pub use twins::{FewTwins, Twins};
 

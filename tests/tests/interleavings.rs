@@ -1,10 +1,10 @@
 //! Plans under a scheduler that picks the order of every operation.
 
 use odm_tests::schedule::{
-    Anew, Case, Clears, Copies, Counts, FewCopies, FewCounts, FewFollows, FewLines, FewListings,
-    FewMembers, FewOverflows, FewTwins, Follows, LateDeletion, LateInsert, LateReading, Lines,
-    Listings, Members, OrderedOverflows, Overflows, Reborn, Returns, Sabotage, Schedule, Sets,
-    Spills, Twins,
+    Anew, BriefInsert, Case, Clears, Copies, Counts, FewCopies, FewCounts, FewFollows, FewLines,
+    FewListings, FewMembers, FewOverflows, FewTwins, Follows, LateDeletion, LateInsert,
+    LateReading, Lines, Listings, Members, OrderedOverflows, Overflows, Reborn, Returns, Sabotage,
+    Schedule, Sets, Spills, Twins,
 };
 
 /// How many schedules there are of each kind: `ODM_SCHEDULES=50000` for more.
@@ -332,6 +332,12 @@ fn a_late_insert_of_an_array_is_there_or_an_error() {
     let orders = schedule.run_all(&LateInsert, 3);
     let orders = orders.unwrap_or_else(|wrong| panic!("{wrong}"));
     println!("{orders} orders");
+}
+
+/// An insert is acknowledged whose document another deletes at once: nobody took it for left behind.
+#[test]
+fn an_insert_of_an_array_is_acknowledged_though_it_is_deleted_at_once() {
+    every_order(&BriefInsert, 3);
 }
 
 #[test]

@@ -7,7 +7,8 @@
 //!
 //! `generation` says of which time of the array it is: an owner reads those of one alone. `done` is the version of the last change of
 //! elements that has been made here. `own` says that the document may be no owner's: without a key it follows from what its owner says,
-//! with one it is read only when that key is published.
+//! with one it is read only when that key is published. One with `given_up` in its `_id` has no elements: it says for a while that the
+//! insert with that key was taken for left behind.
 
 use bson::{Bson, Document, RawDocumentBuf, doc, oid::ObjectId};
 

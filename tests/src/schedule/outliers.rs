@@ -205,6 +205,57 @@ impl Case for LateInsert {
     }
 }
 
+/// A document is inserted that another deletes as soon as it is there.
+#[derive(Debug)]
+pub struct BriefInsert;
+
+impl Case for BriefInsert {
+    fn begin(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, ()> {
+        Box::pin(async { drop(begun(backend).await) })
+    }
+
+    fn processes(&self) -> Vec<Process> {
+        vec![
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    db.insert(sale(1, 0..10)).await.expect("nobody is late");
+                    db.insert(Note { id: 1 }).await.expect("a note");
+                })
+            },
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    // It may be too early.
+                    for _ in 0..2 {
+                        let _ = db.delete::<Sale>(1).await;
+                    }
+                })
+            },
+        ]
+    }
+
+    fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async {
+            let said = |error: odm::Error| error.to_string();
+            let db = Db::with_backend(backend.clone());
+            let notes = db.find::<Note>().count().await.map_err(said)?;
+            let left = db.find::<Sale>().all().await.map_err(said)?;
+            if let Some(sale) = left.first() {
+                let lines = db.get::<Sale>(1).elements(|s| s.lines()).all();
+                let lines = lines.await.map_err(said)?;
+                if !lines.iter().copied().eq(0..10) {
+                    return Err(format!("of {sale:?} there is {lines:?}"));
+                }
+            }
+            match notes {
+                1 => look::<Shop>(backend, |_| false).await,
+                _ => Err("the insert was not acknowledged".to_owned()),
+            }
+        })
+    }
+}
+
 /// Few write to one array that is full, and one carries out what they seem to have left.
 #[derive(Debug)]
 pub struct FewOverflows;

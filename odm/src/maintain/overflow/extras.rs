@@ -91,24 +91,7 @@ impl Batch<'_> {
         if access.unit().is_none() {
             set_own(&mut document, doc! { "due": super::due() });
         }
-        let id = document.remove("_id").unwrap_or(Bson::Null);
-        let update = Update {
-            collection: field.extras.collection.into(),
-            filter: close(&doc! { "_id": { "$eq": id } })?,
-            change: Change::operators(close(&doc! { "$setOnInsert": document })?),
-            multi: false,
-            upsert: true,
-        };
-        access.told().writes();
-        match access.executor().update(update).await {
-            Err(error) if error.kind() == ErrorKind::DuplicateKey && access.unit().is_none() => {
-                Ok(true)
-            }
-            done => {
-                let done = done.map_err(error::of(field.extras))?;
-                Ok(done.matched > 0)
-            }
-        }
+        insert_once(access, field, document).await
     }
 
     /// Inserts some that nobody reads before their key is published; in a transaction they are there with it.
@@ -155,20 +138,62 @@ impl Batch<'_> {
         parts: &[Vec<Bson>],
     ) -> Result<()> {
         for (n, part) in (0..).zip(parts) {
-            let mut document = self.document(field, n, part.clone());
-            let id = document.remove("_id").unwrap_or(Bson::Null);
-            let update = Update {
-                collection: field.extras.collection.into(),
-                filter: close(&doc! { "_id": { "$eq": id } })?,
-                change: Change::operators(close(&doc! { "$setOnInsert": document })?),
-                multi: false,
-                upsert: true,
-            };
-            access.told().writes();
-            let done = access.executor().update(update).await;
-            done.map_err(error::of(field.extras))?;
+            let document = self.document(field, n, part.clone());
+            insert_once(access, field, document).await?;
         }
         Ok(())
+    }
+}
+
+/// Remembers for a while that the insert of a document was taken for one that nobody goes on with: who does go on with it is to know.
+pub(super) async fn give_up(
+    access: &Access,
+    field: &OverflowField,
+    owner: &Bson,
+    key: ObjectId,
+) -> Result<()> {
+    let own = doc! { "due": super::due_of_insert() };
+    let document = doc! { "_id": given_up(owner, key), "_odm": { "own": own } };
+    insert_once(access, field, document).await.map(drop)
+}
+
+/// Whether it is remembered.
+pub(super) async fn is_given_up(
+    access: &Access,
+    field: &OverflowField,
+    owner: &Bson,
+    key: ObjectId,
+) -> Result<bool> {
+    let filter = doc! { "_id": { "$eq": given_up(owner, key) } };
+    let find = found_by(&field.extras.collection.into(), &close(&filter)?);
+    let found = access.find_all(field.extras, find).await?;
+    Ok(!found.is_empty())
+}
+
+fn given_up(owner: &Bson, key: ObjectId) -> Document {
+    doc! { "owner": owner.clone(), "given_up": key }
+}
+
+/// Inserts a document if there is none with its `_id`; tells whether there was.
+async fn insert_once(
+    access: &Access,
+    field: &OverflowField,
+    mut document: Document,
+) -> Result<bool> {
+    let id = document.remove("_id").unwrap_or(Bson::Null);
+    let update = Update {
+        collection: field.extras.collection.into(),
+        filter: close(&doc! { "_id": { "$eq": id } })?,
+        change: Change::operators(close(&doc! { "$setOnInsert": document })?),
+        multi: false,
+        upsert: true,
+    };
+    access.told().writes();
+    match access.executor().update(update).await {
+        Err(error) if error.kind() == ErrorKind::DuplicateKey && access.unit().is_none() => {
+            Ok(true)
+        }
+        done => Ok(done.map_err(error::of(field.extras))?.matched > 0),
     }
 }
 

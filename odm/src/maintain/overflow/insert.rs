@@ -8,7 +8,7 @@ use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
     asked::check,
-    extras::{Batch, of_generation, parts},
+    extras::{self, Batch, of_generation, parts},
     header::{Kind, Work, array},
     inside,
     order::{Order, in_order},
@@ -263,9 +263,9 @@ impl Outside {
                     self.field.owner: { "$eq": self.owner.clone() },
                     "_odm.own.key": { "$eq": self.key },
                 };
-                super::extras::delete(access, self.field, &those).await?;
+                extras::delete(access, self.field, &those).await?;
             } else if !is_finished {
-                return Err(self.taken(model));
+                return self.is_gone(&at).await;
             }
             return Ok(());
         };
@@ -277,19 +277,23 @@ impl Outside {
             let header = owner.as_ref().and_then(|owner| owner.header.as_ref());
             let is_its = header.is_some_and(|own| own.generation == Some(self.generation));
             if !is_its || owner.is_some_and(|owner| owner.is_at(self.key)) {
-                // Whoever took it for that has deleted the document, or is about to.
+                // Others have deleted the document, or are about to.
                 let those = of_generation(self.field, &self.owner, self.generation);
-                super::extras::delete(access, self.field, &those).await?;
-                return Err(self.taken(model));
+                extras::delete(access, self.field, &those).await?;
+                return self.is_gone(&at).await;
             }
         }
         Ok(())
     }
 
-    fn taken(&self, model: &'static Model) -> Error {
-        let message = "it took so long that others have deleted it or written to it before it was whole: look whether it is there";
+    /// Others have deleted it: that is their business if it was whole, or about to be, and an error if they took it for left behind.
+    async fn is_gone(&self, at: &At<'_>) -> Result<()> {
+        if !extras::is_given_up(at.access, self.field, &self.owner, self.key).await? {
+            return Ok(());
+        }
+        let message = "it took so long that others have deleted it before it was whole: look whether it is there";
         let error = Error::new(ErrorKind::Conflict, message);
-        error::of(model)(error).with_id(self.owner.clone())
+        Err(error::of(at.model)(error).with_id(self.owner.clone()))
     }
 }
 
@@ -301,8 +305,8 @@ impl Batch<'_> {
             field.owner: { "$eq": own.owner.clone() },
             "_odm.own.key": { "$eq": own.key },
         };
-        let disown = doc! { "$unset": { super::extras::OWN: "" } };
-        super::extras::change(access, field, &those, &disown, &[]).await?;
+        let disown = doc! { "$unset": { extras::OWN: "" } };
+        extras::change(access, field, &those, &disown, &[]).await?;
         let there = of_generation(field, &own.owner, own.generation);
         if count_documents(access, field, &there).await? == own.parts.len() as i64 {
             return Ok(false);

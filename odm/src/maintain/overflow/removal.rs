@@ -162,6 +162,7 @@ async fn leave(access: &Access, model: &'static Model, documents: &[RawDocumentB
 
 /// Deletes a document whose insert has not come to its end: not all of its elements are there.
 pub(super) async fn never_inserted(at: &At<'_>, key: ObjectId) -> Result<()> {
+    extras::give_up(at.access, at.field, at.id, key).await?;
     let mut filter: Document = open(&by_id(&raw(at.id)?)?)?;
     filter.insert(place(at.field, "work.key"), doc! { "$eq": key });
     let delete = Delete {
