@@ -228,8 +228,8 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `first_by = seconds` | the elements are in the order of this field of theirs, and the first ones stay in the document |
 /// | `latest_by = at` | the same, from the greatest to the least |
 ///
-/// References overflow by `#[reference(overflow(…))]` on an `Overflow<Ref<T>>`, with `exists`, `on_delete` and `inverse` or without, and so
-/// does the inverse of a link: `#[reference(inverse_of = field, overflow(…))]`.
+/// Elements may have snapshots, but no copies that follow. References overflow by `#[reference(overflow(…))]` on an `Overflow<Ref<T>>`,
+/// with `exists`, `on_delete` and `inverse` or without, and so does the inverse of a link: `#[reference(inverse_of = field, overflow(…))]`.
 ///
 /// The guide, `docs/guide/overflow.md`, says what is guaranteed, and what it costs.
 ///

@@ -14,6 +14,7 @@ use crate::{
     error, native,
     projection::Projection,
     schema::{Model, upgrade},
+    stored::{close, open, set},
 };
 
 /// A value of a stored document of the model, as serde reads it: the model itself or a projection of it.
@@ -62,14 +63,28 @@ pub fn of_no_variant<E: Document>(raw: &RawDocument, field: &str) -> Result<E> {
     })
 }
 
-/// A document that was encoded here: it is of today's version, though it is not marked so before it is inserted.
+/// A document that is to be inserted: it is of today's version and has all of its elements, though it does not say so yet.
 pub(crate) fn encoded<T: Document>(raw: &RawDocument) -> Result<T> {
-    if T::MODEL.upgrade.is_none() {
+    let model = &T::MODEL;
+    let mut arrays = model.overflows.iter();
+    let is_ordered = arrays.any(|field| field.order.is_some());
+    if model.upgrade.is_none() && !is_ordered {
         return T::from_stored(raw);
     }
-    let mut marked = raw.to_owned();
-    upgrade::mark(&T::MODEL, &mut marked)?;
-    T::from_stored(&marked)
+    let mut marked = open(raw)?;
+    if model.upgrade.is_some() {
+        set(&mut marked, upgrade::MARK, i64::from(model.schema_version));
+    }
+    if is_ordered {
+        set(&mut marked, "_odm.new", true);
+    }
+    T::from_stored(&close(&marked)?)
+}
+
+/// Whether a document is one that is to be inserted, as is only said while it is decoded.
+pub(crate) fn is_new(raw: &RawDocument) -> bool {
+    let own = raw.get_document("_odm").ok();
+    own.is_some_and(|own| own.get("new").is_ok_and(|new| new.is_some()))
 }
 
 /// The values of documents of a model, and the documents as its joins may read them.

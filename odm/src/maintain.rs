@@ -227,9 +227,12 @@ fn perform(
 async fn carry_out(
     access: Access,
     model: &'static Model,
-    write: Any,
-    sources: Sources,
+    mut write: Any,
+    mut sources: Sources,
 ) -> Result<any::Done> {
+    if !model.overflows.is_empty() {
+        copy::fill_elements(&access, model, &mut write, &mut sources).await?;
+    }
     match overflow::concerns(model, &write.effect()) {
         true => overflow::run(access, model, write, sources).await,
         false => inside(access, model, write, sources).await,

@@ -93,6 +93,13 @@ impl<'a> Model<'a> {
         }
     }
 
+    /// The fields in which may be embedded structs that have something of other documents.
+    fn copying(&self) -> impl Iterator<Item = &Field<'a>> {
+        let fields = self.fields.iter();
+        let overflowing = fields.filter(|field| matches!(field.layout, Layout::Overflow(_)));
+        self.embedding_others().chain(overflowing)
+    }
+
     /// What the type has of other documents, as data.
     pub(crate) fn copies(&self, private: &Private) -> Option<TokenStream> {
         let own = self.taken().filter_map(|(field, derived, source)| {
@@ -132,7 +139,7 @@ impl<'a> Model<'a> {
             .iter()
             .filter(|field| matches!(field.derived, Some(Derived::Frozen)));
         let frozen = frozen.map(|field| &field.stored);
-        let inside = self.embedding_others().map(|field| {
+        let inside = self.copying().map(|field| {
             let (name, stored) = (field.ident.unraw().to_string(), &field.stored);
             let copies = of_stored(field.ty, private, &quote!(COPIES));
             let is_array = of_stored(field.ty, private, &quote!(IS_ARRAY));
@@ -173,7 +180,7 @@ impl<'a> Model<'a> {
             (!fits.is_empty()).then(|| layout_function(&self.input.generics, fits.into_iter()));
         let is_generic = !self.input.generics.params.is_empty();
         let name = self.input.ident.unraw();
-        let inside = self.embedding_others().filter(|_| !is_generic).map(|field| {
+        let inside = self.copying().filter(|_| !is_generic).map(|field| {
             let copies = of_stored(field.ty, private, &quote!(COPIES));
             let message = format!(
                 "what is embedded here has fields that the framework fills: say `#[{attribute}(…, companion)]`, \
@@ -181,7 +188,12 @@ impl<'a> Model<'a> {
             );
             let lost = "the values of a map have no copies and no snapshots yet: use an array of structs";
             let span = field.ty.span();
-            let has_companion = at(quote!(#private::has_companion(#is_drafted, #copies, #message)), span);
+            // Of what cannot overflow that is said alone.
+            let is_refused = matches!(field.layout, Layout::Overflow(_)).then(|| {
+                let ty = field.ty;
+                quote!(|| !#private::overflows_plainly::<#ty>())
+            });
+            let has_companion = at(quote!(#private::has_companion(#is_drafted #is_refused, #copies, #message)), span);
             let is_kept = at(quote!(#private::is_kept(#copies, #lost)), span);
             quote! {
                 const _: () = #has_companion;

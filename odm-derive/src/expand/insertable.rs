@@ -247,7 +247,9 @@ impl Field<'_> {
     /// The type in which a companion has it.
     fn new_type(&self, private: &Private) -> TokenStream {
         match self.layout {
-            Layout::Embed | Layout::EmbedMany(_) => of_stored(self.ty, private, &quote!(New)),
+            Layout::Embed | Layout::EmbedMany(_) | Layout::Overflow(_) => {
+                of_stored(self.ty, private, &quote!(New))
+            }
             _ => self.ty.to_token_stream(),
         }
     }

@@ -181,7 +181,7 @@ impl<'a> Model<'a> {
                 );
                 const _: () = ::core::assert!(
                     #private::overflows_plainly::<#ty>(),
-                    "the elements of an array that overflows have no copies, no snapshots and no references with rules yet: leave them out of the embedded struct"
+                    "the elements of an array that overflows have no copies that follow and no references with rules yet: take a `snapshot`, or leave them out of the embedded struct"
                 );
             }
         });

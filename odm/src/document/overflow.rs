@@ -5,10 +5,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Stored, kind};
 use crate::{
-    Result,
+    Result, decode,
     field::{Overflowing, Path, Variants},
     maintain, native, rule,
-    schema::{Closed, Model, Schema},
+    schema::{Closed, Copies, Model, Schema},
 };
 
 /// An array that may have more elements than are good in one document: the first ones are in it, the others in documents of their own
@@ -105,7 +105,8 @@ impl<T> Overflow<T> {
         self.outside = outside(raw, stored).unwrap_or(0);
         // Of an array in an order some more may be there.
         let mut fields = model.overflows.iter();
-        if let Some(field) = fields.find(|field| field.stored == stored && field.order.is_some()) {
+        let ordered = fields.find(|field| field.stored == stored && field.order.is_some());
+        if let Some(field) = ordered.filter(|_| !decode::is_new(raw)) {
             self.outside += self.resident.len().saturating_sub(field.after) as u64;
             self.resident.truncate(field.after);
         }
@@ -192,7 +193,8 @@ impl<T: Stored> Stored for Overflow<T> {
     const RULES: rule::Rules = rule::Rules::of_elements::<T>();
     type Kind = kind::Overflowing;
     type Fields<M: 'static, R: 'static, S: 'static> = Overflowing<M, T, R, S>;
-    type New = Self;
+    type New = Overflow<T::New>;
+    const COPIES: &'static Copies = T::COPIES;
     const IS_ARRAY: bool = true;
     const REWRITES: bool = T::REWRITES;
     const ROUNDS: bool = T::ROUNDS;

@@ -36,7 +36,7 @@ pub(crate) use drift::{drifted, projection as snapshots};
 pub(super) use fan::clear;
 pub(super) use fill::put;
 pub(crate) use fill::resolve;
-use group::{dependents, groups};
+use group::{dependents, groups, groups_apart};
 pub(crate) use index::{Searched, with_indexes};
 pub(crate) use owed::{Followed, Owed, settle};
 pub(crate) use save::of_a_save;
@@ -132,6 +132,25 @@ pub(super) fn concerns(access: &Access, model: &'static Model, effect: &Effect<'
     !is_removal && (model.copies.is_filled() || is_source(access, model))
 }
 
+/// Fills what is new in arrays that overflow, before it is known where it goes: nothing in their elements follows.
+pub(super) async fn fill_elements<W: Write>(
+    access: &Access,
+    model: &'static Model,
+    write: &mut W,
+    sources: &mut Sources,
+) -> Result<()> {
+    let (_, own) = groups_apart(model);
+    if own.is_empty() {
+        return Ok(());
+    }
+    if let Some(documents) = write.documents_to_insert() {
+        fill::insert(access, model, &own, documents, sources).await?;
+    } else if let Some(Change::Operators { update, .. }) = write.change() {
+        fill::update(access, model, &own, update, sources).await?;
+    }
+    Ok(())
+}
+
 /// What a write owes, and what it is to be with that said in it.
 pub(super) async fn prepare<W: Write>(
     access: &Access,
@@ -143,7 +162,7 @@ pub(super) async fn prepare<W: Write>(
     if !concerns(access, model, &write.effect()) {
         return Ok(owed);
     }
-    let own = groups(model);
+    let (own, _) = groups_apart(model);
     let dependents: Vec<_> = dependents(access.models(), model).collect();
     if let Some(documents) = write.documents_to_insert() {
         if !own.is_empty() {

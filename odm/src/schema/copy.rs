@@ -120,6 +120,25 @@ impl Copies {
         !self.own.is_empty() || !self.frozen.is_empty() || self.is_lost
     }
 
+    /// Whether there are any that follow what they are taken from.
+    pub(crate) const fn is_following(&self) -> bool {
+        let mut i = 0;
+        while i < self.own.len() {
+            if !matches!(self.own[i].follows, Follows::Never) {
+                return true;
+            }
+            i += 1;
+        }
+        let mut i = 0;
+        while i < self.inside.len() {
+            if self.inside[i].copies.is_following() {
+                return true;
+            }
+            i += 1;
+        }
+        false
+    }
+
     const fn loses(&self) -> bool {
         let mut i = 0;
         while i < self.inside.len() {

@@ -102,10 +102,10 @@ pub const fn overflows_references<A: Overflown>() -> bool {
 /// The elements of an array that overflows are references; called by derived code, at compile time.
 pub const fn overflowing_references<A: Overflown + RefersTo>() {}
 
-/// Whether nothing has to be maintained inside of the elements of an array that overflows; called by derived code, at compile time.
+/// Whether nothing inside of the elements of an array that overflows follows other documents; called by derived code, at compile time.
 #[must_use]
 pub const fn overflows_plainly<A: Overflown>() -> bool {
-    !A::Element::COPIES.is_any() && !A::Element::LINKS.any
+    !A::Element::COPIES.is_following() && !A::Element::LINKS.any
 }
 
 /// Whether no other array and no model of the schema is on the collection of a model's extras; called by derived code, at compile

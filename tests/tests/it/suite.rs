@@ -358,6 +358,7 @@ macro_rules! for_every_test {
                 ]
                 native: [
                     a_save_sees_no_change_where_there_is_none,
+                    a_save_that_rounds_forgets_no_elements,
                     filters_and_updates_speak_of_what_is_stored,
                     an_upsert_gives_back_what_is_stored,
                     they_are_stored_as_bsons_own,
@@ -483,6 +484,15 @@ macro_rules! for_every_test {
                     what_cannot_be_entered_is_not_written,
                     what_was_there_keeps_its_other_side,
                     wherever_a_write_dies_both_sides_agree,
+                ]
+                overflow_snapshots: [
+                    drift_is_found_outside_too,
+                    nothing_is_written_without_a_snapshot,
+                    snapshots_are_taken_wherever_elements_go,
+                    the_dearest_are_in_the_document,
+                    what_others_do_beside_it_is_filled_too,
+                    what_snapshots_of_elements_cost,
+                    wherever_a_write_dies_elements_have_their_snapshots,
                 ]
                 overflow_together: [
                     all_of_them_grow_by_the_same_updates,

@@ -37,6 +37,23 @@ struct List {
     children: Overflow<Child>,
 }
 
+#[derive(Serialize, Deserialize, Embedded)]
+struct Guest {
+    #[reference]
+    person: Ref<Person>,
+    #[snapshot(from = person.name)]
+    name: String,
+}
+
+#[derive(Serialize, Deserialize, Document)]
+#[document(collection = "parties")]
+struct Party {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[embed(overflow(after = 50, into = "extra_guests"))]
+    guests: Overflow<Guest>,
+}
+
 #[derive(Serialize, Deserialize, Document)]
 #[document(collection = "extra_lines")]
 struct Other {

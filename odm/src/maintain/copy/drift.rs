@@ -1,6 +1,6 @@
 //! How snapshots differ from what they were taken of.
 
-use bson::{Bson, DateTime, Document, RawDocumentBuf};
+use bson::{Bson, DateTime, Document, RawDocument, RawDocumentBuf};
 
 use super::{
     check::is_same,
@@ -12,8 +12,9 @@ use crate::{
     Result,
     access::Access,
     maintain::stored::get,
+    overflow::Reading,
     query::append,
-    schema::{Model, upgrade},
+    schema::{Model, OverflowField, upgrade},
 };
 
 /// A snapshot that is not as its source is now.
@@ -31,56 +32,124 @@ pub(crate) struct Drifted {
     pub(crate) at: Option<DateTime>,
 }
 
-/// The snapshots in some documents that are not as their sources are now: one query for each model that these are of.
+/// How many elements outside of a document are looked at in one go.
+const PAGE: usize = 5_000;
+
+/// The snapshots in some documents that are not as their sources are now: one query for each model that these are of, and for each
+/// [`PAGE`] of an array that has overflowed.
 pub(crate) async fn drifted(
     access: &Access,
-    model: &Model,
+    model: &'static Model,
     batch: &[RawDocumentBuf],
 ) -> Result<Vec<Drifted>> {
-    let groups: Vec<_> = with_snapshots(model);
-    let (mut wanted, mut held) = (Vec::new(), Vec::new());
+    let groups = with_snapshots(model);
+    let (mut inside, mut found) = (Held::default(), Vec::new());
     for (document, raw) in batch.iter().enumerate() {
         let open = open(&upgrade::current(model, raw)?)?;
         for group in &groups {
-            let source = (group.model)();
-            for (path, inside) in group.structs(&open) {
-                for taken in group.snapshots() {
-                    let (id, at) = origin(inside, &taken.origin());
-                    // What does not remember it was taken of what is referred to.
-                    let id = id.or(group.reference_in(inside));
-                    let (Some(value), Some(id)) = (inside.get(taken.stored), id) else {
-                        continue;
-                    };
-                    wanted.push((source, id.clone()));
-                    let drifted = Drifted {
-                        document,
-                        path: format!("{path}{}", taken.stored),
-                        taken: value.clone(),
-                        now: None,
-                        source,
-                        id: id.clone(),
-                        at,
-                    };
-                    held.push((drifted, &taken.from));
-                }
+            for (path, own) in group.structs(&open) {
+                inside.add(group, (document, &path), own);
+            }
+        }
+        for field in model.overflows {
+            let groups = groups.iter().filter(|group| group.is_in(field));
+            let groups: Vec<_> = groups.cloned().collect();
+            if !groups.is_empty() {
+                let outside = outside(access, model, field, raw, (document, &groups)).await?;
+                found.extend(outside);
             }
         }
     }
-    let mut sources = Sources::default();
-    sources.read(access, &groups, &wanted).await?;
-    let mut found = Vec::new();
-    for (mut drifted, from) in held {
-        let source = sources.get(drifted.source, &drifted.id)?.flatten();
-        drifted.now = source.map(|source| source.value(from));
-        let is_as_taken = match &drifted.now {
-            Some(now) => is_same(&drifted.taken, now)?,
-            None => false,
-        };
-        if !is_as_taken {
-            found.push(drifted);
+    let mut all = inside.drifted(access, &groups).await?;
+    all.append(&mut found);
+    // Of one document behind the other.
+    all.sort_by_key(|drifted| drifted.document);
+    Ok(all)
+}
+
+/// The same of the elements that one document has outside of it.
+async fn outside(
+    access: &Access,
+    model: &'static Model,
+    field: &'static OverflowField,
+    raw: &RawDocument,
+    (document, groups): (usize, &[Group]),
+) -> Result<Vec<Drifted>> {
+    let all = access.to_everything();
+    let Some((reading, owner)) = Reading::of(&all, model, field, raw)? else {
+        return Ok(Vec::new());
+    };
+    let (mut found, mut position) = (Vec::new(), owner.resident.len());
+    loop {
+        let page = reading.range(position as u64, PAGE).await?;
+        let page = page.unwrap_or_default();
+        let mut held = Held::default();
+        for element in &page {
+            for group in groups {
+                for (path, own) in group.structs_in(1, element) {
+                    let path = format!("{}.{position}.{path}", field.stored);
+                    held.add(group, (document, &path), own);
+                }
+            }
+            position += 1;
+        }
+        found.extend(held.drifted(access, groups).await?);
+        if page.len() < PAGE {
+            return Ok(found);
         }
     }
-    Ok(found)
+}
+
+/// Snapshots, with what of their sources they were taken of.
+#[derive(Default)]
+struct Held(Vec<(Drifted, String)>);
+
+impl Held {
+    /// Adds those of a struct, which is in a document and there at a path.
+    fn add(&mut self, group: &Group, (document, path): (usize, &str), inside: &Document) {
+        for taken in group.snapshots() {
+            let (id, at) = origin(inside, &taken.origin());
+            // What does not remember it was taken of what is referred to.
+            let id = id.or(group.reference_in(inside));
+            let (Some(value), Some(id)) = (inside.get(taken.stored), id) else {
+                continue;
+            };
+            let drifted = Drifted {
+                document,
+                path: format!("{path}{}", taken.stored),
+                taken: value.clone(),
+                now: None,
+                source: (group.model)(),
+                id: id.clone(),
+                at,
+            };
+            self.0.push((drifted, taken.from.clone()));
+        }
+    }
+
+    /// Those that are not as their sources are now.
+    async fn drifted(self, access: &Access, groups: &[Group]) -> Result<Vec<Drifted>> {
+        let wanted = self
+            .0
+            .iter()
+            .map(|(held, _)| (held.source, held.id.clone()));
+        let wanted: Vec<_> = wanted.collect();
+        let mut sources = Sources::default();
+        sources.read(access, groups, &wanted).await?;
+        let mut found = Vec::new();
+        for (mut drifted, from) in self.0 {
+            let source = sources.get(drifted.source, &drifted.id)?.flatten();
+            drifted.now = source.map(|source| source.value(&from));
+            let is_as_taken = match &drifted.now {
+                Some(now) => is_same(&drifted.taken, now)?,
+                None => false,
+            };
+            if !is_as_taken {
+                found.push(drifted);
+            }
+        }
+        Ok(found)
+    }
 }
 
 /// What of a document its snapshots are in; all of it where it may be of an older version. None at all if it has none.

@@ -11,6 +11,7 @@ use crate::{
     Error, ErrorKind, Result,
     access::Access,
     backend::BoxFuture,
+    decode,
     document::{self, Draft, Drafted},
     error,
     maintain::{Said, computed, stored::set},
@@ -39,7 +40,7 @@ pub(crate) async fn resolve<T: document::Document>(
         let filled;
         (filled, sources) = fill_drafts(access, &T::MODEL, &raws).await?;
         for (place, raw) in places.into_iter().zip(filled) {
-            documents[place] = Some(T::from_stored(&raw)?);
+            documents[place] = Some(decode::encoded(&raw)?);
         }
     }
     Ok((documents.into_iter().flatten().collect(), sources))
@@ -116,7 +117,7 @@ async fn fill_all(
             wanted.extend(structs.filter_map(|(_, inside)| wants(group, inside)));
         }
     }
-    sources.read(access, groups, &wanted).await?;
+    sources.read(access, &super::groups(model), &wanted).await?;
     let (mut follows, now) = (false, DateTime::now());
     for group in groups {
         follows |= group.is_following();
@@ -231,11 +232,12 @@ pub(super) async fn update(
     if touches.is_empty() {
         return Ok(None);
     }
-    let mut wanted = Vec::new();
+    let (mut wanted, mut follows) = (Vec::new(), false);
     for touch in &touches {
         let Some(value) = operand(&mut open, touch.operator, &touch.path) else {
             continue;
         };
+        let before = wanted.len();
         match &touch.meets {
             Meets::Around(step) => {
                 let structs = touch.group.structs_in(*step, value).into_iter();
@@ -246,8 +248,9 @@ pub(super) async fn update(
             }
             _ => {}
         }
+        follows |= touch.group.is_following() && wanted.len() > before;
     }
-    sources.read(access, groups, &wanted).await?;
+    sources.read(access, &super::groups(model), &wanted).await?;
     let taking = Taking::OfMissing(DateTime::now());
     for touch in touches {
         let group = touch.group;
@@ -270,7 +273,7 @@ pub(super) async fn update(
             Meets::Nothing => {}
         }
     }
-    let said = (!wanted.is_empty()).then(Said::now);
+    let said = follows.then(Said::now);
     if let Some(said) = said {
         say(&mut open, "$set", VERIFY.0.to_owned(), said.to_document());
     }

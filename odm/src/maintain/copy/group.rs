@@ -4,7 +4,7 @@ use bson::{Bson, Document, doc};
 
 use crate::{
     maintain::{overflow, stored::is_position, tally},
-    schema::{CopiedField, Copies, Follows, Model},
+    schema::{CopiedField, Copies, Follows, Model, OverflowField},
 };
 
 /// The copies through one reference, wherever the struct that has both stands in the document.
@@ -55,6 +55,13 @@ pub(crate) fn groups(model: &Model) -> Vec<Group> {
     let mut found = Vec::new();
     collect(model.copies, &mut Vec::new(), &mut found);
     found
+}
+
+/// The groups of a model, and apart from them those in its arrays that overflow.
+pub(super) fn groups_apart(model: &Model) -> (Vec<Group>, Vec<Group>) {
+    let overflows = |group: &Group| model.overflows.iter().any(|field| group.is_in(field));
+    let (apart, own) = groups(model).into_iter().partition(overflows);
+    (own, apart)
 }
 
 /// The paths at which a save writes nothing: what the framework has taken, and what is said once.
@@ -133,6 +140,12 @@ impl Group {
     /// The fields that follow.
     pub(super) fn following(&self) -> impl Iterator<Item = &Taken> {
         self.fields.iter().filter(|taken| taken.is_following())
+    }
+
+    /// Whether an array that overflows has it in its elements.
+    pub(super) fn is_in(&self, field: &OverflowField) -> bool {
+        let first = self.steps.first();
+        first.is_some_and(|first| first.stored == field.stored)
     }
 
     /// Whether some of it becomes null when the source is deleted.

@@ -32,6 +32,7 @@ pub mod overflow_order;
 pub mod overflow_rules;
 pub mod overflow_sets;
 pub mod overflow_sides;
+pub mod overflow_snapshots;
 pub mod overflow_together;
 pub mod overflow_versions;
 pub mod page;

@@ -37,8 +37,25 @@ struct Room {
     cleaned: Option<time::OffsetDateTime>,
 }
 
+/// Which meals there were; the latest stand in the document.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "bills")]
+struct Bill {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[serde(with = "odm::native")]
+    paid: DateTime<Utc>,
+    #[embed(overflow(after = 2, into = "more_meals", latest_by = number))]
+    meals: Overflow<Meal>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+struct Meal {
+    number: i64,
+}
+
 #[derive(Schema)]
-#[schema(models(Stay))]
+#[schema(models(Stay, Bill))]
 struct Hotel;
 type Db = odm::Database<Hotel>;
 
@@ -176,6 +193,23 @@ pub async fn a_save_sees_no_change_where_there_is_none(fixture: Fixture) {
     edited.price += dec!(1);
     db.save(&mut edited).await.unwrap();
     assert_eq!(db.get::<Stay>(1).await.unwrap().price, dec!(121.50));
+}
+
+pub async fn a_save_that_rounds_forgets_no_elements(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    let bill = Bill {
+        id: 1,
+        paid: arrival(),
+        meals: (1..=7).map(|number| Meal { number }).collect(),
+    };
+    db.insert(bill).await.unwrap();
+    let mut edited = db.edit::<Bill>(1).await.unwrap();
+    edited.paid += chrono::Duration::nanoseconds(5_000_005);
+    db.save(&mut edited).await.unwrap();
+    let stored = db.get::<Bill>(1).await.unwrap();
+    assert_eq!(*edited, stored);
+    assert_eq!((edited.meals.len(), edited.meals.has_more()), (7, true));
 }
 
 pub async fn what_a_type_cannot_hold_is_an_error(fixture: Fixture) {
