@@ -92,6 +92,13 @@ impl<'a> Model<'a> {
                 };
                 ctxt.error(first, message);
             }
+            Some(other) if other.layout.overflow().is_some() => ctxt.error(
+                first,
+                format!(
+                    "the elements of `{first}` are not all in the document, so nothing is computed from them yet: how many there are is said by \
+                     its `len()`"
+                ),
+            ),
             Some(other) if other.alias.is_some() => ctxt.error(
                 first,
                 format!(

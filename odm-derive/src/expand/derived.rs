@@ -80,6 +80,12 @@ impl<'a> Model<'a> {
             if field.stored == "_id" {
                 ctxt.error(reference, "the `_id` of a document is no copy");
             }
+            if field.layout.overflow().is_some() {
+                ctxt.error(
+                    field.ty,
+                    "a copy of an array that overflows would have the elements in its document alone: leave it out, and read them there",
+                );
+            }
         }
     }
 

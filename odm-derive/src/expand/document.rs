@@ -372,6 +372,12 @@ fn right_indexes<'c>(
             refuse_unique(ctxt, model, &keys, options);
         }
     }
+    // Nothing more is said of those that were refused.
+    let overflows = |key: &Key| {
+        let field = key.path.first().and_then(|first| model.field_named(first));
+        field.is_some_and(|field| field.layout.overflow().is_some())
+    };
+    right.retain(|index| !index.keys.iter().any(overflows));
     right
 }
 
@@ -391,6 +397,12 @@ fn refuse_keys(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[Key]) {
             && field.indexes.is_empty()
         {
             ctxt.error(first, ID_HAS_AN_INDEX);
+        }
+        if field.layout.overflow().is_some() {
+            ctxt.error(
+                first,
+                "an index of an array that overflows would have the elements in the document alone: leave it out",
+            );
         }
         if matches!(
             field.layout,

@@ -65,12 +65,6 @@ impl<'a> Model<'a> {
                     "an array that overflows is always stored, so that its length is known: leave `skip_serializing_if` out",
                 );
             }
-            if !field.indexes.is_empty() {
-                ctxt.error(
-                    field.ident,
-                    "an index of an array that overflows would have the elements in the document alone: leave it out",
-                );
-            }
             let into = overflow.into.value();
             if into == collection {
                 ctxt.error(

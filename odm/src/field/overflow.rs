@@ -2,11 +2,21 @@
 
 use std::marker::PhantomData;
 
-use super::{Array, Elem, FromPath, Path, Place, Single, Writable, role, shape};
+use super::{Array, Elem, FromPath, Path, Place, Queryable, Single, Writable, role, shape};
 use crate::{
     document::{Overflow, Stored},
-    query::{Filter, IntoFilter, Node},
+    query::{Filter, IntoFilter, IntoValue, Node},
 };
+
+/// Arrays whose elements a filter of documents finds: none that overflows.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a filter of documents does not see the elements that are outside of them",
+    label = "not all elements are in the document",
+    note = "ask for an element first, wherever it is, and filter by the answer: `db.arrays::<…>().any(|d| d.…(), |element| …).await?`",
+    note = "a filter of those that are in the document is one of `.resident()`"
+)]
+pub trait AllInside {}
 
 /// What a place is of, without having any of it.
 type Of<M, T, R, S> = PhantomData<fn() -> (M, T, R, S)>;
@@ -68,6 +78,40 @@ impl<M, T: Stored, R, S> Overflowing<M, T, R, S> {
                 exists(at("work.block.0")),
             ]),
         ]))
+    }
+
+    /// Not there: [`resident`](Self::resident) has one of the elements in the document.
+    #[doc(hidden)]
+    pub fn any<F>(
+        &self,
+        condition: impl FnOnce(T::Fields<Elem<M>, role::Resident, shape::One>) -> F,
+    ) -> Filter<M>
+    where
+        F: IntoFilter<Elem<M>>,
+        S: Queryable,
+        Overflow<T>: AllInside,
+    {
+        self.resident().any(condition)
+    }
+
+    /// Not there: [`resident`](Self::resident) has one of the elements in the document.
+    #[doc(hidden)]
+    pub fn contains(&self, value: impl IntoValue<T>) -> Filter<M>
+    where
+        S: Queryable,
+        Overflow<T>: AllInside,
+    {
+        self.resident().contains(value)
+    }
+
+    /// Not there: [`resident`](Self::resident) has one of the elements in the document.
+    #[doc(hidden)]
+    pub fn excludes(&self, value: impl IntoValue<T>) -> Filter<M>
+    where
+        S: Queryable,
+        Overflow<T>: AllInside,
+    {
+        self.resident().excludes(value)
     }
 
     /// Every element, wherever it is, for an update: `$[]`.

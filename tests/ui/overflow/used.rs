@@ -23,6 +23,8 @@ async fn used(db: odm::Database<Book>) -> odm::Result<()> {
     db.update::<Page>(1).push(|p| p.lines().resident(), "x").await?;
     db.update::<Page>(1).push(|p| p.lines(), 7).await?;
     db.find::<Page>().filter(|p| p.lines().contains("x")).all().await?;
+    db.find::<Page>().filter(|p| p.lines().excludes("x")).all().await?;
+    db.find::<Page>().filter(|p| p.lines().any(|line| line.eq("x"))).all().await?;
     db.get::<Page>(1).elements(|p| p.words()).all().await?;
     Ok(())
 }
