@@ -76,12 +76,15 @@ pub(crate) fn encoded<T: Document>(raw: &RawDocument) -> Result<T> {
         set(&mut marked, upgrade::MARK, i64::from(model.schema_version));
     }
     if is_ordered {
-        set(&mut marked, "_odm.new", true);
+        set(&mut marked, NEW, true);
     }
     T::from_stored(&close(&marked)?)
 }
 
-/// Whether a document is one that is to be inserted, as is only said while it is decoded.
+/// Said of a document that has all of its elements, while it is decoded; it is never stored.
+pub(crate) const NEW: &str = "_odm.new";
+
+/// Whether it is said.
 pub(crate) fn is_new(raw: &RawDocument) -> bool {
     let own = raw.get_document("_odm").ok();
     own.is_some_and(|own| own.get("new").is_ok_and(|new| new.is_some()))

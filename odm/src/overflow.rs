@@ -8,7 +8,7 @@ pub(crate) mod same;
 
 pub(crate) use header::Owner;
 pub(crate) use order::unsorted;
-pub(crate) use read::Reading;
+pub(crate) use read::{Reading, with_all};
 pub(crate) use same::ElementSet;
 
 use crate::schema::OverflowField;

@@ -14,11 +14,11 @@ use crate::{
     Error, ErrorKind, Result,
     access::Access,
     backend::{Cursor, operation::Aggregate},
-    error,
+    decode, error,
     query::{Node, array_filter, by_id},
     retry,
     schema::{Model, OverflowField},
-    stored::{close, open, raw},
+    stored::{close, open, raw, set},
 };
 
 /// How often it is read again that was replaced meanwhile.
@@ -464,6 +464,24 @@ fn aggregation(model: &'static Model, pipeline: Vec<RawDocumentBuf>) -> Aggregat
 
 fn document_of(raw: RawDocumentBuf) -> Result<Document> {
     open(&raw)
+}
+
+/// A stored document with all elements of an array in it, as it would be inserted.
+pub(crate) async fn with_all(
+    access: &Access,
+    model: &'static Model,
+    field: &'static OverflowField,
+    document: &RawDocument,
+) -> Result<RawDocumentBuf> {
+    let Some((reading, _)) = Reading::of(access, model, field, document)? else {
+        return Ok(document.to_owned());
+    };
+    let all = reading.all().await?.unwrap_or_default();
+    let mut whole = open(document)?;
+    set(&mut whole, field.stored, all);
+    set(&mut whole, field.header, Document::new());
+    set(&mut whole, decode::NEW, true);
+    close(&whole)
 }
 
 /// How many elements documents have that a filter finds.

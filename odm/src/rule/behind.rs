@@ -3,7 +3,12 @@
 use bson::{RawDocument, RawDocumentBuf};
 
 use super::{broken_rules, refuse};
-use crate::{Error, ErrorKind, Result, decode, document::Document, error, schema::Model};
+use crate::{
+    Error, ErrorKind, Result, decode,
+    document::Document,
+    error,
+    schema::{Model, OverflowField},
+};
 
 /// The places of which only the outcome of an update tells whether they meet their rules.
 #[derive(Debug, Clone)]
@@ -32,6 +37,16 @@ impl Behind {
 
     pub(super) fn is_empty(&self) -> bool {
         self.paths.is_empty()
+    }
+
+    /// The arrays of whose elements some may be elsewhere, and are to be looked at there.
+    pub(crate) fn elements(&self) -> impl Iterator<Item = &'static OverflowField> {
+        let is_inside = |path: &String, field: &OverflowField| {
+            let rest = path.strip_prefix(field.stored);
+            rest.is_some_and(|rest| rest.starts_with('.'))
+        };
+        let fields = self.model.overflows.iter();
+        fields.filter(move |field| self.paths.iter().any(|path| is_inside(path, field)))
     }
 
     /// Checks what the update has made of the documents.

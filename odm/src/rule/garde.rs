@@ -1,10 +1,13 @@
 //! The rules of the crate `garde`.
 
 use bson::RawBson;
-use garde::Validate;
+use garde::{Path, Report, Validate, rules::inner::Inner};
 
 use super::Violation;
-use crate::{decode, document::Stored};
+use crate::{
+    decode,
+    document::{Overflow, Stored},
+};
 
 /// A type whose rules the crate `garde` checks, without a context.
 #[diagnostic::on_unimplemented(
@@ -27,6 +30,29 @@ impl<T: Validate<Context = ()>> Validated for T {
         broken
             .map(|(path, error)| (path.to_string(), error.to_string()))
             .collect()
+    }
+}
+
+/// `dive`: as those of a `Vec`, of the elements that it has.
+impl<T: Validate> Validate for Overflow<T> {
+    type Context = T::Context;
+
+    fn validate_into(
+        &self,
+        context: &Self::Context,
+        parent: &mut dyn FnMut() -> Path,
+        report: &mut Report,
+    ) {
+        self.resident().validate_into(context, parent, report);
+    }
+}
+
+/// `inner(…)`: as those of a `Vec`, of the elements that it has.
+impl<T> Inner<T> for Overflow<T> {
+    type Key = usize;
+
+    fn validate_inner<F: FnMut(&T, &usize)>(&self, check: F) {
+        self.resident().validate_inner(check);
     }
 }
 

@@ -427,6 +427,12 @@ macro_rules! for_every_test {
                     wherever_a_write_dies_nothing_is_lost,
                     wherever_mending_dies_nothing_is_lost,
                 ]
+                overflow_beside: [
+                    a_save_leaves_the_elements,
+                    a_write_is_one_version,
+                    changes_are_told_of_the_document,
+                    hooks_see_all_that_is_inserted,
+                ]
                 overflow_links: [
                     an_inverse_overflows,
                     deletions_ask_what_is_outside,
@@ -732,6 +738,7 @@ macro_rules! for_every_test {
                     an_error_has_everything,
                     an_outcome_is_checked_and_taken_back,
                     concurrent_updates_stay_within_the_rules,
+                    elements_keep_to_their_rules_wherever_they_are,
                     nothing_wrong_leaves_a_transaction,
                     what_an_update_sets_is_checked_without_asking,
                     what_was_wrong_before_is_not_the_updates_fault,

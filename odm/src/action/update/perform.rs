@@ -17,6 +17,7 @@ use crate::{
     field::Path,
     hook::{self, Committed, RunHooks, Written},
     maintain::Plan,
+    overflow,
     query::{Node, document},
     rule::{Behind, check_update},
     schema::{Model, upgrade},
@@ -426,7 +427,12 @@ impl Prepared {
         };
         // What was restored is out of sight for what has restored it.
         let access = access.clone().seeing(Sight::All);
-        let found = access.find_all(model, find).await?;
+        let mut found = access.find_all(model, find).await?;
+        for field in behind.elements() {
+            for raw in &mut found {
+                *raw = overflow::with_all(&access, model, field, raw).await?;
+            }
+        }
         behind.check(&found).map_err(|error| access.fail(error))
     }
 }

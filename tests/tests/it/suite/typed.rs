@@ -27,6 +27,7 @@ pub mod native;
 pub mod nested_references;
 pub mod outcome;
 pub mod overflow;
+pub mod overflow_beside;
 pub mod overflow_links;
 pub mod overflow_order;
 pub mod overflow_rules;

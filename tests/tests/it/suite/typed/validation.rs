@@ -69,8 +69,32 @@ fn above(low: &i64) -> impl FnOnce(&i64, &()) -> garde::Result + '_ {
     }
 }
 
+/// Its first addresses are in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document, Validate)]
+#[document(collection = "tours", validate)]
+pub struct Tour {
+    #[serde(rename = "_id")]
+    #[garde(skip)]
+    id: i64,
+    #[embed(overflow(after = 2, into = "more_stops", flag = "has_stops"))]
+    #[garde(dive)]
+    stops: Overflow<Stop>,
+    #[embed(overflow(after = 2, into = "more_tags"))]
+    #[garde(inner(length(min = 2)))]
+    tags: Overflow<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded, Validate)]
+#[embedded(validate)]
+pub struct Stop {
+    #[garde(length(min = 2))]
+    city: String,
+    #[garde(range(max = 10))]
+    nights: i64,
+}
+
 #[derive(Schema)]
-#[schema(models(User))]
+#[schema(models(User, Tour))]
 pub struct Club;
 type Db = odm::Database<Club>;
 
@@ -426,4 +450,78 @@ pub async fn concurrent_updates_stay_within_the_rules(fixture: Fixture) {
     let age = db.get::<User>(1).await.unwrap().age;
     assert_eq!(age, 146 + i64::try_from(applied).unwrap());
     assert!(age <= 150);
+}
+
+fn stop(city: &str, nights: i64) -> Stop {
+    Stop {
+        city: city.into(),
+        nights,
+    }
+}
+
+pub async fn elements_keep_to_their_rules_wherever_they_are(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    let tour = |stops: Vec<Stop>, tags: &[&str]| Tour {
+        id: 1,
+        stops: stops.into(),
+        tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+    };
+    let cities = ["Bern", "Bonn", "Brno", "Bray"];
+    let stops: Vec<_> = cities.map(|city| stop(city, 9)).into();
+    let mut bad = stops.clone();
+    bad[3].nights = 11;
+    let is_refused = |error: odm::Error, path: &str| {
+        assert_eq!(error.kind(), ErrorKind::Validation, "{error}");
+        assert!(error.to_string().contains(path), "{error}");
+    };
+    let refused = db
+        .insert(tour(bad, &["ab", "cd", "ef", "g"]))
+        .await
+        .unwrap_err();
+    is_refused(refused.clone(), "`stops.3.nights`");
+    is_refused(refused, "`tags.3`");
+    db.insert(tour(stops.clone(), &["ab", "cd", "ef"]))
+        .await
+        .unwrap();
+
+    let push = db
+        .update::<Tour>(1)
+        .push_each(|t| t.stops(), [stop("Bari", 1), stop("B", 1)]);
+    is_refused(push.await.unwrap_err(), "`stops.city`");
+    let push = db.update::<Tour>(1).push(|t| t.tags(), "g");
+    is_refused(push.await.unwrap_err(), "`tags`");
+    let set = db.update::<Tour>(1).set(|t| t.stops().all().nights(), 11);
+    is_refused(set.await.unwrap_err(), "`stops.$[].nights`");
+    let set = db.update::<Tour>(1).set(|t| t.stops().all().nights(), 10);
+    set.await.unwrap();
+
+    // Only the outcome tells: of those outside alone, too.
+    let outside = db
+        .update::<Tour>(1)
+        .inc(|t| t.stops().matching(|s| s.city().eq("Bray")).nights(), 1);
+    let refused = outside.await.unwrap_err();
+    let nights = db
+        .get::<Tour>(1)
+        .elements(|t| t.stops())
+        .all()
+        .await
+        .unwrap();
+    assert!(nights.iter().all(|stop| stop.nights == 10), "{nights:?}");
+    if fixture.backend().capabilities().transactions {
+        is_refused(refused, "`stops.3.nights`");
+        let less = db.update::<Tour>(1).inc(|t| t.stops().all().nights(), -1);
+        less.await.unwrap();
+        let all = db
+            .get::<Tour>(1)
+            .elements(|t| t.stops())
+            .all()
+            .await
+            .unwrap();
+        assert_eq!(all, stops);
+    } else {
+        assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
+    }
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
 }

@@ -1,0 +1,219 @@
+//! What else there is of a model whose array overflows: hooks, versions, upserts, saves, change streams.
+
+use std::time::Duration;
+
+use odm::{ErrorKind, Hooks, Session, hook::Changes, prelude::*, watch::Event};
+
+use crate::Fixture;
+
+/// The latest pages are with it, and its hooks say what they see.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "diaries", hooks, version)]
+struct Diary {
+    #[serde(rename = "_id")]
+    id: i64,
+    version: i64,
+    said: String,
+    #[embed(overflow(after = 2, into = "more_pages", owner = "diary", latest_by = day))]
+    pages: Overflow<Page>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+struct Page {
+    day: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "notes")]
+struct Note {
+    #[serde(rename = "_id")]
+    id: ObjectId,
+    text: String,
+}
+
+#[derive(Schema)]
+#[schema(models(Diary, Note))]
+struct Shelf;
+type Db = odm::Database<Shelf>;
+
+impl Hooks for Diary {
+    type Schema = Shelf;
+
+    async fn before_insert(&mut self, _: &Session<Shelf>) -> odm::Result<()> {
+        self.said = format!("new, with {}", self.pages.len());
+        Ok(())
+    }
+
+    async fn after_insert(&self, tx: &Session<Shelf>) -> odm::Result<()> {
+        let (id, count) = (ObjectId::new(), self.pages.len());
+        let text = format!("{} has {count}, {:?} in it", self.id, days(&self.pages));
+        tx.insert(Note { id, text }).await.map(drop)
+    }
+
+    async fn before_update(changes: &mut Changes<Self>, _: &Session<Shelf>) -> odm::Result<()> {
+        if changes.touches(|d| d.pages()) {
+            let said = match changes.sets(|d| d.pages())? {
+                Some(pages) => format!("anew, with {}", pages.len()),
+                None => "pages have changed".to_owned(),
+            };
+            changes.set(|d| d.said(), said);
+        }
+        Ok(())
+    }
+}
+
+fn days(pages: &Overflow<Page>) -> Vec<i64> {
+    pages.resident().iter().map(|page| page.day).collect()
+}
+
+fn pages(days: impl IntoIterator<Item = i64>) -> Vec<Page> {
+    days.into_iter().map(|day| Page { day }).collect()
+}
+
+fn diary(id: i64, days: impl IntoIterator<Item = i64>) -> NewDiary {
+    NewDiary {
+        id,
+        said: String::new(),
+        pages: pages(days).into(),
+    }
+}
+
+async fn shelf(fixture: &Fixture) -> Db {
+    let db = Db::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    db
+}
+
+async fn all(db: &Db, id: i64) -> Vec<i64> {
+    let all = db.get::<Diary>(id).elements(|d| d.pages()).all();
+    all.await.unwrap().iter().map(|page| page.day).collect()
+}
+
+async fn is_clean(db: &Db) {
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
+}
+
+pub(crate) async fn hooks_see_all_that_is_inserted(fixture: Fixture) {
+    let db = shelf(&fixture).await;
+    let inserted = db.insert(diary(1, 1..=7)).await.unwrap();
+    assert_eq!(inserted.said, "new, with 7");
+    assert_eq!(
+        (days(&inserted.pages), inserted.pages.len()),
+        (vec![7, 6], 7)
+    );
+    assert_eq!(inserted, db.get::<Diary>(1).await.unwrap());
+    assert_eq!(all(&db, 1).await, [7, 6, 5, 4, 3, 2, 1]);
+
+    // An upsert finds it, or inserts what it was given.
+    for id in [1, 2] {
+        let push = db.update::<Diary>(id).push(|d| d.pages(), Page { day: 9 });
+        let upserted = push.or_insert(diary(id, [3, 1, 5, 2, 4])).await.unwrap();
+        assert_eq!(upserted.is_inserted(), id == 2);
+    }
+    assert_eq!(all(&db, 1).await, [9, 7, 6, 5, 4, 3, 2, 1]);
+    assert_eq!(all(&db, 2).await, [5, 4, 3, 2, 1]);
+    let first = db.get::<Diary>(1).await.unwrap();
+    assert_eq!(
+        (first.said.as_str(), first.version),
+        ("pages have changed", 2)
+    );
+    assert_eq!(db.get::<Diary>(2).await.unwrap().said, "new, with 5");
+    let notes = db.find::<Note>().all().await.unwrap();
+    let mut notes: Vec<_> = notes.iter().map(|note| note.text.as_str()).collect();
+    notes.sort_unstable();
+    assert_eq!(notes, ["1 has 7, [7, 6] in it", "2 has 5, [5, 4] in it"]);
+    is_clean(&db).await;
+}
+
+/// However many operations it is, it is one write.
+pub(crate) async fn a_write_is_one_version(fixture: Fixture) {
+    let db = shelf(&fixture).await;
+    db.insert(diary(1, 1..=7)).await.unwrap();
+    let many = db
+        .update::<Diary>(1)
+        .push_each(|d| d.pages(), pages(10..60));
+    many.await.unwrap();
+    let version = async || db.get::<Diary>(1).await.unwrap().version;
+    assert_eq!(version().await, 2);
+    let pull = db
+        .update::<Diary>(1)
+        .pull_where(|d| d.pages(), |page| page.day().gte(3));
+    pull.await.unwrap();
+    assert_eq!(version().await, 3);
+    let set = db.update::<Diary>(1).set(|d| d.pages(), pages(1..=20));
+    set.await.unwrap();
+    let read = db.get::<Diary>(1).await.unwrap();
+    assert_eq!((read.version, read.said.as_str()), (4, "anew, with 20"));
+    // What brings elements back is no write of the application's.
+    let fewer = db
+        .update::<Diary>(1)
+        .pull_where(|d| d.pages(), |page| page.day().gte(2));
+    fewer.await.unwrap();
+    db.arrays::<Diary>().fold().await.unwrap();
+    let read = db.get::<Diary>(1).await.unwrap();
+    assert_eq!((read.version, read.pages.has_more()), (5, false));
+    is_clean(&db).await;
+}
+
+pub(crate) async fn a_save_leaves_the_elements(fixture: Fixture) {
+    let db = shelf(&fixture).await;
+    db.insert(diary(1, 1..=7)).await.unwrap();
+    let mut edited = db.edit::<Diary>(1).await.unwrap();
+    edited.said = "saved".into();
+    // Others push meanwhile, which is another version.
+    let push = db.update::<Diary>(1).push(|d| d.pages(), Page { day: 8 });
+    push.await.unwrap();
+    let refused = db.save(&mut edited).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
+    let mut edited = db.edit::<Diary>(1).await.unwrap();
+    edited.said = "saved".into();
+    db.save(&mut edited).await.unwrap();
+    assert_eq!(*edited, db.get::<Diary>(1).await.unwrap());
+    assert_eq!((edited.said.as_str(), edited.pages.len()), ("saved", 8));
+    edited.pages = pages([1]).into();
+    let refused = db.save(&mut edited).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+    assert_eq!(all(&db, 1).await, [8, 7, 6, 5, 4, 3, 2, 1]);
+    is_clean(&db).await;
+}
+
+/// What is told of a document says that there is more.
+pub(crate) async fn changes_are_told_of_the_document(fixture: Fixture) {
+    let db = shelf(&fixture).await;
+    let can = fixture.backend().capabilities().change_streams;
+    let mut changes = match db.watch::<Diary>().await {
+        Ok(changes) => changes,
+        Err(error) => {
+            assert!(!can && error.is_unsupported(), "{error}");
+            return;
+        }
+    };
+    db.insert(diary(1, 1..=7)).await.unwrap();
+    let said = db.update::<Diary>(1).set(|d| d.said(), "told");
+    said.await.unwrap();
+    db.delete::<Diary>(1).await.unwrap();
+    let change = async |changes: &mut odm::watch::Changes<Diary>| {
+        let change = tokio::time::timeout(Duration::from_secs(30), changes.next());
+        change
+            .await
+            .expect("a change in time")
+            .expect("one more")
+            .unwrap()
+    };
+    let Event::Inserted(inserted) = change(&mut changes).await.event else {
+        panic!("no insert");
+    };
+    assert_eq!(
+        (days(&inserted.pages), inserted.pages.len()),
+        (vec![7, 6], 7)
+    );
+    let Event::Updated { fields, .. } = change(&mut changes).await.event else {
+        panic!("no update");
+    };
+    assert!(fields.contains(|d| d.said()) && !fields.contains(|d| d.pages()));
+    assert!(matches!(
+        change(&mut changes).await.event,
+        Event::Deleted { .. }
+    ));
+}
