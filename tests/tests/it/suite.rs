@@ -486,6 +486,7 @@ macro_rules! for_every_test {
                     the_check_finds_where_they_disagree,
                     the_other_side_follows_whatever_is_written,
                     transactions_keep_both_sides,
+                    two_arrays_agree_with_what_is_out_of_sight,
                     what_a_push_to_both_sides_costs,
                     what_cannot_be_entered_is_not_written,
                     what_was_there_keeps_its_other_side,

@@ -75,8 +75,36 @@ struct Thing {
     place: Option<Ref<Crate>>,
 }
 
+/// Two arrays lead to the same model; both models are of tenants, and deleted by a mark.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "fans", scope = tenant, soft_delete, version)]
+struct Fan {
+    #[serde(rename = "_id")]
+    id: i64,
+    tenant: String,
+    version: i64,
+    deleted_at: Option<DateTime>,
+    #[reference(inverse = liked_by, overflow(after = 2, into = "more_likes", flag = "has_likes"))]
+    likes: Overflow<Ref<Song>>,
+    #[reference(inverse = wanted_by, overflow(after = 3, into = "more_wants", flag = "has_wants"))]
+    wants: Overflow<Ref<Song>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "songs", scope = tenant, soft_delete)]
+struct Song {
+    #[serde(rename = "_id")]
+    id: i64,
+    tenant: String,
+    deleted_at: Option<DateTime>,
+    #[reference(inverse_of = likes, overflow(after = 2, into = "more_fans"))]
+    liked_by: Overflow<Ref<Fan>>,
+    #[reference(inverse_of = wants, max = 50)]
+    wanted_by: Vec<Ref<Fan>>,
+}
+
 #[derive(Schema)]
-#[schema(models(User, Post, Topic, Crate, Thing))]
+#[schema(models(User, Post, Topic, Crate, Thing, Fan, Song))]
 struct Network;
 type Db = odm::Database<Network>;
 
@@ -517,6 +545,157 @@ pub async fn random_writes_leave_what_they_say(fixture: Fixture) {
     agree(&db, &model).await;
     db.arrays::<User>().fold().await.unwrap();
     agree(&db, &model).await;
+}
+
+/// What a fan likes and wants, as it was written.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Taste {
+    likes: Vec<i64>,
+    wants: Vec<i64>,
+}
+
+/// Some is refused, as a mark hides documents from those who write; nothing is left of that.
+pub async fn two_arrays_agree_with_what_is_out_of_sight(fixture: Fixture) {
+    const FANS: i64 = 6;
+    const SONGS: i64 = 25;
+    let whole = fresh(&fixture).await;
+    let db = whole.scope("acme");
+    let song = |id| NewSong { id };
+    db.insert_many((1..=SONGS).map(song)).await.unwrap();
+    let fan = |id, taste: &Taste| NewFan {
+        id,
+        likes: refs(taste.likes.clone()).into(),
+        wants: refs(taste.wants.clone()).into(),
+    };
+    let mut model: BTreeMap<i64, Taste> = BTreeMap::new();
+    for id in 1..=FANS {
+        let new = fan(id, &Taste::default());
+        db.insert(new).await.unwrap();
+        model.insert(id, Taste::default());
+    }
+    let mut random = ChaCha8Rng::seed_from_u64(11);
+    let mut done = BTreeMap::<i32, [usize; 2]>::new();
+    for _ in 0..90 {
+        let mut some = |most: usize| -> Vec<i64> {
+            let count = random.random_range(0..=most);
+            (0..count).map(|_| random.random_range(1..=SONGS)).collect()
+        };
+        let (many, others, few) = (some(12), some(12), some(3));
+        let id = random.random_range(1..=FANS);
+        let update = || db.update::<Fan>(id);
+        let mut taste = model[&id].clone();
+        let what = random.random_range(0..7);
+        let result = match what {
+            0 => {
+                taste.likes.extend(&many);
+                taste.wants.extend(&others);
+                let push = update().push_each(|f| f.likes(), refs(many));
+                push.push_each(|f| f.wants(), refs(others)).await.map(drop)
+            }
+            1 => {
+                taste.likes.retain(|one| !few.contains(one));
+                taste.wants.retain(|one| !few.contains(one));
+                let pull = update().pull_all(|f| f.likes(), refs(few.clone()));
+                pull.pull_all(|f| f.wants(), refs(few)).await.map(drop)
+            }
+            2 => {
+                taste.likes.clone_from(&many);
+                for one in &others {
+                    if !taste.wants.contains(one) {
+                        taste.wants.push(*one);
+                    }
+                }
+                let set = update().set(|f| f.likes(), refs(many));
+                let add = set.add_each_to_set(|f| f.wants(), refs(others));
+                add.await.map(drop)
+            }
+            3 => db.delete::<Fan>(id).await.map(drop),
+            4 => db.restore::<Fan>(id).await.map(drop),
+            5 => {
+                let song = few.first().copied().unwrap_or(1);
+                match db.delete::<Song>(song).await {
+                    // Some come back at once, others later.
+                    Ok(_) if song % 2 == 0 => db.restore::<Song>(song).await.map(drop),
+                    Ok(_) => Ok(()),
+                    Err(error) => Err(error),
+                }
+            }
+            _ => {
+                for song in 1..=SONGS {
+                    let _ = db.restore::<Song>(song).await;
+                }
+                db.delete::<Fan>(id).permanently().await.unwrap();
+                taste = Taste {
+                    likes: many,
+                    wants: few,
+                };
+                db.insert(fan(id, &taste)).await.map(drop)
+            }
+        };
+        let [kept, refused] = done.entry(what).or_default();
+        match result {
+            Ok(()) => *kept += 1,
+            Err(error) => {
+                let kinds = [ErrorKind::NotFound, ErrorKind::Dangling];
+                assert!(kinds.contains(&error.kind()), "{what}: {error}");
+                *refused += 1;
+                continue;
+            }
+        }
+        model.insert(id, taste);
+    }
+    // Each was done, and what can be refused was.
+    assert!((0..7).all(|what| done[&what][0] > 0), "{done:?}");
+    assert!([0, 1, 2].iter().all(|what| done[what][1] > 0), "{done:?}");
+    are_liked(&whole, &model).await;
+    for id in 1..=FANS {
+        let _ = db.restore::<Fan>(id).await;
+    }
+    db.arrays::<Fan>().fold().await.unwrap();
+    are_liked(&whole, &model).await;
+}
+
+async fn are_liked(whole: &Db, model: &BTreeMap<i64, Taste>) {
+    whole.settled().await.unwrap();
+    is_clean(whole).await;
+    let db = whole.scope("acme");
+    let (mut liked, mut wanted) = (BTreeMap::<i64, BTreeSet<i64>>::new(), BTreeMap::new());
+    for (id, taste) in model {
+        let own = || db.get::<Fan>(*id).with_deleted();
+        let likes = own().elements(|f| f.likes()).all().await.unwrap();
+        let wants = own().elements(|f| f.wants()).all().await.unwrap();
+        assert_eq!(
+            (&ids(&likes), &ids(&wants)),
+            (&taste.likes, &taste.wants),
+            "{id}"
+        );
+        for one in &taste.likes {
+            liked.entry(*one).or_default().insert(*id);
+        }
+        for one in &taste.wants {
+            wanted.entry(*one).or_insert_with(BTreeSet::new).insert(*id);
+        }
+    }
+    for song in db.find::<Song>().with_deleted().all().await.unwrap() {
+        let by = db
+            .get::<Song>(song.id)
+            .with_deleted()
+            .elements(|s| s.liked_by());
+        let by: BTreeSet<_> = ids(&by.all().await.unwrap()).into_iter().collect();
+        assert_eq!(
+            by,
+            liked.remove(&song.id).unwrap_or_default(),
+            "{}",
+            song.id
+        );
+        let by: BTreeSet<_> = ids(&song.wanted_by).into_iter().collect();
+        assert_eq!(
+            by,
+            wanted.remove(&song.id).unwrap_or_default(),
+            "{}",
+            song.id
+        );
+    }
 }
 
 pub async fn many_at_once_agree(fixture: Fixture) {
