@@ -390,48 +390,44 @@ macro_rules! for_every_test {
                     what_the_framework_fills_is_filled,
                 ]
                 overflow: [
-                    a_change_that_is_refused_is_over,
                     a_deletion_reads_no_elements,
-                    a_proposal_has_bounds,
-                    a_pull_of_too_much_is_refused,
                     a_projection_knows_whether_there_is_more,
                     a_push_is_part_of_its_update,
                     a_transaction_is_whole,
                     all_elements_are_read,
-                    arrays_are_folded_in_the_background,
-                    arrays_go_back_to_their_documents,
-                    arrays_of_before_are_of_any_kind,
-                    documents_are_found_by_an_element_wherever_it_is,
                     an_array_is_replaced,
                     an_edited_document_leaves_the_array_alone,
-                    documents_of_before_overflow,
-                    documents_stay_small,
+                    documents_are_found_by_an_element_wherever_it_is,
                     documents_take_their_elements_along,
                     elements_are_pulled_wherever_they_are,
                     elements_change_wherever_they_are,
-                    elements_come_back_where_they_fit,
-                    elements_that_grow_stay_small,
-                    empty_documents_outside_go,
-                    many_at_once_lose_nothing,
-                    one_that_fails_keeps_nothing_from_the_others,
                     pushes_overflow,
-                    many_add_the_same_to_a_set,
-                    many_are_added_to_a_set,
-                    sets_are_over_both_parts,
-                    the_largest_elements_are_pushed,
-                    the_check_finds_what_was_changed_from_outside,
                     the_layout_is_that_of_the_manual,
-                    two_arrays_share_the_room,
                     what_is_out_of_sight_stays_there,
                     what_is_read_and_written_costs,
-                    wherever_a_write_dies_nothing_is_lost,
-                    wherever_mending_dies_nothing_is_lost,
                 ]
                 overflow_beside: [
                     a_save_leaves_the_elements,
                     a_write_is_one_version,
                     changes_are_told_of_the_document,
                     hooks_see_all_that_is_inserted,
+                ]
+                overflow_faults: [
+                    a_change_that_is_refused_is_over,
+                    many_at_once_lose_nothing,
+                    the_check_finds_what_was_changed_from_outside,
+                    wherever_a_write_dies_nothing_is_lost,
+                    wherever_mending_dies_nothing_is_lost,
+                ]
+                overflow_jobs: [
+                    a_proposal_has_bounds,
+                    arrays_are_folded_in_the_background,
+                    arrays_go_back_to_their_documents,
+                    arrays_of_before_are_of_any_kind,
+                    documents_of_before_overflow,
+                    elements_come_back_where_they_fit,
+                    empty_documents_outside_go,
+                    one_that_fails_keeps_nothing_from_the_others,
                 ]
                 overflow_links: [
                     an_inverse_overflows,
@@ -475,7 +471,10 @@ macro_rules! for_every_test {
                 ]
                 overflow_sets: [
                     elements_are_the_same_as_the_server_compares_them,
+                    many_add_the_same_to_a_set,
+                    many_are_added_to_a_set,
                     more_than_a_request_holds_is_added_once,
+                    sets_are_over_both_parts,
                     what_has_nothing_outside_yet_gets_more_than_a_tail,
                 ]
                 overflow_sides: [
@@ -491,6 +490,13 @@ macro_rules! for_every_test {
                     what_cannot_be_entered_is_not_written,
                     what_was_there_keeps_its_other_side,
                     wherever_a_write_dies_both_sides_agree,
+                ]
+                overflow_sizes: [
+                    a_pull_of_too_much_is_refused,
+                    documents_stay_small,
+                    elements_that_grow_stay_small,
+                    the_largest_elements_are_pushed,
+                    two_arrays_share_the_room,
                 ]
                 overflow_snapshots: [
                     drift_is_found_outside_too,

@@ -28,11 +28,14 @@ pub mod nested_references;
 pub mod outcome;
 pub mod overflow;
 pub mod overflow_beside;
+pub mod overflow_faults;
+pub mod overflow_jobs;
 pub mod overflow_links;
 pub mod overflow_order;
 pub mod overflow_rules;
 pub mod overflow_sets;
 pub mod overflow_sides;
+pub mod overflow_sizes;
 pub mod overflow_snapshots;
 pub mod overflow_together;
 pub mod overflow_versions;
@@ -57,3 +60,11 @@ pub mod validation;
 pub mod variants;
 pub mod watch;
 pub mod write;
+
+/// Everything is as the schema says, and nothing is owed.
+async fn is_clean<S: odm::Schema>(db: &odm::Database<S>) {
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
+    let owed = db.owed().await.unwrap();
+    assert!(owed.is_empty(), "{owed}");
+}

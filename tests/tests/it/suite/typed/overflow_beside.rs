@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use odm::{ErrorKind, Hooks, Session, hook::Changes, prelude::*, watch::Event};
 
+use super::is_clean;
 use crate::Fixture;
 
 /// The latest pages are with it, and its hooks say what they see.
@@ -87,11 +88,6 @@ async fn shelf(fixture: &Fixture) -> Db {
 async fn all(db: &Db, id: i64) -> Vec<i64> {
     let all = db.get::<Diary>(id).elements(|d| d.pages()).all();
     all.await.unwrap().iter().map(|page| page.day).collect()
-}
-
-async fn is_clean(db: &Db) {
-    let report = db.check().await.unwrap();
-    assert!(report.is_clean(), "{report}");
 }
 
 pub(crate) async fn hooks_see_all_that_is_inserted(fixture: Fixture) {

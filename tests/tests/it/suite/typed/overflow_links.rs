@@ -18,6 +18,7 @@ use odm::{
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use super::is_clean;
 use crate::Fixture;
 use crate::crash::{Crashes, Write};
 
@@ -190,13 +191,6 @@ async fn agrees(db: &Db) {
         same(&all, stars.get(&group.id), format!("stars of {}", group.id));
     }
     is_clean(db).await;
-}
-
-async fn is_clean(db: &Db) {
-    let report = db.check().await.unwrap();
-    assert!(report.is_clean(), "{report}");
-    let owed = db.owed().await.unwrap();
-    assert!(owed.is_empty(), "{owed}");
 }
 
 pub async fn an_inverse_overflows(fixture: Fixture) {

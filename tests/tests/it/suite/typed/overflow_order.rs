@@ -15,6 +15,7 @@ use odm::{
 use rand::{Rng, SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
+use super::is_clean;
 use crate::Fixture;
 use crate::crash::{Crashes, Write};
 
@@ -106,13 +107,6 @@ async fn fresh(fixture: &Fixture) -> Db {
 async fn all(db: &Db, id: i64) -> Vec<i64> {
     let all = db.get::<Host>(id).elements(|h| h.lines()).all();
     times(&all.await.unwrap())
-}
-
-async fn is_clean(db: &Db) {
-    let report = db.check().await.unwrap();
-    assert!(report.is_clean(), "{report}");
-    let owed = db.owed().await.unwrap();
-    assert!(owed.is_empty(), "{owed}");
 }
 
 async fn stored(fixture: &Fixture, collection: &'static str) -> Vec<BsonDocument> {

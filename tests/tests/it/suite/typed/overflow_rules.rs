@@ -15,6 +15,7 @@ use odm::{
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use super::is_clean;
 use crate::Fixture;
 use crate::crash::{Crashes, Write};
 
@@ -116,13 +117,6 @@ async fn fresh(fixture: &Fixture, people: i64) -> Db {
 async fn members(db: &Db, id: i64) -> Vec<i64> {
     let all = db.get::<Club>(id).elements(|c| c.members()).all().await;
     all.unwrap().iter().map(|one| *one.id()).collect()
-}
-
-async fn is_clean(db: &Db) {
-    let report = db.check().await.unwrap();
-    assert!(report.is_clean(), "{report}");
-    let owed = db.owed().await.unwrap();
-    assert!(owed.is_empty(), "{owed}");
 }
 
 /// Two in the document, others outside of it, and the last ones on their way there.

@@ -1,7 +1,13 @@
 //! Elements that are added to arrays that overflow if they are not there, and documents that are asked whether they have any outside.
 
-use odm::prelude::*;
+use std::collections::BTreeSet;
 
+use odm::{ErrorKind, prelude::*};
+
+use super::{
+    is_clean,
+    overflow::{Book, book, customers, fresh, user, users},
+};
 use crate::Fixture;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
@@ -20,7 +26,7 @@ struct Series {
 struct Lab;
 type Db = odm::Database<Lab>;
 
-async fn fresh(fixture: &Fixture, series: i64) -> Db {
+async fn lab(fixture: &Fixture, series: i64) -> Db {
     let db = Db::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
     let empty = (1..=series).map(|id| Series {
@@ -32,11 +38,6 @@ async fn fresh(fixture: &Fixture, series: i64) -> Db {
     db
 }
 
-async fn is_clean(db: &Db) {
-    let report = db.check().await.unwrap();
-    assert!(report.is_clean(), "{report}");
-}
-
 async fn points(db: &Db, id: i64) -> Vec<f64> {
     let all = db.get::<Series>(id).elements(|s| s.points()).all().await;
     all.unwrap()
@@ -44,7 +45,7 @@ async fn points(db: &Db, id: i64) -> Vec<f64> {
 
 /// In the document, outside of it and on the way there, what is no number is one, and so are both zeros.
 pub async fn elements_are_the_same_as_the_server_compares_them(fixture: Fixture) {
-    let db = fresh(&fixture, 2).await;
+    let db = lab(&fixture, 2).await;
     let add = async |id, points: Vec<f64>| {
         let add = db
             .update::<Series>(id)
@@ -86,7 +87,7 @@ pub async fn elements_are_the_same_as_the_server_compares_them(fixture: Fixture)
 
 /// A set gets more than a request holds, and once only.
 pub async fn more_than_a_request_holds_is_added_once(fixture: Fixture) {
-    let db = fresh(&fixture, 1).await;
+    let db = lab(&fixture, 1).await;
     let note = |n: usize| format!("{n:05}{}", "x".repeat(60_000));
     let notes: Vec<_> = (0..320).map(note).collect();
     let total: usize = notes.iter().map(String::len).sum();
@@ -111,7 +112,7 @@ pub async fn more_than_a_request_holds_is_added_once(fixture: Fixture) {
 
 /// The condition holds until there is something outside, whatever was begun before.
 pub async fn what_has_nothing_outside_yet_gets_more_than_a_tail(fixture: Fixture) {
-    let db = fresh(&fixture, 3).await;
+    let db = lab(&fixture, 3).await;
     let many = |from: i32| (from..from + 40).map(f64::from).collect::<Vec<_>>();
     let push = |from| {
         let without = db.update_many::<Series>(|s| !s.points().has_more());
@@ -145,5 +146,122 @@ pub async fn what_has_nothing_outside_yet_gets_more_than_a_tail(fixture: Fixture
             .collect::<Vec<_>>(),
         [1]
     );
+    is_clean(&db).await;
+}
+
+pub async fn sets_are_over_both_parts(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many([book(1, []), book(2, 0..80)]).await.unwrap();
+    for id in [1, 2] {
+        for round in 0..2 {
+            for number in [0, 1, 2, 3, 4, 70, 200, 201] {
+                let add = db
+                    .update::<Book>(id)
+                    .add_to_set(|b| b.customers_purchased(), user(number));
+                add.inc(|b| b.copies(), 1).await.unwrap();
+            }
+            let mut own = customers(&db, id).await;
+            let count = own.len();
+            own.sort();
+            own.dedup();
+            assert_eq!(own.len(), count, "round {round}: {own:?}");
+            assert_eq!(count, if id == 1 { 8 } else { 82 });
+        }
+        assert_eq!(db.get::<Book>(id).await.unwrap().copies, 16);
+        let add = db.update::<Book>(id);
+        add.add_each_to_set(|b| b.customers_purchased(), users([3, 300, 301, 300]))
+            .await
+            .unwrap();
+        assert_eq!(
+            customers(&db, id).await[if id == 1 { 8 } else { 82 }..],
+            users([300, 301])
+        );
+    }
+    is_clean(&db).await;
+}
+
+/// More than are pushed at once: what the set has stays where it is, and the rest comes behind, each once.
+pub async fn many_are_added_to_a_set(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many([book(1, []), book(2, 0..2), book(3, 0..80)])
+        .await
+        .unwrap();
+    // One in what waits in the document.
+    db.update::<Book>(3)
+        .push(|b| b.customers_purchased(), "u500")
+        .await
+        .unwrap();
+    for id in [1, 2, 3] {
+        let mut expected = customers(&db, id).await;
+        for numbers in [40..140, 500..620, 0..700, 0..700] {
+            let twice = numbers.clone().chain(numbers.clone().rev());
+            let add = db
+                .update::<Book>(id)
+                .add_each_to_set(|b| b.customers_purchased(), users(twice));
+            assert!(add.inc(|b| b.copies(), 1).await.unwrap().applied());
+            for new in users(numbers) {
+                if !expected.contains(&new) {
+                    expected.push(new);
+                }
+            }
+            let all = customers(&db, id).await;
+            assert_eq!(all, expected);
+            let read = db.get::<Book>(id).await.unwrap();
+            assert_eq!(read.customers_purchased.len(), all.len() as u64);
+        }
+        assert_eq!(db.get::<Book>(id).await.unwrap().copies, 4);
+        is_clean(&db).await;
+    }
+    let nobody = db
+        .update::<Book>(9)
+        .add_each_to_set(|b| b.customers_purchased(), users(0..300));
+    assert_eq!(nobody.await.unwrap_err().kind(), ErrorKind::NotFound);
+    // Whose title it was not at the time is left as it is.
+    let other = db.update_many::<Book>(|b| b.title().eq("another"));
+    let added = other
+        .add_each_to_set(|b| b.customers_purchased(), users(2_000..2_300))
+        .await;
+    assert_eq!(added.unwrap().matched, 0);
+    is_clean(&db).await;
+}
+
+/// Eight tasks add overlapping hundreds, some at once and some one by one: none is there twice, and none is missing.
+pub async fn many_add_the_same_to_a_set(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many([book(1, []), book(2, 1_000..1_080)])
+        .await
+        .unwrap();
+    for id in [1, 2] {
+        let tasks = (0..8_usize).map(|task| {
+            let db = db.clone();
+            tokio::spawn(async move {
+                let from = task * 25;
+                let all = users(from..from + 100);
+                let size = if task % 2 == 0 { 100 } else { 3 };
+                for some in all.chunks(size) {
+                    loop {
+                        let add = db.update::<Book>(id);
+                        match add
+                            .add_each_to_set(|b| b.customers_purchased(), some.to_vec())
+                            .await
+                        {
+                            Ok(added) => break assert!(added.matched == 1, "{added:?}"),
+                            Err(error) => assert!(error.is_conflict(), "{error}"),
+                        }
+                    }
+                }
+            })
+        });
+        for task in tasks.collect::<Vec<_>>() {
+            task.await.unwrap();
+        }
+        let all = customers(&db, id).await;
+        let distinct: BTreeSet<_> = all.iter().cloned().collect();
+        assert_eq!(distinct.len(), all.len());
+        let expected = users(0..275)
+            .into_iter()
+            .chain(users(1_000..if id == 1 { 1_000 } else { 1_080 }));
+        assert_eq!(distinct, expected.collect());
+    }
     is_clean(&db).await;
 }

@@ -18,6 +18,7 @@ use odm::{
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use super::is_clean;
 use crate::Fixture;
 use crate::crash::{Crashes, Write};
 
@@ -156,13 +157,6 @@ async fn followers(db: &Db, id: i64) -> BTreeSet<i64> {
     let once: BTreeSet<_> = all.iter().copied().collect();
     assert_eq!(once.len(), all.len(), "{id} is followed twice: {all:?}");
     once
-}
-
-async fn is_clean(db: &Db) {
-    let report = db.check().await.unwrap();
-    assert!(report.is_clean(), "{report}");
-    let owed = db.owed().await.unwrap();
-    assert!(owed.is_empty(), "{owed}");
 }
 
 /// Whom each of these follows, and nobody else anybody; and so who follows them.

@@ -9,6 +9,7 @@ use odm::{
     prelude::*,
 };
 
+use super::is_clean;
 use crate::{Fixture, crash::Crashes};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
@@ -130,14 +131,6 @@ async fn costs(db: &Db, id: i64) -> Vec<(i64, i64)> {
 async fn dearer(db: &Db, id: i64, price: i64) {
     let dearer = db.update::<Product>(id).set(|p| p.price(), price);
     dearer.await.unwrap();
-}
-
-async fn is_clean(db: &Db) {
-    db.settled().await.unwrap();
-    let report = db.check().await.unwrap();
-    assert!(report.is_clean(), "{report}");
-    let owed = db.owed().await.unwrap();
-    assert!(owed.is_empty(), "{owed}");
 }
 
 /// Where snapshots have drifted, with what was taken, what there is now, and whether it is known when.

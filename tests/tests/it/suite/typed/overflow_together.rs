@@ -6,6 +6,7 @@ use odm::{ErrorKind, Filter, action::Update, backend::Recorder, prelude::*};
 use rand::{Rng, SeedableRng, seq::IndexedRandom};
 use rand_chacha::ChaCha8Rng;
 
+use super::is_clean;
 use crate::Fixture;
 use crate::crash::{Crashes, Write};
 
@@ -79,13 +80,6 @@ async fn fresh(fixture: &Fixture) -> Db {
     db.sync_indexes().await.unwrap();
     fill(&db).await;
     db
-}
-
-async fn is_clean(db: &Db) {
-    let report = db.check().await.unwrap();
-    assert!(report.is_clean(), "{report}");
-    let owed = db.owed().await.unwrap();
-    assert!(owed.is_empty(), "{owed}");
 }
 
 /// All of what is in them: words and readers in the order in which they came, marks from the latest on.

@@ -1,0 +1,498 @@
+//! Arrays that overflow when many write at once, when a process dies, when a server refuses something, and when others have changed what is stored.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use odm::{
+    backend::operation::{Change, Delete, Insert, Update},
+    bson::{Bson, RawDocumentBuf, doc, rawdoc},
+    check::{Fault, RepairOutcome},
+    prelude::*,
+};
+
+use super::overflow_jobs::later;
+use super::{
+    is_clean,
+    overflow::{Book, Shop, book, customers, fresh, user, users},
+};
+use crate::Fixture;
+use crate::crash::{Crashes, Write};
+
+/// Many at once, at the threshold and beyond it.
+pub async fn many_at_once_lose_nothing(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many([book(1, []), book(2, []), book(3, 0..60)])
+        .await
+        .unwrap();
+    let (tasks, each) = (8, 40);
+    let running = (0..tasks).map(|task| {
+        let db = db.clone();
+        tokio::spawn(async move {
+            for nth in 0..each {
+                let number = 1_000 + task * each + nth;
+                for id in [1, 3] {
+                    let push = db
+                        .update::<Book>(id)
+                        .push(|b| b.customers_purchased(), user(number));
+                    patiently(push).await;
+                }
+                // All of them add the same.
+                let add = db
+                    .update::<Book>(2)
+                    .add_to_set(|b| b.customers_purchased(), user(nth));
+                patiently(add).await;
+                if nth % 8 == 7 {
+                    let pull = db
+                        .update::<Book>(3)
+                        .pull(|b| b.customers_purchased(), user(number - 3));
+                    patiently(pull).await;
+                }
+            }
+        })
+    });
+    for task in running.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    db.settled().within(Duration::from_secs(30)).await.unwrap();
+    let all: Vec<_> = (1_000..1_000 + tasks * each).collect();
+    let mut pushed = customers(&db, 1).await;
+    // Each task's own are in its order.
+    for task in 0..tasks {
+        let own = |name: &&String| {
+            let number: usize = name[1..].parse().unwrap();
+            (number - 1_000) / each == task
+        };
+        let own: Vec<_> = pushed.iter().filter(own).cloned().collect();
+        assert_eq!(own, users(all[task * each..][..each].iter().copied()));
+    }
+    pushed.sort();
+    assert_eq!(pushed, users(all.iter().copied()));
+    let mut set = customers(&db, 2).await;
+    set.sort();
+    let mut expected = users(0..each);
+    expected.sort();
+    assert_eq!(set, expected);
+    let mut left = customers(&db, 3).await;
+    left.sort();
+    let stays = |number: &usize| (number - 1_000) % each % 8 != 4;
+    let mut expected = users((0..60).chain(all.into_iter().filter(stays)));
+    expected.sort();
+    assert_eq!(left, expected);
+    is_clean(&db).await;
+}
+
+/// Others may write to the same document more often than a write waits for.
+async fn patiently(update: odm::action::Update<Book>) {
+    loop {
+        match update.clone().await {
+            Ok(_) => return,
+            Err(error) if error.is_conflict() => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+async fn around(
+    fixture: &Fixture,
+    collection: &'static str,
+    filter: RawDocumentBuf,
+    change: RawDocumentBuf,
+) {
+    let update = Update {
+        collection: collection.into(),
+        filter,
+        change: Change::operators(change),
+        multi: true,
+        upsert: false,
+    };
+    assert!(fixture.backend().update(update).await.unwrap().matched > 0);
+}
+
+pub async fn the_check_finds_what_was_changed_from_outside(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many((1..=7).map(|id| book(id, 0..1_200)))
+        .await
+        .unwrap();
+    db.insert_many([book(8, 0..2), book(9, 0..1_200)])
+        .await
+        .unwrap();
+    is_clean(&db).await;
+    let by = |id: i64| rawdoc! { "_id": id };
+    let header = "_odm.overflow.customers_purchased";
+    around(
+        &fixture,
+        "sales",
+        by(1),
+        rawdoc! { "$unset": { "has_extras": "" } },
+    )
+    .await;
+    around(
+        &fixture,
+        "sales",
+        by(8),
+        rawdoc! { "$set": { "has_extras": true } },
+    )
+    .await;
+    let count =
+        RawDocumentBuf::try_from(&doc! { "$set": { format!("{header}.count"): 7_i64 } }).unwrap();
+    around(&fixture, "sales", by(2), count).await;
+    let next = doc! { "$set": { format!("{header}.next"): 1_000_000_000_i64 } };
+    let next = RawDocumentBuf::try_from(&next).unwrap();
+    around(&fixture, "sales", by(9), next).await;
+    let lost = Delete {
+        collection: "extra_sales".into(),
+        filter: rawdoc! { "book_id": 9_i64, "seq": { "$lt": 2_i64 } },
+        multi: true,
+    };
+    fixture.backend().delete(lost).await.unwrap();
+    let longer = RawDocumentBuf::try_from(
+        &doc! { "$push": { "customers_purchased": { "$each": users(2_000..2_010) } } },
+    )
+    .unwrap();
+    around(&fixture, "sales", by(3), longer).await;
+    let lost = Delete {
+        collection: "extra_sales".into(),
+        filter: rawdoc! { "book_id": 4_i64, "seq": 1_i64 },
+        multi: false,
+    };
+    fixture.backend().delete(lost).await.unwrap();
+    around(
+        &fixture,
+        "extra_sales",
+        rawdoc! { "book_id": 5_i64, "seq": 2_i64 },
+        rawdoc! { "$set": { "seq": 1_i64 } },
+    )
+    .await;
+    let orphan = rawdoc! { "_id": "lost", "book_id": 6_i64, "seq": 0_i64, "customers_purchased_extra": ["x"] };
+    let nobodys = rawdoc! { "_id": "nobody's", "book_id": 99_i64, "seq": 0_i64, "customers_purchased_extra": ["x"] };
+    let insert = Insert {
+        collection: "extra_sales".into(),
+        documents: vec![orphan, nobodys],
+        ordered: true,
+    };
+    fixture.backend().insert(insert).await.unwrap();
+    let report = db.check().await.unwrap();
+    let found: Vec<_> = report
+        .findings
+        .iter()
+        .map(|finding| {
+            (
+                finding.collection,
+                finding.id.clone(),
+                finding.fault.clone(),
+            )
+        })
+        .collect();
+    let of = "extra_sales";
+    let miscounted = |holds: i64, is: i64| Fault::Miscounted {
+        of,
+        holds: Box::new(Bson::Int64(holds)),
+        is: Box::new(Bson::Int64(is)),
+    };
+    let misflagged = |holds| Fault::Misflagged {
+        flag: "has_extras",
+        holds,
+    };
+    let run = |seq, to, times| Fault::OutOfSequence { of, seq, to, times };
+    let sequence = |seq, times| run(seq, seq, times);
+    let orphaned = |owner: i64| Fault::Orphaned {
+        of: "sales",
+        owner: Bson::Int64(owner),
+        seq: 0,
+    };
+    let expected = vec![
+        ("sales", Bson::Int64(1), misflagged(false)),
+        ("sales", Bson::Int64(2), miscounted(7, 1_197)),
+        (
+            "sales",
+            Bson::Int64(3),
+            Fault::TooManyInside {
+                holds: 13,
+                after: 3,
+            },
+        ),
+        ("sales", Bson::Int64(4), miscounted(1_197, 697)),
+        ("sales", Bson::Int64(4), sequence(1, 0)),
+        ("sales", Bson::Int64(5), sequence(1, 2)),
+        ("sales", Bson::Int64(5), sequence(2, 0)),
+        ("sales", Bson::Int64(8), misflagged(true)),
+        // Numbers in a row are one finding, however many.
+        ("sales", Bson::Int64(9), miscounted(1_197, 197)),
+        ("sales", Bson::Int64(9), run(0, 1, 0)),
+        ("sales", Bson::Int64(9), run(3, 999_999_999, 0)),
+        (of, Bson::from("lost"), orphaned(6)),
+        (of, Bson::from("nobody's"), orphaned(99)),
+    ];
+    assert_eq!(found, expected);
+    let repaired = db.repair().apply().await.unwrap();
+    assert!(repaired.is_clean(), "{repaired}");
+    assert!(
+        repaired
+            .steps
+            .iter()
+            .any(|step| step.outcome == RepairOutcome::Done)
+    );
+    is_clean(&db).await;
+    assert_eq!(customers(&db, 1).await, users(0..1_200));
+    assert_eq!(customers(&db, 2).await, users(0..1_200));
+    let expected = (0..3).chain(2_000..2_010).chain(3..1_200);
+    assert_eq!(customers(&db, 3).await, users(expected));
+    assert_eq!(customers(&db, 4).await.len(), 700);
+    assert_eq!(customers(&db, 5).await.len(), 1_200);
+    assert_eq!(customers(&db, 8).await, users(0..2));
+    assert_eq!(customers(&db, 9).await.len(), 200);
+}
+
+/// What the server refuses outside of a document keeps nothing from the array behind it.
+pub async fn a_change_that_is_refused_is_over(fixture: Fixture) {
+    let db = odm::Database::<Polls>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    let options = (0..80).map(|number| PollOption {
+        number,
+        votes: (number != 60).then_some(1),
+    });
+    db.insert(Poll {
+        id: 1,
+        options: options.collect(),
+    })
+    .await
+    .unwrap();
+    let votes = db.update::<Poll>(1).inc(|p| p.options().all().votes(), 1);
+    let error = votes.await.unwrap_err();
+    assert!(!error.is_conflict(), "{error}");
+    let owed = db.owed().await.unwrap();
+    assert!(owed.is_empty(), "{owed}");
+    let pull = db
+        .update::<Poll>(1)
+        .pull_where(|p| p.options(), |option| option.number().eq(60));
+    pull.await.unwrap();
+    for number in 80..90 {
+        let votes = Some(1);
+        db.update::<Poll>(1)
+            .push(|p| p.options(), PollOption { number, votes })
+            .await
+            .unwrap();
+    }
+    let votes = db.update::<Poll>(1).inc(|p| p.options().all().votes(), 1);
+    votes.await.unwrap();
+    let all = db.get::<Poll>(1).elements(|p| p.options()).all().await;
+    let numbers = all.unwrap().into_iter().map(|option| option.number);
+    let expected = (0..90).filter(|number| *number != 60);
+    assert!(numbers.eq(expected));
+    assert!(db.check().await.unwrap().is_clean());
+}
+
+/// Asked, and answered.
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "polls")]
+struct Poll {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[embed(overflow(after = 2, into = "more_options", owner = "poll"))]
+    options: Overflow<PollOption>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Embedded)]
+struct PollOption {
+    number: i64,
+    votes: Option<i64>,
+}
+
+#[derive(Schema)]
+#[schema(models(Poll))]
+struct Polls;
+
+const WRITES: &[Write<Shop>] = &[
+    ("insert", |db| {
+        Box::pin(async move { db.insert(book(9, 0..120)).await.map(drop) })
+    }),
+    ("insert several", |db| {
+        Box::pin(async move {
+            let all = db.insert_many([book(8, 0..2), book(9, 0..60), book(10, 0..60)]);
+            all.await.map(drop)
+        })
+    }),
+    ("push", |db| {
+        Box::pin(async move {
+            let push = db.update::<Book>(1).push(|b| b.customers_purchased(), "u3");
+            push.inc(|b| b.copies(), 1).await.map(drop)
+        })
+    }),
+    ("push where it is full", |db| {
+        Box::pin(async move {
+            let push = db
+                .update::<Book>(3)
+                .push(|b| b.customers_purchased(), "u11");
+            push.inc(|b| b.copies(), 1).await.map(drop)
+        })
+    }),
+    ("add many", |db| {
+        Box::pin(async move {
+            let add = db
+                .update::<Book>(3)
+                .add_each_to_set(|b| b.customers_purchased(), users(5..200));
+            add.inc(|b| b.copies(), 189).await.map(drop)
+        })
+    }),
+    ("push many", |db| {
+        Box::pin(async move {
+            let push = db
+                .update::<Book>(3)
+                .push_each(|b| b.customers_purchased(), users(11..200));
+            push.inc(|b| b.copies(), 189).await.map(drop)
+        })
+    }),
+    ("add", |db| {
+        Box::pin(async move {
+            let add = db
+                .update::<Book>(2)
+                .add_to_set(|b| b.customers_purchased(), "u120");
+            add.inc(|b| b.copies(), 1).await.map(drop)
+        })
+    }),
+    ("pull", |db| {
+        Box::pin(async move {
+            let pull = db
+                .update::<Book>(2)
+                .pull_all(|b| b.customers_purchased(), users([1, 50, 118]));
+            pull.inc(|b| b.copies(), -3).await.map(drop)
+        })
+    }),
+    ("replace", |db| {
+        Box::pin(async move {
+            let set = db
+                .update::<Book>(2)
+                .set(|b| b.customers_purchased(), users(0..150));
+            set.inc(|b| b.copies(), 30).await.map(drop)
+        })
+    }),
+    ("clear", |db| {
+        Box::pin(async move {
+            let set = db.update::<Book>(2).set(|b| b.customers_purchased(), []);
+            set.inc(|b| b.copies(), -120).await.map(drop)
+        })
+    }),
+    ("add where it is full", |db| {
+        Box::pin(async move {
+            let add = db
+                .update::<Book>(3)
+                .add_to_set(|b| b.customers_purchased(), "u11");
+            add.inc(|b| b.copies(), 1).await.map(drop)
+        })
+    }),
+    ("change", |db| {
+        Box::pin(async move {
+            let fifty = db.update::<Book>(2).set(
+                |b| b.customers_purchased().matching(|c| c.eq("u50")),
+                "u500",
+            );
+            fifty.await.map(drop)
+        })
+    }),
+    ("fold", |db| {
+        Box::pin(async move { db.arrays::<Book>().fold().await.map(drop) })
+    }),
+    ("delete", |db| {
+        Box::pin(async move { db.delete::<Book>(2).await.map(drop) })
+    }),
+];
+
+/// `copies` is as many as there are customers: what an update does beside happens with it or not at all.
+pub async fn wherever_a_write_dies_nothing_is_lost(fixture: Fixture) {
+    let crashes = Crashes {
+        writes: WRITES,
+        begin: |db| {
+            Box::pin(async move {
+                let with = |id, len| Book {
+                    copies: len as i64,
+                    ..book(id, 0..len)
+                };
+                db.insert_many([with(1, 3), with(2, 120), with(3, 3), with(4, 60)])
+                    .await
+                    .unwrap();
+                let push = db
+                    .update::<Book>(3)
+                    .push_each(|b| b.customers_purchased(), users(3..11));
+                push.inc(|b| b.copies(), 8).await.unwrap();
+                let pull = db
+                    .update::<Book>(4)
+                    .pull_all(|b| b.customers_purchased(), users(2..60));
+                pull.inc(|b| b.copies(), -58).await.unwrap();
+            })
+        },
+        may_find: |_| false,
+        agrees: |db, when| {
+            Box::pin(async move {
+                let owed = db.owed().await.unwrap();
+                assert!(owed.is_empty(), "{when}: {owed}");
+                for found in db.find::<Book>().all().await.unwrap() {
+                    let all = customers(db, found.id).await;
+                    assert_eq!(found.customers_purchased.len(), all.len() as u64, "{when}");
+                    let distinct: BTreeSet<_> = all.iter().collect();
+                    assert_eq!(distinct.len(), all.len(), "{when}: {all:?}");
+                    if found.id < 8 {
+                        assert_eq!(found.copies, all.len() as i64, "{when}: {all:?}");
+                    } else {
+                        let len = all.len();
+                        assert!([2, 60, 120].contains(&len), "{when}: {len}");
+                    }
+                }
+            })
+        },
+    };
+    crashes.run(&fixture).await;
+}
+
+const MENDING: &[Write<Shop>] = &[
+    ("spill", |db| {
+        Box::pin(async move { db.arrays::<Book>().spill().await.map(drop) })
+    }),
+    ("repair", |db| {
+        Box::pin(async move { db.repair().apply().await.map(drop) })
+    }),
+];
+
+/// What is too long, and what is counted wrong, is mended by whoever comes behind one that dies at it.
+pub async fn wherever_mending_dies_nothing_is_lost(fixture: Fixture) {
+    let crashes = Crashes {
+        writes: MENDING,
+        begin: |db| {
+            Box::pin(async move {
+                let backend = db.backend().clone();
+                let others = odm::Database::<later::Shop>::with_backend(backend.clone());
+                let long = later::Book {
+                    id: 1,
+                    title: "long".into(),
+                    copies: 0,
+                    customers_purchased: users(0..40).into(),
+                };
+                others.insert(long).await.unwrap();
+                db.insert(book(2, 0..40)).await.unwrap();
+                let count = doc! { "$set": { "_odm.overflow.customers_purchased.count": 7_i64 } };
+                let update = Update {
+                    collection: "sales".into(),
+                    filter: rawdoc! { "_id": 2_i64 },
+                    change: Change::operators(RawDocumentBuf::try_from(&count).unwrap()),
+                    multi: false,
+                    upsert: false,
+                };
+                backend.update(update).await.unwrap();
+            })
+        },
+        may_find: |fault| {
+            matches!(
+                fault,
+                Fault::TooManyInside { .. } | Fault::Miscounted { .. }
+            )
+        },
+        agrees: |db, when| {
+            Box::pin(async move {
+                db.repair().apply().await.unwrap();
+                is_clean(db).await;
+                for id in [1, 2] {
+                    assert_eq!(customers(db, id).await, users(0..40), "{when}");
+                }
+            })
+        },
+    };
+    crashes.run(&fixture).await;
+}

@@ -1,0 +1,358 @@
+//! What is done to arrays that overflow apart from writes: those that were there before spill, elements come back, lengths are measured.
+
+use std::{sync::Arc, time::Duration};
+
+use odm::{
+    ErrorKind, Filter,
+    backend::{
+        Fault as CrashFault, Faults,
+        operation::{Insert, Operation},
+    },
+    bson::{RawDocumentBuf, doc, rawdoc},
+    check::Fault,
+    prelude::*,
+};
+
+use super::{
+    is_clean,
+    overflow::{Book, Db, book, customers, extras, fresh, raw, users},
+};
+use crate::Fixture;
+
+pub async fn elements_come_back_where_they_fit(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many([
+        book(1, 0..4),
+        book(2, 0..100),
+        book(3, 0..2),
+        book(4, 0..100),
+    ])
+    .await
+    .unwrap();
+    // As many as overflowed are too many to come back.
+    db.update::<Book>(2)
+        .pull_all(|b| b.customers_purchased(), users(0..96))
+        .await
+        .unwrap();
+    assert_eq!(db.arrays::<Book>().fold().await.unwrap(), 0);
+    db.update::<Book>(2)
+        .pull(|b| b.customers_purchased(), "u96")
+        .await
+        .unwrap();
+    db.update::<Book>(4)
+        .pull_all(|b| b.customers_purchased(), users(0..99))
+        .await
+        .unwrap();
+    db.update::<Book>(4)
+        .push_each(|b| b.customers_purchased(), ["x", "y"])
+        .await
+        .unwrap();
+    assert_eq!(db.arrays::<Book>().fold().await.unwrap(), 2);
+    for (id, expected) in [
+        (1, users(0..4)),
+        (2, users(97..100)),
+        (4, ["u99", "x", "y"].map(String::from).to_vec()),
+    ] {
+        assert_eq!(customers(&db, id).await, expected);
+        let own = db.get::<Book>(id).await.unwrap().customers_purchased;
+        assert_eq!(own.has_more(), id == 1);
+    }
+    let stored = raw(&fixture, "sales", rawdoc! { "_id": 1 }).await;
+    let plain = doc! { "_id": 2_i64, "title": "book 2", "copies": 0_i64, "customers_purchased": users(97..100) };
+    assert_eq!(stored[1], plain);
+    let owners: Vec<_> = extras(&fixture)
+        .await
+        .iter()
+        .map(|extra| extra.get_i64("book_id").unwrap())
+        .collect();
+    assert_eq!(owners, [1]);
+    is_clean(&db).await;
+}
+
+pub async fn arrays_are_folded_in_the_background(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many((1..=3).map(|id| book(id, 0..60)))
+        .await
+        .unwrap();
+    let folding = db.arrays::<Book>().fold_every(Duration::from_millis(20));
+    let others = Db::with_backend(fixture.backend());
+    let also = others
+        .arrays::<Book>()
+        .fold_every(Duration::from_millis(20));
+    for id in [1, 3] {
+        db.update::<Book>(id)
+            .pull_all(|b| b.customers_purchased(), users(0..58))
+            .await
+            .unwrap();
+    }
+    let is_whole = async |id| {
+        !db.get::<Book>(id)
+            .await
+            .unwrap()
+            .customers_purchased
+            .has_more()
+    };
+    while !(is_whole(1).await && is_whole(3).await) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // A round tells what it has done when it is over.
+    let seen = (folding.progress().rounds, also.progress().rounds);
+    while folding.progress().rounds == seen.0 || also.progress().rounds == seen.1 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let done = folding.progress().documents + also.progress().documents;
+    assert_eq!((done, is_whole(2).await), (2, false));
+    assert!(folding.progress().failures + also.progress().failures == 0);
+    drop((folding, also));
+    for (id, expected) in [(1, 58..60), (2, 0..60), (3, 58..60)] {
+        assert_eq!(customers(&db, id).await, users(expected));
+    }
+    is_clean(&db).await;
+}
+
+/// The books of a later version of the application, whose arrays need not overflow any more.
+pub(super) mod later {
+    use super::*;
+
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+    #[document(collection = "sales")]
+    pub(crate) struct Book {
+        #[serde(rename = "_id")]
+        pub(crate) id: i64,
+        pub(crate) title: String,
+        pub(crate) copies: i64,
+        #[embed(overflow(after = 1_000, into = "extra_sales", owner = "book_id"))]
+        pub(crate) customers_purchased: Overflow<String>,
+    }
+
+    #[derive(Schema)]
+    #[schema(models(Book))]
+    pub(crate) struct Shop;
+
+    /// And of one behind that.
+    pub(super) mod last {
+        use super::*;
+
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+        #[document(collection = "sales")]
+        pub(crate) struct Book {
+            #[serde(rename = "_id")]
+            pub(crate) id: i64,
+            pub(crate) title: String,
+            pub(crate) copies: i64,
+            #[embed(max = 2_000)]
+            pub(crate) customers_purchased: Vec<String>,
+        }
+
+        #[derive(Schema)]
+        #[schema(models(Book))]
+        pub(crate) struct Shop;
+    }
+}
+
+pub async fn arrays_go_back_to_their_documents(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many((1..=6).map(|id| book(id, 0..id as usize * 100)))
+        .await
+        .unwrap();
+    let db = odm::Database::<later::Shop>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    // The application writes meanwhile.
+    let pushing = tokio::spawn({
+        let db = db.clone();
+        async move {
+            for number in 0..40_usize {
+                let id = number as i64 % 6 + 1;
+                db.update::<later::Book>(id)
+                    .push(|b| b.customers_purchased(), format!("late{number}"))
+                    .await
+                    .unwrap();
+            }
+        }
+    });
+    let mut folded = db.arrays::<later::Book>().fold().await.unwrap();
+    pushing.await.unwrap();
+    folded += db.arrays::<later::Book>().fold().await.unwrap();
+    // Of an element that is pushed while the documents of the others go, an array is brought back once more.
+    assert!(folded >= 6, "{folded}");
+    let more = db
+        .find::<later::Book>()
+        .filter(|b| b.customers_purchased().has_more());
+    assert_eq!(more.count().await.unwrap(), 0);
+    assert!(extras(&fixture).await.is_empty());
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
+    // And so they need not be declared to any more.
+    let db = odm::Database::<later::last::Shop>::with_backend(fixture.backend());
+    for id in 1..=6_i64 {
+        let late = (0..40).filter(|number| number % 6 + 1 == id);
+        let mut expected = users(0..id as usize * 100);
+        expected.extend(late.map(|number| format!("late{number}")));
+        let book = db.get::<later::last::Book>(id).await.unwrap();
+        assert_eq!(book.customers_purchased, expected);
+    }
+    let stored = raw(&fixture, "sales", rawdoc! { "_id": 1 }).await;
+    for document in stored {
+        let names: Vec<_> = document.keys().collect();
+        assert_eq!(names, ["_id", "title", "copies", "customers_purchased"]);
+    }
+}
+
+pub async fn documents_of_before_overflow(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    let documents = (1..=5_i64).map(|id| {
+        let all = users(0..400 * (id as usize % 2) + 2);
+        let document =
+            doc! { "_id": id, "title": "old", "copies": 0_i64, "customers_purchased": all };
+        RawDocumentBuf::try_from(&document).unwrap()
+    });
+    let insert = Insert {
+        collection: "sales".into(),
+        documents: documents.collect(),
+        ordered: true,
+    };
+    fixture.backend().insert(insert).await.unwrap();
+    let lengths = db.arrays::<Book>().lengths().await.unwrap();
+    assert_eq!(lengths[0].documents(), 5);
+    assert_eq!(
+        (lengths[0].percentile(40.0), lengths[0].percentile(100.0)),
+        (2, 402)
+    );
+    assert_eq!(lengths[0].longer_than(3), 3);
+    let text = lengths[0].to_string();
+    assert!(
+        text.contains("customers_purchased: 5 documents, overflows after 3"),
+        "{text}"
+    );
+    let report = db.check().await.unwrap();
+    assert_eq!(report.findings.len(), 3);
+    // The application writes meanwhile.
+    db.update::<Book>(1)
+        .push(|b| b.customers_purchased(), "before")
+        .await
+        .unwrap();
+    assert_eq!(db.arrays::<Book>().spill().await.unwrap(), 3);
+    assert_eq!(db.arrays::<Book>().spill().await.unwrap(), 0);
+    db.update::<Book>(1)
+        .push(|b| b.customers_purchased(), "behind")
+        .await
+        .unwrap();
+    let expected = users(0..402)
+        .into_iter()
+        .chain(["before".to_owned(), "behind".to_owned()]);
+    assert_eq!(customers(&db, 1).await, expected.collect::<Vec<_>>());
+    assert_eq!(customers(&db, 2).await, users(0..2));
+    assert_eq!(customers(&db, 3).await, users(0..402));
+    let own = db.get::<Book>(1).await.unwrap().customers_purchased;
+    assert_eq!((own.resident().len(), own.len()), (3, 404));
+    is_clean(&db).await;
+}
+
+/// An old document may not have the array at all; and what is there may be too large, not too long.
+pub async fn arrays_of_before_are_of_any_kind(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    let large = "x".repeat(100_000);
+    let insert = Insert {
+        collection: "sales".into(),
+        documents: vec![
+            rawdoc! { "_id": 1_i64, "title": "none", "copies": 0_i64 },
+            rawdoc! { "_id": 2_i64, "title": "large", "copies": 0_i64,
+            "customers_purchased": [large.as_str(), large.as_str(), large.as_str()] },
+        ],
+        ordered: true,
+    };
+    fixture.backend().insert(insert).await.unwrap();
+    let push = db
+        .update::<Book>(1)
+        .push_each(|b| b.customers_purchased(), users(0..7));
+    push.await.unwrap();
+    assert_eq!(customers(&db, 1).await, users(0..7));
+    let report = db.check().await.unwrap();
+    let faults = report.findings.iter().map(|found| found.fault.clone());
+    let too_large = Fault::TooManyInside { holds: 3, after: 3 };
+    assert_eq!(faults.collect::<Vec<_>>(), [too_large]);
+    assert_eq!(db.arrays::<Book>().spill().await.unwrap(), 1);
+    assert_eq!(customers(&db, 2).await, vec![large; 3]);
+    is_clean(&db).await;
+}
+
+/// One array that others write to all the time keeps none of the rest from being looked after.
+pub async fn one_that_fails_keeps_nothing_from_the_others(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many((1..=3).map(|id| book(id, 0..60)))
+        .await
+        .unwrap();
+    let pull = db.update_many::<Book>(|_| Filter::all());
+    pull.pull_all(|b| b.customers_purchased(), users(2..60))
+        .await
+        .unwrap();
+    let faults = Arc::new(Faults::new(fixture.backend()));
+    let conflict = odm::Error::new(ErrorKind::Conflict, "another was first");
+    faults.inject(1, is_write, CrashFault::Before(conflict));
+    let others = Db::with_backend(faults.clone());
+    others.arrays::<Book>().fold().await.unwrap_err();
+    let more = db.find::<Book>();
+    let more = more.filter(|b| b.customers_purchased().has_more());
+    assert_eq!(more.count().await.unwrap(), 1);
+    assert_eq!(db.arrays::<Book>().fold().await.unwrap(), 1);
+    is_clean(&db).await;
+}
+
+fn is_write(operation: &Operation) -> bool {
+    matches!(
+        operation,
+        Operation::Update(_) | Operation::FindAndModify(_)
+    )
+}
+
+/// Documents outside that have lost all of their elements go, though the array is too long to come back.
+pub async fn empty_documents_outside_go(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert(book(1, 0..2_000)).await.unwrap();
+    let pull = db
+        .update::<Book>(1)
+        .pull_all(|b| b.customers_purchased(), users(0..1_600));
+    pull.await.unwrap();
+    assert_eq!(extras(&fixture).await.len(), 4);
+    assert_eq!(db.arrays::<Book>().fold().await.unwrap(), 0);
+    assert_eq!(extras(&fixture).await.len(), 1);
+    assert_eq!(customers(&db, 1).await, users(1_600..2_000));
+    is_clean(&db).await;
+}
+
+/// What is proposed is within what can be.
+pub async fn a_proposal_has_bounds(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    let insert = async |id: i64, customers: Vec<String>| {
+        let document =
+            doc! { "_id": id, "title": "old", "copies": 0_i64, "customers_purchased": customers };
+        let insert = Insert {
+            collection: "sales".into(),
+            documents: vec![RawDocumentBuf::try_from(&document).unwrap()],
+            ordered: true,
+        };
+        fixture.backend().insert(insert).await.unwrap();
+        let lengths = db.arrays::<Book>().lengths().await.unwrap();
+        lengths.into_iter().next().unwrap()
+    };
+    let few = insert(1, users(0..5)).await;
+    assert_eq!(few.proposal(), 5);
+    let bytes = few.bytes(50.0);
+    let expected = format!(
+        "customers_purchased: 1 documents, overflows after 3
+     50 %: 5 elements, {bytes} bytes
+     90 %: 5 elements, {bytes} bytes
+     99 %: 5 elements, {bytes} bytes
+   99.9 %: 5 elements, {bytes} bytes
+    100 %: 5 elements, {bytes} bytes
+         0 to        0:                                          0
+         1 to        3:                                          0
+         4 to       15: ######################################## 1
+  after 5 elements, 0 overflow"
+    );
+    assert_eq!(few.to_string(), expected);
+    assert_eq!(insert(2, users(0..12_000)).await.proposal(), 10_000);
+    let large = "x".repeat(5_000);
+    let proposal = insert(3, vec![large; 2_000]).await.proposal();
+    assert!((200..400).contains(&proposal), "{proposal}");
+}

@@ -1,0 +1,249 @@
+//! How large documents become by arrays that overflow: never as large as a document can be.
+
+use odm::{
+    ErrorKind,
+    bson::{RawDocumentBuf, doc, rawdoc},
+    prelude::*,
+};
+
+use super::{
+    is_clean,
+    overflow::{Book, book, customers, extras, fresh, raw, user, users},
+};
+use crate::Fixture;
+
+/// Two of the largest elements that there can be are too many for what waits in a document, by a few bytes.
+pub async fn the_largest_elements_are_pushed(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert_many([book(1, 0..2), book(2, 0..8)])
+        .await
+        .unwrap();
+    let largest = "x".repeat(128 * 1024 - 18);
+    for id in [1, 2] {
+        let before = customers(&db, id).await;
+        let push = db.update::<Book>(id);
+        let push = push.push_each(
+            |b| b.customers_purchased(),
+            [largest.clone(), largest.clone()],
+        );
+        push.await.unwrap();
+        let all = customers(&db, id).await;
+        assert_eq!(all[..before.len()], before);
+        assert_eq!(all[before.len()..], [largest.clone(), largest.clone()]);
+        let larger = db
+            .update::<Book>(id)
+            .push(|b| b.customers_purchased(), format!("{largest}x"));
+        assert_eq!(larger.await.unwrap_err().kind(), ErrorKind::Invalid);
+    }
+    is_clean(&db).await;
+}
+
+/// What is large, and what is too large.
+pub async fn documents_stay_small(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    let large = "x".repeat(100_000);
+    let too_large = "x".repeat(200_000);
+    for size in [1, 4] {
+        let many: Vec<_> = (0..size).map(|_| too_large.clone()).collect();
+        let mut given = book(1, []);
+        given.customers_purchased = many.clone().into();
+        assert_eq!(
+            db.insert(given).await.unwrap_err().kind(),
+            ErrorKind::Invalid
+        );
+    }
+    db.insert(book(1, [])).await.unwrap();
+    let push = db
+        .update::<Book>(1)
+        .push(|b| b.customers_purchased(), &too_large)
+        .await;
+    assert_eq!(push.unwrap_err().kind(), ErrorKind::Invalid);
+    let add = db
+        .update::<Book>(1)
+        .add_to_set(|b| b.customers_purchased(), &too_large)
+        .await;
+    assert_eq!(add.unwrap_err().kind(), ErrorKind::Invalid);
+    let set = db
+        .update::<Book>(1)
+        .set(|b| b.customers_purchased(), [too_large.clone()])
+        .await;
+    assert_eq!(set.unwrap_err().kind(), ErrorKind::Invalid);
+    assert!(customers(&db, 1).await.is_empty());
+    assert!(extras(&fixture).await.is_empty());
+    for _ in 0..9 {
+        db.update::<Book>(1)
+            .push(|b| b.customers_purchased(), &large)
+            .await
+            .unwrap();
+    }
+    let push = db
+        .update::<Book>(1)
+        .push_each(|b| b.customers_purchased(), vec![large.clone(); 9]);
+    push.await.unwrap();
+    let mut given = book(2, []);
+    given.customers_purchased = vec![large.clone(); 12].into();
+    db.insert(given).await.unwrap();
+    for id in [1, 2] {
+        let all = customers(&db, id).await;
+        assert_eq!(all.len(), if id == 1 { 18 } else { 12 });
+        assert!(all.iter().all(|one| *one == large));
+    }
+    let sales = raw(&fixture, "sales", rawdoc! { "_id": 1 }).await;
+    for document in sales.iter().chain(&extras(&fixture).await) {
+        let size = RawDocumentBuf::try_from(document).unwrap().as_bytes().len();
+        assert!(size < 1024 * 1024, "{size} bytes");
+    }
+    is_clean(&db).await;
+}
+
+/// What elements can become in place is bounded by what a document can hold.
+pub async fn elements_that_grow_stay_small(fixture: Fixture) {
+    let db = odm::Database::<Boards>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    let board = |id, notes: i64| Board {
+        id,
+        notes: (0..notes).map(note).collect(),
+    };
+    db.insert_many([board(1, 90), board(2, 600)]).await.unwrap();
+    let push = db.update::<Board>(2);
+    push.push_each(|b| b.notes(), (600..690).map(note))
+        .await
+        .unwrap();
+    let texts = async |id| {
+        let all = db.get::<Board>(id).elements(|b| b.notes()).all();
+        let all = all.await.unwrap();
+        all.into_iter().map(|note| note.text).collect::<Vec<_>>()
+    };
+    for (id, len) in [(1, 90), (2, 690)] {
+        for (bytes, kind) in [
+            (200_000, ErrorKind::Invalid),
+            (5_000, ErrorKind::Unsupported),
+        ] {
+            let all = db
+                .update::<Board>(id)
+                .set(|b| b.notes().all().text(), "x".repeat(bytes));
+            assert_eq!(all.await.unwrap_err().kind(), kind);
+        }
+        assert_eq!(texts(id).await, vec![String::new(); len]);
+        // One after the other, wherever they are: some have room, and then none.
+        for from in [0, 150, 600] {
+            let mut refused = 0;
+            let mut expected = texts(id).await;
+            for n in (from..from + 15).filter(|n| *n < len) {
+                let text = "x".repeat(100_000);
+                let set = db.update::<Board>(id).set(
+                    |b| b.notes().matching(|note| note.n().eq(n as i64)).text(),
+                    &text,
+                );
+                match set.await {
+                    Ok(_) => expected[n] = text,
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+                        refused += 1;
+                    }
+                }
+            }
+            assert!(
+                from >= len || (1..15).contains(&refused),
+                "{from}: {refused}"
+            );
+            assert!(texts(id).await == expected);
+        }
+    }
+    for collection in ["boards", "more_notes"] {
+        for document in raw(&fixture, collection, rawdoc! { "_id": 1 }).await {
+            let size = RawDocumentBuf::try_from(&document)
+                .unwrap()
+                .as_bytes()
+                .len();
+            assert!(size < 1024 * 1024, "{size} bytes");
+        }
+    }
+    // What needs no more room than it has is as ever.
+    let less = db.update::<Board>(2).set(|b| b.notes().all().seen(), true);
+    less.await.unwrap();
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
+}
+
+fn note(n: i64) -> Note {
+    Note {
+        n,
+        text: String::new(),
+        seen: false,
+    }
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "boards")]
+struct Board {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[embed(overflow(after = 100, into = "more_notes", owner = "board"))]
+    notes: Overflow<Note>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Embedded)]
+struct Note {
+    n: i64,
+    text: String,
+    seen: bool,
+}
+
+#[derive(Schema)]
+#[schema(models(Board, Twin))]
+struct Boards;
+
+/// Two arrays of one document.
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "twins")]
+struct Twin {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[embed(overflow(after = 10, into = "more_left", flag = "is_left_more"))]
+    left: Overflow<String>,
+    #[embed(overflow(after = 10, into = "more_right", flag = "is_right_more"))]
+    right: Overflow<String>,
+}
+
+/// Together they are no larger than one.
+pub async fn two_arrays_share_the_room(fixture: Fixture) {
+    let db = odm::Database::<Boards>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    let (left, right) = (Overflow::new(), Overflow::new());
+    db.insert(Twin { id: 1, left, right }).await.unwrap();
+    let too_large = "x".repeat(100_000);
+    let push = db.update::<Twin>(1).push(|t| t.left(), &too_large);
+    assert_eq!(push.await.unwrap_err().kind(), ErrorKind::Invalid);
+    let large = "x".repeat(60_000);
+    for _ in 0..8 {
+        let twin = || db.update::<Twin>(1);
+        twin().push(|t| t.left(), &large).await.unwrap();
+        twin().push(|t| t.right(), &large).await.unwrap();
+        let stored = raw(&fixture, "twins", rawdoc! { "_id": 1 }).await;
+        let size = RawDocumentBuf::try_from(&stored[0]).unwrap();
+        let size = size.as_bytes().len();
+        assert!(size < 540_000, "{size} bytes");
+    }
+    for all in [
+        db.get::<Twin>(1).elements(|t| t.left()).all().await,
+        db.get::<Twin>(1).elements(|t| t.right()).all().await,
+    ] {
+        assert!(all.unwrap() == vec![large.clone(); 8]);
+    }
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
+}
+
+/// Values that an update names stand in the document until it is carried out.
+pub async fn a_pull_of_too_much_is_refused(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert(book(1, 0..60)).await.unwrap();
+    let many = (0..3).map(|n| format!("{n}{}", "x".repeat(100_000)));
+    let pull = db
+        .update::<Book>(1)
+        .pull_all(|b| b.customers_purchased(), many.chain([user(50)]));
+    assert_eq!(pull.await.unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(customers(&db, 1).await, users(0..60));
+    is_clean(&db).await;
+}
