@@ -20,8 +20,8 @@ pub use crate::{
     decode::{as_one, as_projection, of_no_variant},
     document::{
         Document, Draft, Embedded, HasVariant, IdPart, IdPrefix, IdReader, IdText, Insertable,
-        IntoIdPart, NativeValue, NewFields, Number, OfKind, RawDraft, Ref, Stored, VariantOf,
-        Whole, encode_new, kind, numbered, stored_tag, variant_indexes,
+        IntoIdPart, NativeValue, NewFields, Number, OfKind, Overflow, RawDraft, Ref, Stored,
+        VariantOf, Whole, encode_new, kind, numbered, stored_tag, variant_indexes,
     },
     field::{
         Beside, Field, FromPath, OfVariant, Ordered, Path, Place, Queryable, SaidAt, Tag, Variants,

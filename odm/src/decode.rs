@@ -107,12 +107,44 @@ pub(crate) fn decode_all<P: Projection<Of: Document>>(
         }
         let value = P::from_document(raw, model);
         // A document that cannot be encoded again is read as it is.
-        if let Ok(Some(Ok(rewritten))) = value.as_ref().map(P::rewritten) {
+        if let Ok(Some(Ok(rewritten))) = value.as_ref().map(P::rewritten)
+            && let Ok(rewritten) = as_stored(model, rewritten, raw)
+        {
             *raw = rewritten;
         }
         values.push(value);
     }
     (values, Arc::new(raws))
+}
+
+/// A document as the model writes it, with what the stored one has of arrays that overflow: where the other elements are, and those in an
+/// order that are not shown.
+pub(crate) fn as_stored(
+    model: &Model,
+    written: RawDocumentBuf,
+    stored: &RawDocument,
+) -> Result<RawDocumentBuf> {
+    if model.overflows.is_empty() && model.upgrade.is_none() {
+        return Ok(written);
+    }
+    let (mut document, stored) = (open(&written)?, open(stored)?);
+    for field in model.overflows.iter().filter(|field| field.order.is_some()) {
+        let shown = document.get_array_mut(field.stored);
+        if let (Ok(shown), Ok(all)) = (shown, stored.get_array(field.stored)) {
+            shown.extend(all.iter().skip(shown.len()).cloned());
+        }
+    }
+    if let Some(own) = stored.get("_odm") {
+        document.insert("_odm", own.clone());
+    }
+    if model.upgrade.is_some() {
+        set(
+            &mut document,
+            upgrade::MARK,
+            i64::from(model.schema_version),
+        );
+    }
+    close(&document)
 }
 
 /// A single value, encoded as in a document.

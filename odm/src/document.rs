@@ -220,6 +220,12 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
         let _ = from;
     }
 
+    /// An error if it was read and has arrays with elements that were not: inserted, it would lose them.
+    #[doc(hidden)]
+    fn refuse_partial(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Leaves in the arrays that overflow what stays in the document, which is about to be inserted as this.
     #[doc(hidden)]
     fn keep_inside(&mut self, raw: &RawDocument) {

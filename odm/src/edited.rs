@@ -5,13 +5,13 @@ use std::{
     ops::{Deref, DerefMut},
 };
 
-use bson::{RawBson, RawDocumentBuf};
+use bson::RawDocumentBuf;
 
 use crate::{
-    Result,
+    Result, decode,
     document::Document,
     error,
-    query::{append, encode_document, encode_unchecked},
+    query::{encode_document, encode_unchecked},
 };
 
 /// A document that was read to be changed: it remembers what was stored, so that
@@ -45,11 +45,7 @@ impl<T: Document> Edited<T> {
         }
         self.before = encode_unchecked(&self.document).map_err(error::of_model::<T>)?;
         if T::MODEL.rounds {
-            // With what it knows of elements elsewhere.
-            let mut rounded = self.before.clone();
-            if let Some(own) = stored.get("_odm").map_err(error::encode)? {
-                append(&mut rounded, "_odm", RawBson::from(own))?;
-            }
+            let rounded = decode::as_stored(&T::MODEL, self.before.clone(), &stored)?;
             self.document = T::from_stored(&rounded)?;
         }
         self.stored = stored;

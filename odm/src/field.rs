@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 pub use array::{Array, Elem};
 pub use map::{Keyed, Map};
 pub use maybe::Maybe;
-pub use overflow::{AllInside, Overflowing};
+pub use overflow::{AllInside, Inside, Overflowing};
 pub use path::Path;
 pub(crate) use path::{Step, refuse_key};
 pub use scalar::{Bits, Date, Numeric, Ordered, Sorts, Text};

@@ -37,7 +37,7 @@ pub(crate) use link::{
 pub(crate) use number::Numbers;
 pub(crate) use overflow::{
     Folded, Misplaced, Wrong, anywhere, fold, kept_inside, look_for_orphans, mend_orphan,
-    mend_overflow, misplaced, owed_outside, spill, too_long_or_large,
+    mend_overflow, misplaced, owed_outside, owing_outside, spill, too_long_or_large,
     with_indexes as with_overflows,
 };
 use promise::Said;
@@ -139,6 +139,12 @@ pub(crate) trait Write: Clone + Sized + Send + Sync + Into<Any> + 'static {
     /// The same write as one that gives the document back as it was: only for an update of one document by operators, which
     /// inserts none.
     fn giving_back(&self) -> Option<FindAndModify> {
+        None
+    }
+
+    /// The document that it gives, if that is as it is behind the write.
+    fn found_behind<'d>(&self, done: &'d mut Self::Done) -> Option<&'d mut RawDocumentBuf> {
+        let _ = done;
         None
     }
 
@@ -474,6 +480,21 @@ impl Write for FindAndModify {
             Modification::Update { change, .. } => Some(change),
             Modification::Delete => None,
         }
+    }
+
+    fn found_behind<'d>(
+        &self,
+        done: &'d mut Option<RawDocumentBuf>,
+    ) -> Option<&'d mut RawDocumentBuf> {
+        let modification = &self.modification;
+        let is_new = matches!(
+            modification,
+            Modification::Update {
+                return_new: true,
+                ..
+            }
+        );
+        done.as_mut().filter(|_| is_new)
     }
 
     fn done(_: u64) -> Option<RawDocumentBuf> {

@@ -63,6 +63,10 @@ pub trait Projection: DeserializeOwned + Send + Sync + 'static {
     #[doc(hidden)]
     const READS_IN_ARRAY: Reads = Self::READS;
 
+    /// Whether it is an array of which some elements may be elsewhere.
+    #[doc(hidden)]
+    const OVERFLOWS: bool = false;
+
     /// Reads a stored document of a model.
     #[doc(hidden)]
     fn from_document(raw: &RawDocument, model: &Model) -> Result<Self> {
@@ -142,6 +146,7 @@ impl<P: Projection> Projection for Vec<P> {
 impl<P: Projection> Projection for Overflow<P> {
     type Of = Overflow<P::Of>;
     const READS: Reads = P::READS_IN_ARRAY;
+    const OVERFLOWS: bool = true;
 
     fn look_outside(&mut self, raw: &RawDocument, model: &Model, stored: &str) {
         Self::look_outside(self, raw, model, stored);

@@ -27,4 +27,6 @@ pub(crate) use render::{
 pub use sort::{IntoSort, Sort};
 pub(crate) use sort::{push_sort, to_raw as sort_to_raw};
 pub use value::IntoValue;
-pub(crate) use value::{encode, encode_document, encode_unchecked, same, values};
+pub(crate) use value::{
+    encode, encode_document, encode_new_document, encode_unchecked, same, values,
+};

@@ -211,7 +211,8 @@ pub(crate) async fn owed(
         }
         if one.is_none() {
             for (extras, promise) in maintain::owed_outside(model) {
-                arrays += owed_by(access, extras, promise, None, &mut dues).await?;
+                let owing = Some(maintain::owing_outside()?);
+                arrays += owed_by(access, extras, promise, owing.as_ref(), &mut dues).await?;
             }
         }
         for (promise, count) in [

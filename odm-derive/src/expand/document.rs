@@ -366,6 +366,18 @@ fn right_indexes<'c>(
     }
     let mut before = Before::default();
     for (keys, options, at) in declared(model, &right) {
+        let mut fields = model.fields.iter();
+        let outlier = fields.find(|field| field.layout.overflow().is_some());
+        if let (Some(seconds), Some(field)) = (&options.expire_after_seconds, outlier) {
+            ctxt.error(
+                seconds,
+                format!(
+                    "documents that expire leave the elements of `{}` that are outside of them behind: leave `expire_after_seconds` out, and \
+                     delete them by `delete_many`",
+                    field.ident
+                ),
+            );
+        }
         before.refuse_same(ctxt, &keys, options, at);
         refuse_keys(ctxt, model, &keys);
         if options.unique {
@@ -679,6 +691,14 @@ fn implementation(
     let tallies = model.tallies_of_model(private);
     let overflows = model.overflows_of_model(private);
     let look_outside = model.look_outside(&quote!(value), &quote!(raw));
+    let refuse_partial = model.refuse_partial(private).map(|refuse| {
+        quote! {
+            fn refuse_partial(&self) -> #private::Result<()> {
+                #refuse
+                #private::Ok(())
+            }
+        }
+    });
     let keep_inside = model.keep_inside().map(|keep| {
         quote! {
             fn keep_inside(&mut self, raw: &#private::RawDocument) {
@@ -779,6 +799,7 @@ fn implementation(
             #look_for_links
             #take_filled
             #from_stored
+            #refuse_partial
             #keep_inside
         }
     }

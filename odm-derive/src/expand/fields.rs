@@ -53,7 +53,11 @@ impl<'a> Model<'a> {
             .map(|field| {
                 let (ident, name) = (field.ident, &field.stored);
                 let count = field.of_stored(private, &quote!(count));
-                let validate = field.of_stored(private, &quote!(validate));
+                // What it has outside is there already, or refused where it is inserted.
+                let validate = match field.layout.overflow() {
+                    Some(_) => at(quote!(#private::Overflow::validate_elements), field.ty.span()),
+                    None => field.of_stored(private, &quote!(validate)),
+                };
                 let len = field.layout.max().map(
                     |max| quote!(#private::validate_len(#count(&self.#ident), &path.then(#name), #max)?;),
                 );

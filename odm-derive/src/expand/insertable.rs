@@ -261,7 +261,11 @@ impl Field<'_> {
             true => quote!(#private::NativeValue(&self.#ident)),
             false => quote!(self.#ident),
         };
-        quote!(#into.put(#stored, &#value)?;)
+        let refuse_partial = self
+            .layout
+            .overflow()
+            .map(|_| quote!(self.#ident.refuse_partial(&#private::Path::ROOT.then(#stored))?;));
+        quote!(#refuse_partial #into.put(#stored, &#value)?;)
     }
 }
 

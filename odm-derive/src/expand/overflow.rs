@@ -150,6 +150,16 @@ impl<'a> Model<'a> {
         quote!(#(#all)*)
     }
 
+    /// The code that refuses a document `self` with arrays that were read in part.
+    pub(crate) fn refuse_partial(&self, private: &Private) -> Option<TokenStream> {
+        self.overflows().next()?;
+        let all = self.overflows().map(|(field, _)| {
+            let (ident, stored) = (field.ident, &field.stored);
+            quote!(self.#ident.refuse_partial(&#private::Path::ROOT.then(#stored))?;)
+        });
+        Some(quote!(#(#all)*))
+    }
+
     /// The code that leaves in a document `self` what stays in it when it is inserted.
     pub(crate) fn keep_inside(&self) -> Option<TokenStream> {
         self.overflows().next()?;

@@ -49,6 +49,20 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         };
         (quote!(#private::value_of(#tree #accessor) #fits;), same)
     });
+    // By another name it would not be asked for what is outside. A constant knows no parameters.
+    let is_generic = !input.generics.params.is_empty();
+    let is_other = |field: &&Field<'_>| !is_generic && !field.native && !is_overflow(field.ty);
+    let others = fields.iter().filter(is_other);
+    let others = others.map(|field| {
+        let ty = field.ty;
+        quote_spanned! {ty.span()=>
+            const _: () = ::core::assert!(
+                !<#ty as #private::Projection>::OVERFLOWS,
+                "an array that overflows is an `Overflow<…>`, by this name: what is outside of the document is looked for by it"
+            );
+        }
+    });
+    let others: Vec<_> = others.collect();
     let outside = fields.iter().filter(|field| is_overflow(field.ty));
     let outside: Vec<_> = outside
         .map(|field| {
@@ -91,6 +105,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             fn types #impl_generics () #where_clause { #(#types)* }
         };
         #(#names)*
+        #(#others)*
     };
     Some(Code::from(code).finish(&private))
 }

@@ -19,7 +19,7 @@ use crate::{
     document::{Document, Draft},
     error,
     maintain::{Means, Narrowed, Planned, SentWith, run_bulk},
-    query::encode_document,
+    query::encode_new_document,
 };
 
 /// Several writes, to documents of one model or of several; made by [`Session::bulk`](crate::Session::bulk).
@@ -267,8 +267,8 @@ impl<T: Document> IntoBulk for InsertOne<T> {
             return BulkEntry::alone(session, run);
         }
         let document = document.and_then(Draft::into_whole);
-        let document =
-            document.and_then(|document| encode_document(&document).map_err(error::of_model::<T>));
+        let document = document
+            .and_then(|document| encode_new_document(&document).map_err(error::of_model::<T>));
         let planned = document.and_then(|document| {
             let write = Write::Insert {
                 collection: T::COLLECTION.into(),

@@ -12,7 +12,7 @@ use crate::{
     document::{Document, Draft},
     hook::{self, Committed, RunHooks, Written},
     maintain::{self, Numbers, Plan, Sources, resolve},
-    query::{encode_document, encode_unchecked},
+    query::{encode_new_document, encode_unchecked},
     schema::Model,
     unit,
 };
@@ -79,6 +79,10 @@ impl<T: Document> IntoFuture for InsertMany<T> {
 /// Inserts documents, with the hooks of their model.
 pub(super) async fn insert<T: Document>(access: Access, given: Vec<Draft<T>>) -> Result<Vec<T>> {
     let (given, sources) = resolve(&access, given).await?;
+    // Of what is encoded for a further attempt nobody knows it any more.
+    let mut documents = given.iter();
+    let whole = documents.try_for_each(Document::refuse_partial);
+    whole.map_err(crate::error::of_model::<T>)?;
     if T::HAS_HOOKS && !given.is_empty() {
         return insert_with_hooks(access, given, sources).await;
     }
@@ -256,7 +260,7 @@ fn keep_inside<T: Document>(given: &mut [T], raws: &[RawDocumentBuf]) {
 pub(super) fn as_stored<T: Document>(document: &mut T) -> Result<RawDocumentBuf> {
     // A hook may have changed what it is made of.
     document.fill_id()?;
-    let mut raw = encode_document(document).map_err(crate::error::of_model::<T>)?;
+    let mut raw = encode_new_document(document).map_err(crate::error::of_model::<T>)?;
     maintain::compute(&T::MODEL, &mut raw)?;
     if T::MODEL.rounds || !T::MODEL.computed.is_empty() {
         *document = encoded(&raw)?;

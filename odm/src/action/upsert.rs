@@ -239,6 +239,7 @@ async fn run<T: Document, K: WithId>(
     let Some(mut document) = documents.pop() else {
         return Err(conflict::<T>());
     };
+    document.refuse_partial().map_err(error::of_model::<T>)?;
     refuse_another_key(&update.target, &document)?;
     let condition = update.condition()?;
     if T::HAS_HOOKS {
@@ -249,8 +250,11 @@ async fn run<T: Document, K: WithId>(
     let raw = as_stored(&mut document)?;
     let target = update.target.clone();
     let update = Updating::Prepared(Box::new((update.prepare()?, target)));
-    let inserted = attempt(&update, &condition, &raw, &how).await?;
-    Ok(inserted.unwrap_or(Upsertion::Inserted(document)))
+    let done = attempt(&update, &condition, &raw, &how).await?;
+    Ok(done.unwrap_or_else(|| {
+        document.keep_inside(&raw);
+        Upsertion::Inserted(document)
+    }))
 }
 
 /// An object, so that of a model without hooks nothing of it is compiled.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Stored, kind};
 use crate::{
-    Result, decode,
+    Error, ErrorKind, Result, decode,
     field::{Overflowing, Path, Variants},
     maintain, native, rule,
     schema::{Closed, Copies, Model, Schema},
@@ -55,7 +55,8 @@ use crate::{
 /// # fn main() {}
 /// ```
 ///
-/// As a document is inserted it has all of them, however many. To serde it is the array of those that are in the document.
+/// As a document is inserted it has all of them, however many; one that was read and has more outside is not written, with an error of kind
+/// [`Invalid`](crate::ErrorKind::Invalid). To serde it is the array of those that are in the document.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Overflow<T> {
     resident: Vec<T>,
@@ -113,7 +114,35 @@ impl<T> Overflow<T> {
     }
 }
 
+impl<T> Overflow<T> {
+    /// An error if it was read and has elements that were not: written, it would lose them. `path` leads to it. Called by derived code.
+    #[doc(hidden)]
+    pub fn refuse_partial(&self, path: &Path) -> Result<()> {
+        if self.outside == 0 {
+            return Ok(());
+        }
+        let message = format!(
+            "{} of its elements are outside of the document with which the array was read, and would be lost: read all of them by \
+             `get(…).elements(…).all()`, and write those",
+            self.outside
+        );
+        let error = Error::new(ErrorKind::Invalid, message);
+        Err(match path.is_root() {
+            true => error,
+            false => error.with_path(path.to_string()),
+        })
+    }
+}
+
 impl<T: Stored> Overflow<T> {
+    /// Checks the elements that it has; called by derived code.
+    #[doc(hidden)]
+    pub fn validate_elements(&self, path: &Path) -> Result<()> {
+        self.resident
+            .iter()
+            .try_for_each(|value| value.validate(path))
+    }
+
     /// Keeps what stays in a document that is inserted as this; called by derived code.
     #[doc(hidden)]
     pub fn keep_inside(&mut self, model: &'static Model, stored: &str, raw: &RawDocument) {
@@ -208,9 +237,8 @@ impl<T: Stored> Stored for Overflow<T> {
     }
 
     fn validate(&self, path: &Path) -> Result<()> {
-        self.resident
-            .iter()
-            .try_for_each(|value| value.validate(path))
+        self.refuse_partial(path)?;
+        self.validate_elements(path)
     }
 
     fn count(&self) -> usize {

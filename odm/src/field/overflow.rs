@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use super::{Array, Elem, FromPath, Path, Place, Queryable, Single, Writable, role, shape};
 use crate::{
-    document::{Overflow, Stored},
+    document::{Document, Overflow, Stored, kind},
     query::{Filter, IntoFilter, IntoValue, Node},
 };
 
@@ -17,6 +17,30 @@ use crate::{
     note = "a filter of those that are in the document is one of `.resident()`"
 )]
 pub trait AllInside {}
+#[diagnostic::do_not_recommend]
+impl<T: Stored<Kind: Inside>> AllInside for T {}
+
+/// The kinds of values that are in their document as a whole.
+#[doc(hidden)]
+pub trait Inside {}
+macro_rules! inside {
+    ($($kind:ident),*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl Inside for kind::$kind {}
+    )*};
+}
+inside!(
+    Value,
+    Struct,
+    Enum,
+    Array,
+    Map,
+    Native,
+    NativeArray,
+    NativeMap,
+    Reference,
+    References
+);
 
 /// What a place is of, without having any of it.
 type Of<M, T, R, S> = PhantomData<fn() -> (M, T, R, S)>;
@@ -52,7 +76,8 @@ impl<M, T: Stored, R, S> Place for Overflowing<M, T, R, S> {
 }
 
 impl<M, T: Stored, R, S> Overflowing<M, T, R, S> {
-    /// The elements that are in the document, for a filter: the first ones.
+    /// The elements that are in the document, for a filter: the first ones. Of an array in an order these may be some more than
+    /// [`Overflow::resident`](crate::Overflow::resident) shows.
     ///
     /// A filter by them costs no more than any other, and finds no document by an element that is outside of it:
     /// [`Arrays::any`](crate::action::Arrays::any) does.
@@ -60,15 +85,25 @@ impl<M, T: Stored, R, S> Overflowing<M, T, R, S> {
         FromPath::from_path(self.path.clone())
     }
 
-    /// The document has elements outside of it.
+    /// The document has elements outside of it; of an array in an order also where there are more in it than are shown of it.
     pub fn has_more(&self) -> Filter<M>
     where
+        M: Document,
         S: Single,
     {
-        let header = Path::ROOT.append(&format!("_odm.overflow.{}", self.path));
+        // It may be looked at from outside of its document, as in a change.
+        let path = self.path.to_string();
+        let (before, name) = path.rsplit_once('.').unwrap_or(("", &path));
+        let document = match before {
+            "" => Path::ROOT,
+            before => Path::ROOT.append(before),
+        };
+        let header = document.append(&format!("_odm.overflow.{name}"));
+        let mut fields = M::MODEL.overflows.iter();
+        let ordered = fields.find(|field| field.stored == name && field.order.is_some());
         let at = |place: &str| header.append(place);
         let exists = |place: Path| Node::Test(place, "$exists", true.into());
-        Filter::from_node(Node::And(vec![
+        let outside = Node::And(vec![
             exists(header.clone()),
             // What is being filled is not there yet: who does that may have asked for documents without.
             Node::Or(vec![
@@ -77,7 +112,14 @@ impl<M, T: Stored, R, S> Overflowing<M, T, R, S> {
                 exists(at("tail.0")),
                 exists(at("work.block.0")),
             ]),
-        ]))
+        ]);
+        Filter::from_node(match ordered {
+            Some(field) => {
+                let hidden = document.append(&format!("{name}.{}", field.after));
+                Node::Or(vec![outside, exists(hidden)])
+            }
+            None => outside,
+        })
     }
 
     /// Not there: [`resident`](Self::resident) has one of the elements in the document.

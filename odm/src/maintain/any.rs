@@ -80,6 +80,13 @@ impl Write for Any {
         whichever!(self, write => write.giving_back())
     }
 
+    fn found_behind<'d>(&self, done: &'d mut Done) -> Option<&'d mut RawDocumentBuf> {
+        match self {
+            Self::FindAndModify(write) => write.found_behind(&mut done.found),
+            _ => None,
+        }
+    }
+
     fn done_to_one(is_modified: bool) -> Done {
         Update::done_to_one(is_modified).into()
     }

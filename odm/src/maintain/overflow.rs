@@ -30,7 +30,7 @@ mod write;
 
 use std::time::SystemTime;
 
-use bson::{Bson, DateTime, RawBson, RawDocumentBuf};
+use bson::{Bson, DateTime, RawBson, RawDocumentBuf, doc};
 
 pub(crate) use anywhere::anywhere;
 pub(super) use anywhere::owners_of;
@@ -45,7 +45,7 @@ pub(super) use room::{has_room, is_whole};
 pub(super) use settle::settle;
 use work::{At, attempts};
 
-use super::{Any, Effect, LEASE, Promise, Sources, Write, inside, link::rule_of};
+use super::{Any, Effect, LEASE, Promise, Sources, Write, inside, link::rule_of, stored::close};
 use crate::{
     Result,
     access::Access,
@@ -239,6 +239,11 @@ pub(crate) async fn spill(
 /// The paths of a model that a save must not change.
 pub(super) fn fixed(model: &Model) -> impl Iterator<Item = &'static str> {
     model.overflows.iter().map(|field| field.stored)
+}
+
+/// Which of these there is something to do about: what is only remembered for a while is over by itself.
+pub(crate) fn owing_outside() -> Result<RawDocumentBuf> {
+    close(&doc! { extras::GIVEN_UP: { "$exists": false } })
 }
 
 /// Which documents may be no array's: what says so, and where.

@@ -179,6 +179,12 @@ pub(crate) fn encode_document<T: Document>(document: &T) -> Result<RawDocumentBu
     encode_unchecked(document)
 }
 
+/// The same of one that is new: nothing of it is elsewhere.
+pub(crate) fn encode_new_document<T: Document>(document: &T) -> Result<RawDocumentBuf> {
+    document.refuse_partial()?;
+    encode_document(document)
+}
+
 /// A whole document as the model writes it, though it may not be fit to be stored.
 pub(crate) fn encode_unchecked<T: Document>(document: &T) -> Result<RawDocumentBuf> {
     let bytes = bson::serialize_to_vec(document).map_err(error::encode)?;

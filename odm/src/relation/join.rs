@@ -13,7 +13,7 @@ use crate::{
     Result,
     access::Access,
     backend::BoxFuture,
-    document::{Document, Ref},
+    document::{Document, Overflow, Ref},
     field::{Array, Field, Maybe, Overflowing, Place, shape},
     projection::Projection,
     schema::Model,
@@ -91,7 +91,7 @@ impl<M: 'static, T: Document, R: 'static> Reference for Maybe<M, Ref<T>, R, shap
 impl<M: Document, T: Document, R: 'static> Reference for Overflowing<M, Ref<T>, R, shape::One> {
     type Target = T;
     type Out<X: Item<Of = T>> = Links<X>;
-    type Inside = shape::One;
+    type Inside = Overflow<Ref<T>>;
 
     fn overflows_in() -> Option<&'static Model> {
         Some(&M::MODEL)
@@ -112,9 +112,10 @@ impl<M: 'static, T: Document, R: 'static> RefersToMany for Maybe<M, Ref<T>, R, s
 /// What the places of references are in, where a condition tells which documents refer to a given one.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "what refers to a document from inside of an array of enums is not found for many at once",
-    label = "a reference in an element of an array, which must be of its variant",
-    note = "ask for one by `filter(|a| a.watchers().any(|w| w.user(|user| user.eq(&jane))))`"
+    message = "what refers to a document from there is not found for many at once",
+    label = "a reference in an array of enums, or in one that overflows: in an element of its variant, or outside of the document",
+    note = "for one document, of an array of enums: `filter(|a| a.watchers().any(|w| w.user(|user| user.eq(&jane))))`",
+    note = "of an array that overflows: the inverse of the link lists them; for one document ask `db.arrays::<…>().any(|a| a.watchers(), |user| user.eq(&jane))`"
 )]
 pub trait FoundByIt {}
 #[diagnostic::do_not_recommend]

@@ -6,7 +6,7 @@ use super::Model;
 use crate::{
     Result,
     document::{Document, Ref},
-    field::{Array, Field, Maybe, Ordered, Path, Place, Single, role, shape},
+    field::{AllInside, Array, Field, Maybe, Ordered, Path, Place, Single, role, shape},
     projection::Projected,
     query::IntoValue,
 };
@@ -52,7 +52,7 @@ pub enum Keeps {
 #[doc(hidden)]
 pub fn condition<P, V>(place: P, value: V) -> (Path, Result<RawBson>)
 where
-    P: Place<Shape: Single, Role: Steady>,
+    P: Place<Shape: Single, Role: Steady, Value: AllInside>,
     V: IntoValue<P::Value>,
 {
     (place.path(), value.into_value())

@@ -101,10 +101,10 @@ pub(crate) fn upgraded(model: &Model, raw: &RawDocument) -> Result<Option<RawDoc
     let parts = model.id_parts.iter();
     let parts = parts.filter_map(|field| Some((*field, document.get(*field)?.clone())));
     let parts: Vec<_> = parts.collect();
-    let headers = headers(&document);
+    let arrays = arrays(model, &document);
     upgrade(from, &mut document).map_err(of_document)?;
     maintain::fill_open(model, &mut document).map_err(of_document)?;
-    keeps_arrays(model, &headers, &document).map_err(of_document)?;
+    keeps_arrays(model, &arrays, &document).map_err(of_document)?;
     let mut parts = parts.iter();
     if let Some((field, _)) = parts.find(|(field, value)| document.get(field) != Some(value)) {
         let message = "the upgrade of the model has changed a field of which the `_id` of a document is made, which never changes";
@@ -146,15 +146,42 @@ fn headers(document: &BsonDocument) -> BsonDocument {
     headers.cloned().unwrap_or_default()
 }
 
-/// Elements outside of a document are found by what it says of them, under the name of their array.
-fn keeps_arrays(model: &Model, before: &BsonDocument, document: &BsonDocument) -> Result<()> {
+/// The arrays of which some elements are outside of a document: their names, what it says of these, and what there is inside.
+fn arrays(model: &Model, document: &BsonDocument) -> Vec<(String, Bson, Option<Bson>)> {
+    let is_known = |name: &str| model.overflows.iter().any(|field| field.stored == name);
+    let all = headers(document).into_iter().map(|(name, header)| {
+        let inside = document.get(&name).filter(|_| is_known(&name)).cloned();
+        (name, header, inside)
+    });
+    all.collect()
+}
+
+/// Elements outside of a document are found by what it says of them, under the name of their array; and what happens to those in it
+/// does not happen to them.
+fn keeps_arrays(
+    model: &Model,
+    before: &[(String, Bson, Option<Bson>)],
+    document: &BsonDocument,
+) -> Result<()> {
     let after = headers(document);
     let is_kept = |name: &str, header: &Bson| {
         let mut fields = model.overflows.iter();
         fields.any(|field| field.stored == name) && after.get(name) == Some(header)
     };
-    let Some((lost, _)) = before.iter().find(|(name, header)| !is_kept(name, header)) else {
-        return Ok(());
+    let Some((lost, ..)) = before
+        .iter()
+        .find(|(name, header, _)| !is_kept(name, header))
+    else {
+        let mut arrays = before.iter();
+        let Some((changed, ..)) =
+            arrays.find(|(name, _, inside)| document.get(name) != inside.as_ref())
+        else {
+            return Ok(());
+        };
+        let message = "some elements of this array are in documents of their own, which the upgrade does not see: it leaves those in the \
+                       document as they are too. Change all of them by an update of `all()`, or write what is new into a field of its own; or \
+                       all elements come back before, by a larger `after` and `fold`";
+        return Err(Error::new(ErrorKind::Invalid, message).with_path(changed.as_str()));
     };
     let message = "elements of this array are in documents of their own, which are found by its name and by what the document has under \
                    `_odm.overflow`: the upgrade leaves that as it is, and the stored name stays, by `#[serde(rename = \"…\")]`; or all \

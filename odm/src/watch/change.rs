@@ -10,6 +10,7 @@ use crate::{
     document::{Document, Stored},
     error,
     field::{In, Place},
+    schema::Model,
 };
 
 /// What happened to a document.
@@ -134,17 +135,22 @@ impl<T: Document> UpdatedFields<T> {
         updated.chain(self.others.iter().map(String::as_str))
     }
 
-    /// Whether the place was changed, or something inside of it, or what it is in.
+    /// Whether the place was changed, or something inside of it, or what it is in. Of an array that overflows: whether some of its elements
+    /// were, in the document or outside of it, or have gone from one to the other.
     pub fn contains<P: Place<Scope: In<T>>>(&self, field: impl FnOnce(T::Fields) -> P) -> bool {
         let path = field(T::fields()).path();
         let Ok(path) = path.dotted() else {
             // A place that MongoDB has no name for, such as elements by a condition: it may be any of them.
             return true;
         };
-        self.paths().any(|changed| overlap(changed, path))
+        let header = header(&T::MODEL, path);
+        let header = header.as_deref();
+        self.paths().any(|changed| {
+            overlap(changed, path) || header.is_some_and(|header| overlap(changed, header))
+        })
     }
 
-    /// The value that a field was set to, if the update has set it as a whole.
+    /// The value that a field was set to, if the update has set it as a whole; of an array that overflows, if nothing of it is elsewhere.
     ///
     /// # Errors
     ///
@@ -155,12 +161,25 @@ impl<T: Document> UpdatedFields<T> {
     {
         let path = field(T::fields()).path();
         let path = path.dotted().map_err(error::of_model::<T>)?;
+        if let Some(header) = header(&T::MODEL, path)
+            && self.paths().any(|changed| overlap(changed, &header))
+        {
+            return Ok(None);
+        }
         let set = self.updated.iter().filter_map(Result::ok);
         let mut set = set.filter(|(name, _)| name.as_str() == path);
         let value = set.next().map(|(_, value)| decode::value(&value.into()));
         let value = value.transpose();
         value.map_err(|error| error::of_model::<T>(error).with_path(path))
     }
+}
+
+/// Where a document says what it has elsewhere of the array that a path leads to, or into; none if it leads to no such array.
+fn header(model: &Model, path: &str) -> Option<String> {
+    let name = path.split('.').next()?;
+    let mut fields = model.overflows.iter();
+    let field = fields.find(|field| field.stored == name)?;
+    Some(field.header.to_owned())
 }
 
 /// Whether one of two paths leads to, or into, the place of the other. The positions of elements in what has changed may be left

@@ -407,10 +407,14 @@ macro_rules! for_every_test {
                     what_is_read_and_written_costs,
                 ]
                 overflow_beside: [
+                    a_bound_inside_of_elements_is_kept,
+                    a_filter_and_the_document_agree_on_whether_there_is_more,
                     a_save_leaves_the_elements,
                     a_write_is_one_version,
                     changes_are_told_of_the_document,
                     hooks_see_all_that_is_inserted,
+                    joins_lead_to_all_of_it,
+                    what_was_read_in_part_is_not_written,
                 ]
                 overflow_faults: [
                     a_change_that_is_refused_is_over,
@@ -519,6 +523,7 @@ macro_rules! for_every_test {
                 overflow_versions: [
                     a_new_name_loses_no_elements,
                     many_that_have_room_are_added_inside,
+                    what_an_upgrade_does_to_elements_is_an_error,
                     what_an_upgrade_forgets_is_an_error,
                     what_does_not_overflow_yet_is_measured,
                 ]

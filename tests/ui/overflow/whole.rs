@@ -53,4 +53,16 @@ struct Basket {
     count: i64,
 }
 
+/// What is deleted by the server leaves what is outside of it behind.
+#[derive(Serialize, Deserialize, Document)]
+#[document(collection = "sessions")]
+struct Session {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[index(expire_after_seconds = 60)]
+    at: DateTime,
+    #[embed(overflow(after = 50, into = "extra_steps"))]
+    steps: Overflow<String>,
+}
+
 fn main() {}

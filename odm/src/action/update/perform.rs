@@ -7,7 +7,7 @@ use super::{
     changes::{Bound, Finished},
 };
 use crate::{
-    Result,
+    Error, ErrorKind, Result,
     access::Access,
     action::target::{Aim, Which, id_of, to_raw},
     backend::{BoxFuture, operation},
@@ -20,7 +20,7 @@ use crate::{
     overflow,
     query::{Node, document},
     rule::{Behind, check_update},
-    schema::{Model, upgrade},
+    schema::{Model, OverflowField, upgrade},
     soft_delete::Sight,
     trace, unit,
 };
@@ -82,6 +82,7 @@ impl<T: Document, K: Which> Update<T, K> {
             asked: places,
             rooms,
         } = self.changes.finish().map_err(error::of_model::<T>)?;
+        refuse_room_elsewhere(&T::MODEL, &rooms).map_err(error::of_model::<T>)?;
         Ok(Prepared {
             asked: asked.and(places.clone()),
             access: self.access,
@@ -449,6 +450,27 @@ pub(in crate::action) async fn is_there(
         limit: Some(1),
     };
     Ok(access.count(model, count).await? > 0)
+}
+
+/// An error if what is appended to is inside of elements that may be outside of their document: whether there is room is a condition on that.
+fn refuse_room_elsewhere(model: &Model, rooms: &[(Node, Bound)]) -> Result<()> {
+    let is_inside = |path: &str, field: &OverflowField| {
+        let rest = path.strip_prefix(field.stored);
+        rest.is_some_and(|rest| rest.starts_with('.'))
+    };
+    let mut bounds = rooms.iter().map(|(_, bound)| bound);
+    let elsewhere = bounds.find(|bound| {
+        let mut fields = model.overflows.iter();
+        fields.any(|field| is_inside(&bound.path, field))
+    });
+    let Some(Bound { path, max }) = elsewhere else {
+        return Ok(());
+    };
+    let message = format!(
+        "the array has {max} elements at most, and is in an element that may be outside of its document, where nothing tells whether there \
+         is room: set it as a whole, or pull the element and push it anew"
+    );
+    Err(Error::new(ErrorKind::Unsupported, message).with_path(path.clone()))
 }
 
 /// An error if a document that was to be changed has no room for what was to be appended.

@@ -130,7 +130,8 @@ impl Batch<'_> {
         }
     }
 
-    /// Inserts those that are missing of some that are their owner's.
+    /// Inserts those that are missing of some that are their owner's, if that is there still: nobody looks for those of one that is gone, so
+    /// they say that they may be nobody's.
     pub(super) async fn fill(
         &self,
         access: &Access,
@@ -138,7 +139,8 @@ impl Batch<'_> {
         parts: &[Vec<Bson>],
     ) -> Result<()> {
         for (n, part) in (0..).zip(parts) {
-            let document = self.document(field, n, part.clone());
+            let mut document = self.document(field, n, part.clone());
+            set_own(&mut document, doc! { "due": super::due() });
             insert_once(access, field, document).await?;
         }
         Ok(())
@@ -169,6 +171,9 @@ pub(super) async fn is_given_up(
     let found = access.find_all(field.extras, find).await?;
     Ok(!found.is_empty())
 }
+
+/// Where it is said of which insert.
+pub(super) const GIVEN_UP: &str = "_id.given_up";
 
 fn given_up(owner: &Bson, key: ObjectId) -> Document {
     doc! { "owner": owner.clone(), "given_up": key }

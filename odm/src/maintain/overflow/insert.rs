@@ -276,12 +276,16 @@ impl Outside {
             let owner = at.owner().await?;
             let header = owner.as_ref().and_then(|owner| owner.header.as_ref());
             let is_its = header.is_some_and(|own| own.generation == Some(self.generation));
+            let those = of_generation(self.field, &self.owner, self.generation);
             if !is_its || owner.is_some_and(|owner| owner.is_at(self.key)) {
                 // Others have deleted the document, or are about to.
-                let those = of_generation(self.field, &self.owner, self.generation);
                 extras::delete(access, self.field, &those).await?;
                 return self.is_gone(&at).await;
             }
+            let mut those = those;
+            those.insert("_id.key", doc! { "$eq": self.key });
+            let theirs = doc! { "$unset": { extras::OWN: "" } };
+            extras::change(access, self.field, &those, &theirs, &[]).await?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
+    due,
     extras::{self, of_generation},
     header::Owner,
     place,
@@ -162,6 +163,11 @@ async fn leave(access: &Access, model: &'static Model, documents: &[RawDocumentB
 
 /// Deletes a document whose insert has not come to its end: not all of its elements are there.
 pub(super) async fn never_inserted(at: &At<'_>, key: ObjectId) -> Result<()> {
+    // Whoever deletes a document takes its elements first: that they are missing says something of one alone that stays.
+    let stays = doc! { "$set": { place(at.field, "work.due"): due() } };
+    if !at.change(at.is_at(key), stays).await? {
+        return Ok(());
+    }
     extras::give_up(at.access, at.field, at.id, key).await?;
     let mut filter: Document = open(&by_id(&raw(at.id)?)?)?;
     filter.insert(place(at.field, "work.key"), doc! { "$eq": key });

@@ -34,8 +34,10 @@ pub(super) async fn references<T: Document>(
     let Some(field) = fields.find(|field| field.stored == edge.way.dotted()) else {
         return Ok(found);
     };
+    // Whether the parents are seen was decided as they were found.
+    let all = access.to_everything();
     for (position, parent) in parents.iter().enumerate() {
-        if let Some((reading, _)) = Reading::of(access, model, field, parent)? {
+        if let Some((reading, _)) = Reading::of(&all, model, field, parent)? {
             let wanted = Wanted { access, edge };
             found.insert(position, wanted.of::<T>(&reading).await?);
         }

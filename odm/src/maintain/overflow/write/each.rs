@@ -5,12 +5,18 @@ use bson::{Document, doc};
 use super::{
     super::{
         header::{Kind, Work},
-        work::{attempts, put},
+        work::{At, attempts, put},
     },
     OfOne, Outside,
     growth::can_grow,
 };
-use crate::{Result, maintain::Write};
+use crate::{
+    Result,
+    maintain::{
+        Write,
+        stored::{close, get, open, set},
+    },
+};
 
 impl<W: Write> OfOne<W> {
     pub(super) async fn each(
@@ -56,12 +62,15 @@ impl<W: Write> OfOne<W> {
             let all = [operators, &at_tail, &say];
             let mut at_rest = self.is_at_rest();
             at_rest.extend(as_measured.clone());
-            if let Some(done) = self.attempt(at_rest, &all).await? {
+            if let Some(mut done) = self.attempt(at_rest, &all).await? {
                 // What the write was about may not be what was asked for any more.
                 let id = self.id()?;
                 let at = self.at(&id);
                 if let Some(owner) = at.owner().await?.filter(|owner| owner.is_at(work.key)) {
                     at.finish(owner).await?;
+                }
+                if counts {
+                    self.count_in(&at, &mut done).await?;
                 }
                 return Ok(done);
             }
@@ -79,5 +88,21 @@ impl<W: Write> OfOne<W> {
             }
         }
         Err(self.busy())
+    }
+
+    /// What is given of the document has as many elements outside as there are now.
+    async fn count_in(&self, at: &At<'_>, done: &mut W::Done) -> Result<()> {
+        let Some(found) = self.write.found_behind(done) else {
+            return Ok(());
+        };
+        let owner = at.owner().await?;
+        let count = owner.and_then(|owner| owner.header).map(|own| own.count);
+        let mut document = open(found)?;
+        let place = self.place("count");
+        if let (Some(count), Some(_)) = (count, get(&document, &place)) {
+            set(&mut document, &place, count);
+            *found = close(&document)?;
+        }
+        Ok(())
     }
 }

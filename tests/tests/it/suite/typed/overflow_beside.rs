@@ -32,8 +32,30 @@ struct Note {
     text: String,
 }
 
+/// Who has read what. A document of before may have no remark.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "readers", soft_delete)]
+struct Reader {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[serde(default)]
+    remark: String,
+    deleted_at: Option<DateTime>,
+    #[reference(overflow(after = 2, into = "more_read", flag = "has_read"))]
+    read: Overflow<Ref<Diary>>,
+    #[embed(overflow(after = 2, into = "more_shelves", flag = "has_shelves"))]
+    shelves: Overflow<Plank>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+struct Plank {
+    name: String,
+    #[embed(max = 3)]
+    labels: Vec<String>,
+}
+
 #[derive(Schema)]
-#[schema(models(Diary, Note))]
+#[schema(models(Diary, Note, Reader))]
 struct Shelf;
 type Db = odm::Database<Shelf>;
 
@@ -185,9 +207,19 @@ pub(crate) async fn changes_are_told_of_the_document(fixture: Fixture) {
             return;
         }
     };
+    let outliers = db.watch::<Diary>().filter(|d| d.pages().has_more());
+    let mut outliers = outliers.await.unwrap();
+    db.insert(diary(2, 1..=2)).await.unwrap();
+    let first = tokio::time::timeout(Duration::from_secs(30), changes.next());
+    assert_eq!(first.await.unwrap().unwrap().unwrap().id, 2);
     db.insert(diary(1, 1..=7)).await.unwrap();
+    let first = tokio::time::timeout(Duration::from_secs(30), outliers.next());
+    assert_eq!(first.await.unwrap().unwrap().unwrap().id, 1);
     let said = db.update::<Diary>(1).set(|d| d.said(), "told");
     said.await.unwrap();
+    // Not among those in the document.
+    let push = db.update::<Diary>(1).push(|d| d.pages(), Page { day: 0 });
+    push.await.unwrap();
     db.delete::<Diary>(1).await.unwrap();
     let change = async |changes: &mut odm::watch::Changes<Diary>| {
         let change = tokio::time::timeout(Duration::from_secs(30), changes.next());
@@ -208,8 +240,156 @@ pub(crate) async fn changes_are_told_of_the_document(fixture: Fixture) {
         panic!("no update");
     };
     assert!(fields.contains(|d| d.said()) && !fields.contains(|d| d.pages()));
+    let Event::Updated { fields, .. } = change(&mut changes).await.event else {
+        panic!("no push");
+    };
+    assert!(fields.contains(|d| d.pages()));
+    assert_eq!(fields.value(|d| d.pages()).unwrap(), None);
     assert!(matches!(
         change(&mut changes).await.event,
         Event::Deleted { .. }
     ));
+}
+
+fn is_refused(error: &odm::Error, kind: ErrorKind, path: &str) {
+    assert_eq!((error.kind(), error.path()), (kind, Some(path)), "{error}");
+}
+
+/// It would lose what is outside.
+pub(crate) async fn what_was_read_in_part_is_not_written(fixture: Fixture) {
+    let db = shelf(&fixture).await;
+    db.insert(diary(1, 1..=7)).await.unwrap();
+    let read = db.get::<Diary>(1).await.unwrap();
+    let partial = || read.pages.clone();
+    let set = db.update::<Diary>(1).set(|d| d.pages(), partial());
+    is_refused(&set.await.unwrap_err(), ErrorKind::Invalid, "pages");
+    let set = db.update::<Diary>(1).set(|d| d.pages(), &read.pages);
+    is_refused(&set.await.unwrap_err(), ErrorKind::Invalid, "pages");
+    let copy = |id| NewDiary {
+        pages: partial(),
+        ..diary(id, [])
+    };
+    let refused = db.insert(copy(2)).await.unwrap_err();
+    is_refused(&refused, ErrorKind::Invalid, "pages");
+    let refused = db
+        .insert_many([diary(3, 1..=2), copy(2)])
+        .await
+        .unwrap_err();
+    is_refused(&refused, ErrorKind::Invalid, "pages");
+    let push = || db.update::<Diary>(2).push(|d| d.pages(), Page { day: 9 });
+    let refused = push().or_insert(copy(2)).await.unwrap_err();
+    is_refused(&refused, ErrorKind::Invalid, "pages");
+    let bulk = db.bulk().add(db.insert(copy(2))).await.unwrap();
+    assert!(!bulk.is_ok(), "{bulk:?}");
+    assert_eq!(all(&db, 1).await, [7, 6, 5, 4, 3, 2, 1]);
+    assert_eq!(db.find::<Diary>().count().await.unwrap(), 1);
+
+    // All of it moves.
+    let whole = pages(all(&db, 1).await);
+    let gone = db.delete::<Diary>(1).returning().await.unwrap();
+    assert!(gone.applied().is_some_and(|gone| gone.pages.has_more()));
+    db.insert(NewDiary {
+        pages: whole.into(),
+        ..diary(1, [])
+    })
+    .await
+    .unwrap();
+    assert_eq!(all(&db, 1).await, [7, 6, 5, 4, 3, 2, 1]);
+    is_clean(&db).await;
+}
+
+pub(crate) async fn a_filter_and_the_document_agree_on_whether_there_is_more(fixture: Fixture) {
+    let db = shelf(&fixture).await;
+    db.insert(diary(1, [])).await.unwrap();
+    // Some more than are shown are in the document for a while.
+    for day in 1..=20 {
+        let push = db.update::<Diary>(1).push(|d| d.pages(), Page { day });
+        push.await.unwrap();
+        let more = db.find::<Diary>().filter(|d| d.pages().has_more());
+        let found = more.all().await.unwrap();
+        assert_eq!(found.len(), usize::from(day > 2), "{day}");
+        let read = db.get::<Diary>(1).await.unwrap();
+        assert_eq!(
+            (read.pages.has_more(), read.pages.len()),
+            (day > 2, day as u64)
+        );
+        // A save, to which the hooks add nothing and something.
+        let modified = db
+            .modify::<Diary>(1, |d| d.said = format!("{day}"))
+            .await
+            .unwrap();
+        assert_eq!(
+            (modified.pages.has_more(), modified.pages.len()),
+            (day > 2, day as u64)
+        );
+    }
+    let pull = db
+        .update::<Diary>(1)
+        .pull_where(|d| d.pages(), |page| page.day().lte(15));
+    let left = pull.returning_after().await.unwrap();
+    assert_eq!(left.pages.len(), 5);
+    is_clean(&db).await;
+}
+
+/// Of a document with a value that is stored otherwise than it was read, and of one that is deleted by a mark.
+pub(crate) async fn joins_lead_to_all_of_it(fixture: Fixture) {
+    let db = shelf(&fixture).await;
+    db.insert_many((1..=9).map(|id| diary(id, [])))
+        .await
+        .unwrap();
+    let read = (1..=9).map(Ref::new);
+    let reader = NewReader {
+        id: 1,
+        remark: "much".into(),
+        read: read.collect(),
+        shelves: Overflow::new(),
+    };
+    db.insert(reader).await.unwrap();
+    for is_deleted in [false, true] {
+        if is_deleted {
+            db.delete::<Reader>(1).await.unwrap();
+        }
+        let found = db.find::<Reader>().with_deleted().with(|r| r.read());
+        let found = found.all().await.unwrap();
+        assert_eq!(found[0].1.len(), 9, "{is_deleted}");
+    }
+}
+
+pub(crate) async fn a_bound_inside_of_elements_is_kept(fixture: Fixture) {
+    let db = shelf(&fixture).await;
+    let plank = |n| Plank {
+        name: format!("p{n}"),
+        labels: vec!["a".into(), "b".into(), "c".into()],
+    };
+    let reader = NewReader {
+        id: 1,
+        remark: String::new(),
+        read: Overflow::new(),
+        shelves: (0..9).map(plank).collect(),
+    };
+    db.insert(reader).await.unwrap();
+    for name in ["p0", "p8"] {
+        let update = || db.update::<Reader>(1);
+        let push = update().push(
+            |r| r.shelves().matching(|s| s.name().eq(name)).labels(),
+            "d",
+        );
+        let refused = push.await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
+        let few = ["d".to_owned()];
+        let set = update().set(
+            |r| r.shelves().matching(|s| s.name().eq(name)).labels(),
+            few,
+        );
+        set.await.unwrap();
+    }
+    let shelves = db
+        .get::<Reader>(1)
+        .elements(|r| r.shelves())
+        .all()
+        .await
+        .unwrap();
+    let lengths: Vec<_> = shelves.iter().map(|plank| plank.labels.len()).collect();
+    assert_eq!(lengths, [1, 3, 3, 3, 3, 3, 3, 3, 1]);
+    is_clean(&db).await;
 }

@@ -1,6 +1,10 @@
 //! Arrays that overflow, in models that change.
 
-use odm::{ErrorKind, bson::Document as BsonDocument, prelude::*};
+use odm::{
+    ErrorKind,
+    bson::{Bson, Document as BsonDocument},
+    prelude::*,
+};
 
 use crate::Fixture;
 
@@ -64,6 +68,34 @@ mod anew {
             .into_iter()
             .filter_map(|(field, value)| Some((field, value?)));
         *document = kept.collect();
+        Ok(())
+    }
+
+    #[derive(Schema)]
+    #[schema(models(Book))]
+    pub(super) struct Shop;
+}
+
+/// An upgrade that changes elements.
+mod louder {
+    use super::*;
+
+    #[derive(Debug, Serialize, Deserialize, Document)]
+    #[document(collection = "books", schema_version = 2, upgrade = in_capitals)]
+    pub(super) struct Book {
+        #[serde(rename = "_id")]
+        pub(super) id: i64,
+        #[embed(overflow(after = 2, into = "extra_sales"))]
+        pub(super) customers: Overflow<String>,
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "an upgrade may fail")]
+    fn in_capitals(_: u32, document: &mut BsonDocument) -> odm::Result<()> {
+        for customer in document.get_array_mut("customers").into_iter().flatten() {
+            if let Bson::String(name) = customer {
+                *name = name.to_uppercase();
+            }
+        }
         Ok(())
     }
 
@@ -165,6 +197,28 @@ pub async fn what_an_upgrade_forgets_is_an_error(fixture: Fixture) {
     let report = new.upgrade::<anew::Book>().await.unwrap();
     assert_eq!((report.upgraded, report.failed.len()), (0, 1));
     let all = old.get::<Book>(1).elements(|b| b.customers());
+    assert_eq!(all.all().await.unwrap(), names(5));
+}
+
+/// It does not see those outside: some would be of the new version, and others of the old one.
+pub async fn what_an_upgrade_does_to_elements_is_an_error(fixture: Fixture) {
+    let old = odm::Database::<Shop>::with_backend(fixture.backend());
+    old.sync_indexes().await.unwrap();
+    for (id, count) in [(1, 2), (2, 5)] {
+        let customers = names(count).into();
+        old.insert(Book { id, customers }).await.unwrap();
+    }
+    let new = odm::Database::<louder::Shop>::with_backend(fixture.backend());
+    let typical = new.get::<louder::Book>(1).await.unwrap();
+    assert_eq!(typical.customers.resident()[0], "CUSTOMER 0");
+    let outlier = new.get::<louder::Book>(2).await.unwrap_err();
+    assert_eq!(
+        (outlier.kind(), outlier.path()),
+        (ErrorKind::Invalid, Some("customers"))
+    );
+    let report = new.upgrade::<louder::Book>().await.unwrap();
+    assert_eq!((report.upgraded, report.failed.len()), (1, 1));
+    let all = old.get::<Book>(2).elements(|b| b.customers());
     assert_eq!(all.all().await.unwrap(), names(5));
 }
 
