@@ -108,7 +108,7 @@ pub(crate) fn decode_all<P: Projection<Of: Document>>(
         let value = P::from_document(raw, model);
         // A document that cannot be encoded again is read as it is.
         if let Ok(Some(Ok(rewritten))) = value.as_ref().map(P::rewritten)
-            && let Ok(rewritten) = as_stored(model, rewritten, raw)
+            && let Ok(rewritten) = with_outside(model, rewritten, raw)
         {
             *raw = rewritten;
         }
@@ -119,7 +119,7 @@ pub(crate) fn decode_all<P: Projection<Of: Document>>(
 
 /// A document as the model writes it, with what the stored one has of arrays that overflow: where the other elements are, and those in an
 /// order that are not shown.
-pub(crate) fn as_stored(
+pub(crate) fn with_outside(
     model: &Model,
     written: RawDocumentBuf,
     stored: &RawDocument,

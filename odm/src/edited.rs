@@ -45,7 +45,7 @@ impl<T: Document> Edited<T> {
         }
         self.before = encode_unchecked(&self.document).map_err(error::of_model::<T>)?;
         if T::MODEL.rounds {
-            let rounded = decode::as_stored(&T::MODEL, self.before.clone(), &stored)?;
+            let rounded = decode::with_outside(&T::MODEL, self.before.clone(), &stored)?;
             self.document = T::from_stored(&rounded)?;
         }
         self.stored = stored;

@@ -60,6 +60,9 @@ pub struct Watch<T: Document> {
     of: PhantomData<fn() -> T>,
 }
 
+/// Where a change has its document.
+const DOCUMENT: &str = "fullDocument";
+
 impl<T: Document> Watch<T> {
     pub(crate) fn new(access: Access) -> Self {
         Self {
@@ -71,12 +74,13 @@ impl<T: Document> Watch<T> {
         }
     }
 
-    /// Only changes of documents that meet the condition, looked at as [`with_documents`](Self::with_documents) gives them.
+    /// Only changes of documents that meet the condition, looked at as [`with_documents`](Self::with_documents) gives them. It is made of the
+    /// fields that it is given: another filter is an error of kind [`Unsupported`](ErrorKind::Unsupported).
     ///
     /// A document that has been deleted cannot be looked at: its deletion is told whatever it was like, and so are updates of it
     /// that are read only then.
     pub fn filter<F: IntoFilter<T>>(mut self, condition: impl FnOnce(T::Fields) -> F) -> Self {
-        let fields = T::Fields::from_path(Path::ROOT.then("fullDocument"));
+        let fields = T::Fields::from_path(Path::ROOT.then(DOCUMENT));
         if let Some(filter) = condition(fields).into_filter() {
             self.condition = self.condition.and(filter.into_node());
             self.has_documents = true;
@@ -125,6 +129,11 @@ impl<T: Document> Watch<T> {
         }
         if self.access.unit().is_some() {
             let message = "a transaction follows no changes: watch by the database";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        if !is_of_changes(&self.condition) {
+            let message = "a filter that was made before is one of documents, and not of what changes tell: make it of the fields that `filter` \
+                           gives";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let kinds = bson::rawdoc! { "$in": ["insert", "update", "replace", "delete"] };
@@ -216,5 +225,16 @@ impl<T: Document> Changes<T> {
         stream::unfold(self, |mut changes| async move {
             Some((changes.next().await?, changes))
         })
+    }
+}
+
+/// Whether a condition is one on the documents of changes, wherever it names a place.
+fn is_of_changes(condition: &Node) -> bool {
+    let is_inside = |path: &Path| path.to_string().split('.').next() == Some(DOCUMENT);
+    match condition {
+        Node::All | Node::Expression(_) | Node::Refused(_) => true,
+        Node::Test(path, ..) | Node::Variant(path, _) | Node::Element(path, _) => is_inside(path),
+        Node::And(all) | Node::Or(all) => all.iter().all(is_of_changes),
+        Node::Not(one) => is_of_changes(one),
     }
 }

@@ -156,7 +156,7 @@ async fn hooked<T: Document>(
         after = difference::with(&after, path, value.as_ref()).map_err(error::of_model::<T>)?;
     }
     if !added.is_empty() {
-        let stored = decode::as_stored(&T::MODEL, after.clone(), &edited.stored)?;
+        let stored = decode::with_outside(&T::MODEL, after.clone(), &edited.stored)?;
         **edited = T::from_stored(&stored)?;
     }
     let written = write(access.clone(), edited, Some((hooks, changes))).await;
