@@ -195,11 +195,14 @@ impl<'a> Model<'a> {
             let lost = "the values of a map have no copies and no snapshots yet: use an array of structs";
             let span = field.ty.span();
             // Of what cannot overflow that is said alone.
-            let is_refused = matches!(field.layout, Layout::Overflow(_)).then(|| {
-                let ty = field.ty;
-                quote!(|| !#private::overflows_plainly::<#ty>())
-            });
-            let has_companion = at(quote!(#private::has_companion(#is_drafted #is_refused, #copies, #message)), span);
+            let is_fine = match field.layout {
+                Layout::Overflow(_) if !is_drafted => {
+                    let ty = field.ty;
+                    quote!(!#private::overflows_plainly::<#ty>())
+                }
+                _ => quote!(#is_drafted),
+            };
+            let has_companion = at(quote!(#private::has_companion(#is_fine, #copies, #message)), span);
             let is_kept = at(quote!(#private::is_kept(#copies, #lost)), span);
             quote! {
                 const _: () = #has_companion;
