@@ -131,7 +131,7 @@ pub(crate) fn with_outside(
     for field in model.overflows.iter().filter(|field| field.order.is_some()) {
         let shown = document.get_array_mut(field.stored);
         if let (Ok(shown), Ok(all)) = (shown, stored.get_array(field.stored)) {
-            shown.extend(all.iter().skip(shown.len()).cloned());
+            shown.extend(all.iter().skip(field.after).cloned());
         }
     }
     if let Some(own) = stored.get("_odm") {
