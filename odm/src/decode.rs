@@ -72,9 +72,7 @@ pub(crate) fn encoded<T: Document>(raw: &RawDocument) -> Result<T> {
         return T::from_stored(raw);
     }
     let mut marked = open(raw)?;
-    if model.upgrade.is_some() {
-        set(&mut marked, upgrade::MARK, i64::from(model.schema_version));
-    }
+    say_version(model, &mut marked);
     if is_ordered {
         set(&mut marked, NEW, true);
     }
@@ -137,14 +135,15 @@ pub(crate) fn with_outside(
     if let Some(own) = stored.get("_odm") {
         document.insert("_odm", own.clone());
     }
-    if model.upgrade.is_some() {
-        set(
-            &mut document,
-            upgrade::MARK,
-            i64::from(model.schema_version),
-        );
-    }
+    say_version(model, &mut document);
     close(&document)
+}
+
+/// Marks a document that is of today's version.
+fn say_version(model: &Model, document: &mut bson::Document) {
+    if model.upgrade.is_some() {
+        set(document, upgrade::MARK, i64::from(model.schema_version));
+    }
 }
 
 /// A single value, encoded as in a document.

@@ -166,6 +166,8 @@ impl<T: Document, K: Which> Update<T, K> {
     }
 
     /// Inserts this document, as it is, if there is none with the id; it has that id. See [`Upsert`].
+    ///
+    /// One that cannot be inserted is an error though there may be another: as one that was read with an array that has more elsewhere.
     pub fn or_insert<I: Insertable<Document = T>>(self, document: I) -> Upsert<T, K>
     where
         K: WithId,

@@ -99,8 +99,9 @@ impl<M, T: Stored, R, S> Overflowing<M, T, R, S> {
             before => Path::ROOT.append(before),
         };
         let header = document.append(&format!("_odm.overflow.{name}"));
-        let mut fields = M::MODEL.overflows.iter();
-        let ordered = fields.find(|field| field.stored == name && field.order.is_some());
+        let ordered = M::MODEL
+            .overflow_on(name)
+            .filter(|field| field.order.is_some());
         let at = |place: &str| header.append(place);
         let exists = |place: Path| Node::Test(place, "$exists", true.into());
         let outside = Node::And(vec![

@@ -41,12 +41,8 @@ impl Behind {
 
     /// The arrays of whose elements some may be elsewhere, and are to be looked at there.
     pub(crate) fn elements(&self) -> impl Iterator<Item = &'static OverflowField> {
-        let is_inside = |path: &String, field: &OverflowField| {
-            let rest = path.strip_prefix(field.stored);
-            rest.is_some_and(|rest| rest.starts_with('.'))
-        };
         let fields = self.model.overflows.iter();
-        fields.filter(move |field| self.paths.iter().any(|path| is_inside(path, field)))
+        fields.filter(|field| self.paths.iter().any(|path| field.holds(path)))
     }
 
     /// Checks what the update has made of the documents.

@@ -136,7 +136,21 @@ pub const fn extras_are_alone(models: &[&Model], position: usize) -> bool {
     true
 }
 
+impl OverflowField {
+    /// Whether a stored path leads into its elements.
+    pub(crate) fn holds(&self, path: &str) -> bool {
+        let rest = path.strip_prefix(self.stored);
+        rest.is_some_and(|rest| rest.starts_with('.'))
+    }
+}
+
 impl Model {
+    /// The array that overflows on the way of a stored path, or at its end.
+    pub(crate) fn overflow_on(&self, path: &str) -> Option<&'static OverflowField> {
+        let name = path.split('.').next()?;
+        self.overflows.iter().find(|field| field.stored == name)
+    }
+
     /// The array at a place: it is an error if it does not overflow.
     pub(crate) fn overflowing(&self, path: &Path) -> Result<&'static OverflowField> {
         self.overflow_at(path).ok_or_else(|| {

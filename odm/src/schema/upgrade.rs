@@ -15,9 +15,10 @@ use crate::{
     decode,
     document::Document,
     error, maintain,
-    query::{append, by_id, document},
+    query::{append, by_id, document, same},
     schema::Model,
     soft_delete::Sight,
+    stored::raw,
 };
 
 /// Makes a document of an older version one of today's; see [`Document`](derive@crate::Document).
@@ -148,12 +149,21 @@ fn headers(document: &BsonDocument) -> BsonDocument {
 
 /// The arrays of which some elements are outside of a document: their names, what it says of these, and what there is inside.
 fn arrays(model: &Model, document: &BsonDocument) -> Vec<(String, Bson, Option<Bson>)> {
-    let is_known = |name: &str| model.overflows.iter().any(|field| field.stored == name);
     let all = headers(document).into_iter().map(|(name, header)| {
-        let inside = document.get(&name).filter(|_| is_known(&name)).cloned();
+        let inside = model.overflow_on(&name).and_then(|_| document.get(&name));
+        let inside = inside.cloned();
         (name, header, inside)
     });
     all.collect()
+}
+
+/// Whether two values are stored as the same bytes; NaN is the same as itself.
+fn is_same(a: Option<&Bson>, b: Option<&Bson>) -> bool {
+    let raw = |value: Option<&Bson>| value.map(raw).transpose().ok().flatten();
+    match (raw(a), raw(b)) {
+        (Some(a), Some(b)) => same(a.as_raw_bson_ref(), b.as_raw_bson_ref()),
+        _ => a.is_none() && b.is_none(),
+    }
 }
 
 /// Elements outside of a document are found by what it says of them, under the name of their array; and what happens to those in it
@@ -165,8 +175,7 @@ fn keeps_arrays(
 ) -> Result<()> {
     let after = headers(document);
     let is_kept = |name: &str, header: &Bson| {
-        let mut fields = model.overflows.iter();
-        fields.any(|field| field.stored == name) && after.get(name) == Some(header)
+        model.overflow_on(name).is_some() && is_same(after.get(name), Some(header))
     };
     let Some((lost, ..)) = before
         .iter()
@@ -174,7 +183,7 @@ fn keeps_arrays(
     else {
         let mut arrays = before.iter();
         let Some((changed, ..)) =
-            arrays.find(|(name, _, inside)| document.get(name) != inside.as_ref())
+            arrays.find(|(name, _, inside)| !is_same(document.get(name), inside.as_ref()))
         else {
             return Ok(());
         };

@@ -10,7 +10,6 @@ use crate::{
     document::{Document, Stored},
     error,
     field::{In, Place},
-    schema::Model,
 };
 
 /// What happened to a document.
@@ -143,11 +142,29 @@ impl<T: Document> UpdatedFields<T> {
             // A place that MongoDB has no name for, such as elements by a condition: it may be any of them.
             return true;
         };
-        let header = header(&T::MODEL, path);
-        let header = header.as_deref();
-        self.paths().any(|changed| {
-            overlap(changed, path) || header.is_some_and(|header| overlap(changed, header))
-        })
+        self.paths().any(|changed| overlap(changed, path)) || self.changes_outside(path)
+    }
+
+    /// Whether what the document says changed of the elements elsewhere of the array that a path leads to.
+    fn changes_outside(&self, path: &str) -> bool {
+        let Some(field) = T::MODEL.overflow_on(path) else {
+            return false;
+        };
+        let updated = self.updated.iter().filter_map(Result::ok);
+        let mut updated = updated.map(|(changed, value)| (changed.as_str(), value));
+        // Of what is around it, only with that in it: others keep something there too.
+        let is_told = updated.any(
+            |(changed, value)| match field.header.strip_prefix(changed) {
+                Some(rest) if rest.starts_with('.') => {
+                    let mut names = rest.split('.').skip(1);
+                    names
+                        .try_fold(value, |value, name| value.as_document()?.get(name).ok()?)
+                        .is_some()
+                }
+                _ => overlap(changed, field.header),
+            },
+        );
+        is_told || self.others.iter().any(|gone| overlap(gone, field.header))
     }
 
     /// The value that a field was set to, if the update has set it as a whole; of an array that overflows, if nothing of it is elsewhere.
@@ -161,9 +178,7 @@ impl<T: Document> UpdatedFields<T> {
     {
         let path = field(T::fields()).path();
         let path = path.dotted().map_err(error::of_model::<T>)?;
-        if let Some(header) = header(&T::MODEL, path)
-            && self.paths().any(|changed| overlap(changed, &header))
-        {
+        if self.changes_outside(path) {
             return Ok(None);
         }
         let set = self.updated.iter().filter_map(Result::ok);
@@ -172,14 +187,6 @@ impl<T: Document> UpdatedFields<T> {
         let value = value.transpose();
         value.map_err(|error| error::of_model::<T>(error).with_path(path))
     }
-}
-
-/// Where a document says what it has elsewhere of the array that a path leads to, or into; none if it leads to no such array.
-fn header(model: &Model, path: &str) -> Option<String> {
-    let name = path.split('.').next()?;
-    let mut fields = model.overflows.iter();
-    let field = fields.find(|field| field.stored == name)?;
-    Some(field.header.to_owned())
 }
 
 /// Whether one of two paths leads to, or into, the place of the other. The positions of elements in what has changed may be left

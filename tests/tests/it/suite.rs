@@ -522,6 +522,7 @@ macro_rules! for_every_test {
                 ]
                 overflow_versions: [
                     a_new_name_loses_no_elements,
+                    an_upgrade_leaves_what_is_no_number,
                     many_that_have_room_are_added_inside,
                     what_an_upgrade_does_to_elements_is_an_error,
                     what_an_upgrade_forgets_is_an_error,

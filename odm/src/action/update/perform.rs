@@ -20,7 +20,7 @@ use crate::{
     overflow,
     query::{Node, document},
     rule::{Behind, check_update},
-    schema::{Model, OverflowField, upgrade},
+    schema::{Model, upgrade},
     soft_delete::Sight,
     trace, unit,
 };
@@ -454,14 +454,10 @@ pub(in crate::action) async fn is_there(
 
 /// An error if what is appended to is inside of elements that may be outside of their document: whether there is room is a condition on that.
 fn refuse_room_elsewhere(model: &Model, rooms: &[(Node, Bound)]) -> Result<()> {
-    let is_inside = |path: &str, field: &OverflowField| {
-        let rest = path.strip_prefix(field.stored);
-        rest.is_some_and(|rest| rest.starts_with('.'))
-    };
     let mut bounds = rooms.iter().map(|(_, bound)| bound);
     let elsewhere = bounds.find(|bound| {
         let mut fields = model.overflows.iter();
-        fields.any(|field| is_inside(&bound.path, field))
+        fields.any(|field| field.holds(&bound.path))
     });
     let Some(Bound { path, max }) = elsewhere else {
         return Ok(());

@@ -9,7 +9,7 @@ use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
 use super::{
     asked::check,
     extras::{self, Batch, of_generation, parts},
-    header::{Kind, Work, array},
+    header::{Kind, Owner, Work, array},
     inside,
     order::{Order, in_order},
     room::room_for,
@@ -255,8 +255,7 @@ impl Outside {
             id: &self.owner,
         };
         let owner = at.owner().await?;
-        let is_finished = owner.as_ref().and_then(|owner| owner.header.as_ref());
-        let is_finished = is_finished.is_some_and(|own| own.generation == Some(self.generation));
+        let is_finished = owner.as_ref().is_some_and(|owner| self.is_of(owner));
         let Some(owner) = owner.filter(|owner| owner.is_at(self.key)) else {
             if !is_done {
                 let those = doc! {
@@ -273,21 +272,25 @@ impl Outside {
         let is_filled = is_done && self.batch().disown_and_fill(access, self).await?;
         at.finish(owner).await?;
         if is_filled {
-            let owner = at.owner().await?;
-            let header = owner.as_ref().and_then(|owner| owner.header.as_ref());
-            let is_its = header.is_some_and(|own| own.generation == Some(self.generation));
-            let those = of_generation(self.field, &self.owner, self.generation);
-            if !is_its || owner.is_some_and(|owner| owner.is_at(self.key)) {
+            let owner = at.staying().await?;
+            let is_its = owner.is_some_and(|owner| self.is_of(&owner) && !owner.is_at(self.key));
+            let mut those = of_generation(self.field, &self.owner, self.generation);
+            if !is_its {
                 // Others have deleted the document, or are about to.
                 extras::delete(access, self.field, &those).await?;
                 return self.is_gone(&at).await;
             }
-            let mut those = those;
             those.insert("_id.key", doc! { "$eq": self.key });
             let theirs = doc! { "$unset": { extras::OWN: "" } };
             extras::change(access, self.field, &those, &theirs, &[]).await?;
         }
         Ok(())
+    }
+
+    /// Whether these are the documents that an owner reads.
+    fn is_of(&self, owner: &Owner) -> bool {
+        let header = owner.header.as_ref();
+        header.is_some_and(|own| own.generation == Some(self.generation))
     }
 
     /// Others have deleted it: that is their business if it was whole, or about to be, and an error if they took it for left behind.

@@ -119,7 +119,7 @@ async fn whose(
         field,
         id: &id,
     };
-    let owner = at.owner().await?;
+    let owner = at.staying().await?;
     let mut this = doc! { "_id": { "$eq": document.get("_id").cloned() } };
     this.insert("_odm.own.due", doc! { "$eq": due.copied() });
     if let Some(owner) = &owner

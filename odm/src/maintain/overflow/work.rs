@@ -44,6 +44,12 @@ impl At<'_> {
         Owner::by_id(self.access, self.model, self.field, self.id).await
     }
 
+    /// The same of a document that is not as good as gone: what comes to be outside of one that is stays behind it.
+    pub(super) async fn staying(&self) -> Result<Option<Owner>> {
+        let filter = self.filter(stays())?;
+        Owner::find(self.access, self.model, self.field, &filter).await
+    }
+
     /// Changes the document if it meets a condition; tells whether it did.
     pub(super) async fn change(&self, condition: Document, update: Document) -> Result<bool> {
         let filter = self.filter(condition)?;

@@ -224,6 +224,17 @@ pub(crate) async fn changes_are_told_of_the_document(fixture: Fixture) {
     db.insert(diary(1, 1..=7)).await.unwrap();
     let first = tokio::time::timeout(Duration::from_secs(30), outliers.next());
     assert_eq!(first.await.unwrap().unwrap().unwrap().id, 1);
+    // What others keep beside what is said of the array is none of it.
+    let mark = odm::backend::operation::Update {
+        collection: "diaries".into(),
+        filter: odm::bson::rawdoc! { "_id": 2_i64 },
+        change: odm::backend::operation::Change::operators(
+            odm::bson::rawdoc! { "$set": { "_odm.mark": 1 } },
+        ),
+        multi: false,
+        upsert: false,
+    };
+    fixture.backend().update(mark).await.unwrap();
     let said = db.update::<Diary>(1).set(|d| d.said(), "told");
     said.await.unwrap();
     // Not among those in the document.
@@ -245,6 +256,10 @@ pub(crate) async fn changes_are_told_of_the_document(fixture: Fixture) {
         (days(&inserted.pages), inserted.pages.len()),
         (vec![7, 6], 7)
     );
+    let Event::Updated { fields, .. } = change(&mut changes).await.event else {
+        panic!("no mark");
+    };
+    assert!(!fields.contains(|d| d.pages()));
     let Event::Updated { fields, .. } = change(&mut changes).await.event else {
         panic!("no update");
     };

@@ -200,6 +200,64 @@ pub async fn what_an_upgrade_forgets_is_an_error(fixture: Fixture) {
     assert_eq!(all.all().await.unwrap(), names(5));
 }
 
+/// What is not the same as itself is the same as it was.
+pub async fn an_upgrade_leaves_what_is_no_number(fixture: Fixture) {
+    let old = odm::Database::<measured::Lab>::with_backend(fixture.backend());
+    old.sync_indexes().await.unwrap();
+    let values = [f64::NAN, 1.0, 2.0, f64::NAN, f64::NAN];
+    let series = measured::Series {
+        id: 1,
+        values: values.into(),
+    };
+    old.insert(series).await.unwrap();
+    let new = odm::Database::<titled::Lab>::with_backend(fixture.backend());
+    let read = new.get::<titled::Series>(1).await.unwrap();
+    assert_eq!((read.title.as_str(), read.values.len()), ("untitled", 5));
+    let report = new.upgrade::<titled::Series>().await.unwrap();
+    assert_eq!((report.upgraded, report.failed.len()), (1, 0));
+}
+
+mod measured {
+    use super::*;
+
+    #[derive(Debug, Serialize, Deserialize, Document)]
+    #[document(collection = "series")]
+    pub(super) struct Series {
+        #[serde(rename = "_id")]
+        pub(super) id: i64,
+        #[embed(overflow(after = 2, into = "more_values"))]
+        pub(super) values: Overflow<f64>,
+    }
+
+    #[derive(Schema)]
+    #[schema(models(Series))]
+    pub(super) struct Lab;
+}
+
+mod titled {
+    use super::*;
+
+    #[derive(Debug, Serialize, Deserialize, Document)]
+    #[document(collection = "series", schema_version = 2, upgrade = untitled)]
+    pub(super) struct Series {
+        #[serde(rename = "_id")]
+        pub(super) id: i64,
+        pub(super) title: String,
+        #[embed(overflow(after = 2, into = "more_values"))]
+        pub(super) values: Overflow<f64>,
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "an upgrade may fail")]
+    fn untitled(_: u32, document: &mut BsonDocument) -> odm::Result<()> {
+        document.insert("title", "untitled");
+        Ok(())
+    }
+
+    #[derive(Schema)]
+    #[schema(models(Series))]
+    pub(super) struct Lab;
+}
+
 /// It does not see those outside: some would be of the new version, and others of the old one.
 pub async fn what_an_upgrade_does_to_elements_is_an_error(fixture: Fixture) {
     let old = odm::Database::<Shop>::with_backend(fixture.backend());
