@@ -3,8 +3,8 @@
 use odm_tests::schedule::{
     Anew, BriefInsert, Case, Clears, Copies, Counts, FewCopies, FewCounts, FewFollows, FewLines,
     FewListings, FewMembers, FewOverflows, FewTwins, Follows, LateDeletion, LateInsert,
-    LateReading, Lines, Listings, Members, OrderedOverflows, Overflows, Reborn, Returns, Sabotage,
-    Schedule, Sets, Spills, Twins,
+    LateInserts, LateReading, Lines, Listings, Members, OrderedOverflows, Overflows, Reborn,
+    Returns, Sabotage, Schedule, Sets, Spills, Twins,
 };
 
 /// How many schedules there are of each kind: `ODM_SCHEDULES=50000` for more.
@@ -318,7 +318,9 @@ fn a_late_reader_finds_what_is_there_all_the_time() {
 /// Every order in which they are interrupted once at most, all in all: `ODM_SWITCHES=2` for more.
 #[test]
 fn arrays_lose_nothing_in_every_order() {
-    every_order(&FewOverflows, 1);
+    for has_extras in [false, true] {
+        every_order(&FewOverflows { has_extras }, 1);
+    }
 }
 
 /// An insert that is acknowledged is there, however long it took: as with transactions it is one.
@@ -329,9 +331,12 @@ fn a_late_insert_of_an_array_is_there_or_an_error() {
         transactions: false,
         sabotage: None,
     };
-    let orders = schedule.run_all(&LateInsert, 3);
-    let orders = orders.unwrap_or_else(|wrong| panic!("{wrong}"));
-    println!("{orders} orders");
+    let several = (&LateInserts as &dyn Case, 2);
+    for (case, switches) in [(&LateInsert as &dyn Case, 3), several] {
+        let orders = schedule.run_all(case, switches);
+        let orders = orders.unwrap_or_else(|wrong| panic!("{wrong}"));
+        println!("{orders} orders");
+    }
 }
 
 /// An insert is acknowledged whose document another deletes at once: nobody took it for left behind.

@@ -56,6 +56,9 @@ impl<T: Document> IntoFuture for InsertOne<T> {
 /// All are encoded and checked before the first is written. Where one is refused by the backend, those before it are
 /// stored, those behind it are not, and [`Error::inserted`](crate::Error::inserted) counts the former; in a transaction
 /// all happen or none.
+///
+/// Where one with elements outside of it was taken for left behind, as on a standalone server after five minutes, it is an error of kind
+/// [`Conflict`](crate::ErrorKind::Conflict): `inserted` counts those before it, and those behind it may be stored too.
 #[must_use = "an insert happens when it is awaited"]
 pub struct InsertMany<T> {
     access: Access,

@@ -104,15 +104,11 @@ impl<M, T: Stored, R, S> Overflowing<M, T, R, S> {
             .filter(|field| field.order.is_some());
         let at = |place: &str| header.append(place);
         let exists = |place: Path| Node::Test(place, "$exists", true.into());
-        let outside = Node::And(vec![
-            exists(header.clone()),
-            // What is being filled is not there yet: who does that may have asked for documents without.
-            Node::Or(vec![
-                Node::Test(at("work.kind"), "$ne", "stage".into()),
-                Node::Test(at("next"), "$gt", 0_i64.into()),
-                exists(at("tail.0")),
-                exists(at("work.block.0")),
-            ]),
+        // It stands there a while longer than something is outside.
+        let outside = Node::Or(vec![
+            Node::Test(at("count"), "$gt", 0_i64.into()),
+            exists(at("tail.0")),
+            exists(at("work.block.0")),
         ]);
         Filter::from_node(match ordered {
             Some(field) => {

@@ -132,7 +132,7 @@ impl Owner {
 }
 
 impl Header {
-    fn of(header: &Document) -> Self {
+    pub(crate) fn of(header: &Document) -> Self {
         let work = header.get_document("work").ok();
         Self {
             generation: header.get_object_id("generation").ok(),
@@ -149,6 +149,11 @@ impl Header {
     pub(crate) fn len(&self) -> u64 {
         let block = self.work.as_ref().map_or(0, |work| work.block.len());
         u64::try_from(self.count).unwrap_or(0) + (block + self.tail.len()) as u64
+    }
+
+    /// Whether nothing is outside, and nothing on its way there or back.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.len() == 0 && self.work.is_none()
     }
 
     /// Whether there are documents of it that may have elements.

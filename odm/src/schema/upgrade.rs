@@ -15,6 +15,7 @@ use crate::{
     decode,
     document::Document,
     error, maintain,
+    overflow::header::Header,
     query::{append, by_id, document, same},
     schema::Model,
     soft_delete::Sight,
@@ -147,12 +148,25 @@ fn headers(document: &BsonDocument) -> BsonDocument {
     headers.cloned().unwrap_or_default()
 }
 
-/// The arrays of which some elements are outside of a document: their names, what it says of these, and what there is inside.
-fn arrays(model: &Model, document: &BsonDocument) -> Vec<(String, Bson, Option<Bson>)> {
+/// An array of which some documents of the extras are a document's.
+struct Array {
+    name: String,
+    header: Bson,
+    /// What there is of it in the document, if it is not all.
+    partial: Option<Option<Bson>>,
+}
+
+fn arrays(model: &Model, document: &BsonDocument) -> Vec<Array> {
     let all = headers(document).into_iter().map(|(name, header)| {
-        let inside = model.overflow_on(&name).and_then(|_| document.get(&name));
-        let inside = inside.cloned();
-        (name, header, inside)
+        let is_partial = model.overflow_on(&name).is_some()
+            && header
+                .as_document()
+                .is_none_or(|header| !Header::of(header).is_idle());
+        Array {
+            partial: is_partial.then(|| document.get(&name).cloned()),
+            name,
+            header,
+        }
     });
     all.collect()
 }
@@ -168,34 +182,30 @@ fn is_same(a: Option<&Bson>, b: Option<&Bson>) -> bool {
 
 /// Elements outside of a document are found by what it says of them, under the name of their array; and what happens to those in it
 /// does not happen to them.
-fn keeps_arrays(
-    model: &Model,
-    before: &[(String, Bson, Option<Bson>)],
-    document: &BsonDocument,
-) -> Result<()> {
+fn keeps_arrays(model: &Model, before: &[Array], document: &BsonDocument) -> Result<()> {
     let after = headers(document);
-    let is_kept = |name: &str, header: &Bson| {
-        model.overflow_on(name).is_some() && is_same(after.get(name), Some(header))
+    let is_lost = |array: &&Array| {
+        model.overflow_on(&array.name).is_none()
+            || !is_same(after.get(&array.name), Some(&array.header))
     };
-    let Some((lost, ..)) = before
-        .iter()
-        .find(|(name, header, _)| !is_kept(name, header))
-    else {
-        let mut arrays = before.iter();
-        let Some((changed, ..)) =
-            arrays.find(|(name, _, inside)| !is_same(document.get(name), inside.as_ref()))
-        else {
-            return Ok(());
-        };
+    let is_changed = |array: &&Array| {
+        let before = array.partial.as_ref();
+        before.is_some_and(|before| !is_same(document.get(&array.name), before.as_ref()))
+    };
+    let (array, message) = if let Some(lost) = before.iter().find(is_lost) {
+        let message = "elements of this array are in documents of their own, which are found by its name and by what the document has under \
+                       `_odm.overflow`: the upgrade leaves that as it is, and the stored name stays, by `#[serde(rename = \"…\")]`; or all \
+                       elements come back before, by a larger `after` and `fold`, or go, by `set` to none";
+        (lost, message)
+    } else if let Some(changed) = before.iter().find(is_changed) {
         let message = "some elements of this array are in documents of their own, which the upgrade does not see: it leaves those in the \
                        document as they are too. Change all of them by an update of `all()`, or write what is new into a field of its own; or \
                        all elements come back before, by a larger `after` and `fold`";
-        return Err(Error::new(ErrorKind::Invalid, message).with_path(changed.as_str()));
+        (changed, message)
+    } else {
+        return Ok(());
     };
-    let message = "elements of this array are in documents of their own, which are found by its name and by what the document has under \
-                   `_odm.overflow`: the upgrade leaves that as it is, and the stored name stays, by `#[serde(rename = \"…\")]`; or all \
-                   elements come back before, by a larger `after` and `fold`, or go, by `set` to none";
-    Err(Error::new(ErrorKind::Invalid, message).with_path(lost.as_str()))
+    Err(Error::new(ErrorKind::Invalid, message).with_path(array.name.as_str()))
 }
 
 /// The version that a document says it is of.

@@ -500,6 +500,7 @@ macro_rules! for_every_test {
                     documents_stay_small,
                     elements_that_grow_stay_small,
                     the_largest_elements_are_pushed,
+                    very_many_long_references_are_taken_out_by_parts,
                     two_arrays_share_the_room,
                 ]
                 overflow_snapshots: [

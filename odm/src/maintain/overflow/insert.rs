@@ -96,6 +96,8 @@ pub(super) fn refuse_too_large(model: &'static Model, documents: &[RawDocumentBu
 
 /// What goes elsewhere of a document.
 struct Outside {
+    /// Of the document, among those that are inserted.
+    position: usize,
     field: &'static OverflowField,
     owner: Bson,
     generation: ObjectId,
@@ -161,10 +163,11 @@ async fn insert<W: Write>(
 ) -> Result<W::Done> {
     let all = access.to_everything();
     let mut outside = Vec::new();
-    for raw in write.documents_to_insert().into_iter().flatten() {
+    let documents = write.documents_to_insert().into_iter().flatten();
+    for (position, raw) in documents.enumerate() {
         let mut document = open(raw)?;
         for field in model.overflows {
-            outside.extend(take(access, field, &mut document)?);
+            outside.extend(take(access, field, position, &mut document)?);
         }
         *raw = close(&document)?;
     }
@@ -184,16 +187,28 @@ async fn insert<W: Write>(
         return Ok(done);
     }
     // Some of them may be there though another is not.
+    let mut lost = None;
     for own in &outside {
-        own.publish(&all, model, done.is_ok()).await?;
+        if !own.publish(&all, model, done.is_ok()).await? {
+            lost = lost.or(Some(own));
+        }
     }
-    done
+    let Some(lost) = lost else {
+        return done;
+    };
+    let error = match done {
+        Ok(_) => lost.is_lost(model),
+        Err(error) => error,
+    };
+    let inserted = error.inserted().unwrap_or(lost.position);
+    Err(error.with_inserted(inserted.min(lost.position)))
 }
 
 /// Takes out of a document what goes elsewhere.
 fn take(
     access: &Access,
     field: &'static OverflowField,
+    position: usize,
     document: &mut Document,
 ) -> Result<Option<Outside>> {
     let elements = array(document.get(field.stored));
@@ -203,6 +218,7 @@ fn take(
     }
     let (stay, go) = elements.split_at_checked(stays).unwrap_or((&elements, &[]));
     let own = Outside {
+        position,
         field,
         owner: document.get("_id").cloned().unwrap_or(Bson::Null),
         generation: ObjectId::new(),
@@ -246,8 +262,9 @@ impl Outside {
         }
     }
 
-    /// Lets it be read for good, or goes if its document is not there.
-    async fn publish(&self, access: &Access, model: &'static Model, is_done: bool) -> Result<()> {
+    /// Lets it be read for good, or goes if its document is not there. Not so if others have taken the document for left behind, as it took
+    /// so long; where they have deleted it otherwise, that is their business.
+    async fn publish(&self, access: &Access, model: &'static Model, is_done: bool) -> Result<bool> {
         let at = At {
             access,
             model,
@@ -256,6 +273,7 @@ impl Outside {
         };
         let owner = at.owner().await?;
         let is_finished = owner.as_ref().is_some_and(|owner| self.is_of(owner));
+        // With this key it is there, whatever became of others.
         let Some(owner) = owner.filter(|owner| owner.is_at(self.key)) else {
             if !is_done {
                 let those = doc! {
@@ -263,13 +281,10 @@ impl Outside {
                     "_odm.own.key": { "$eq": self.key },
                 };
                 extras::delete(access, self.field, &those).await?;
-            } else if !is_finished {
-                return self.is_gone(&at).await;
             }
-            return Ok(());
+            return Ok(is_finished || self.is_kept(&at).await?);
         };
-        // Somebody may have taken it for left behind, because it took so long.
-        let is_filled = is_done && self.batch().disown_and_fill(access, self).await?;
+        let is_filled = self.batch().disown_and_fill(access, self).await?;
         at.finish(owner).await?;
         if is_filled {
             let owner = at.staying().await?;
@@ -278,13 +293,13 @@ impl Outside {
             if !is_its {
                 // Others have deleted the document, or are about to.
                 extras::delete(access, self.field, &those).await?;
-                return self.is_gone(&at).await;
+                return self.is_kept(&at).await;
             }
             those.insert("_id.key", doc! { "$eq": self.key });
             let theirs = doc! { "$unset": { extras::OWN: "" } };
             extras::change(access, self.field, &those, &theirs, &[]).await?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Whether these are the documents that an owner reads.
@@ -293,14 +308,16 @@ impl Outside {
         header.is_some_and(|own| own.generation == Some(self.generation))
     }
 
-    /// Others have deleted it: that is their business if it was whole, or about to be, and an error if they took it for left behind.
-    async fn is_gone(&self, at: &At<'_>) -> Result<()> {
-        if !extras::is_given_up(at.access, self.field, &self.owner, self.key).await? {
-            return Ok(());
-        }
-        let message = "it took so long that others have deleted it before it was whole: look whether it is there";
+    /// Whether nobody has taken it for left behind.
+    async fn is_kept(&self, at: &At<'_>) -> Result<bool> {
+        let is_given_up = extras::is_given_up(at.access, self.field, &self.owner, self.key).await?;
+        Ok(!is_given_up)
+    }
+
+    fn is_lost(&self, model: &Model) -> Error {
+        let message = "it took so long that others have deleted it before it was whole: look whether it is there, and those behind it";
         let error = Error::new(ErrorKind::Conflict, message);
-        Err(error::of(at.model)(error).with_id(self.owner.clone()))
+        error::of(model)(error).with_id(self.owner.clone())
     }
 }
 

@@ -4,7 +4,7 @@ use bson::{Document, doc};
 
 use super::{
     super::{
-        header::{Kind, Work},
+        header::{Header, Kind, Owner, Work},
         work::{At, attempts, put},
     },
     OfOne, Outside,
@@ -14,7 +14,7 @@ use crate::{
     Result,
     maintain::{
         Write,
-        stored::{close, get, open, set},
+        stored::{close, open, set},
     },
 };
 
@@ -90,17 +90,21 @@ impl<W: Write> OfOne<W> {
         Err(self.busy())
     }
 
-    /// What is given of the document has as many elements outside as there are now.
+    /// What is given of the document counts the elements outside as they are now, unless others have changed what is outside since: it is
+    /// then the document of the moment before any went from there.
     async fn count_in(&self, at: &At<'_>, done: &mut W::Done) -> Result<()> {
         let Some(found) = self.write.found_behind(done) else {
             return Ok(());
         };
-        let owner = at.owner().await?;
-        let count = owner.and_then(|owner| owner.header).map(|own| own.count);
-        let mut document = open(found)?;
-        let place = self.place("count");
-        if let (Some(count), Some(_)) = (count, get(&document, &place)) {
-            set(&mut document, &place, count);
+        let given = Owner::of(self.field, found)?.header;
+        let now = at.owner().await?.and_then(|owner| owner.header);
+        let (Some(given), Some(now)) = (given, now) else {
+            return Ok(());
+        };
+        let moment = |header: &Header| (header.generation, header.version);
+        if moment(&given) == moment(&now) {
+            let mut document = open(found)?;
+            set(&mut document, &self.place("count"), now.count);
             *found = close(&document)?;
         }
         Ok(())

@@ -350,6 +350,45 @@ pub(crate) async fn a_filter_and_the_document_agree_on_whether_there_is_more(fix
     let left = pull.returning_after().await.unwrap();
     assert_eq!(left.pages.len(), 5);
     is_clean(&db).await;
+
+    // All that is outside goes, and nothing is folded behind it.
+    let shelf = |planks: i64| NewReader {
+        id: planks,
+        remark: String::new(),
+        read: Overflow::new(),
+        shelves: (0..planks)
+            .map(|n| Plank {
+                name: format!("p{n}"),
+                labels: Vec::new(),
+            })
+            .collect(),
+    };
+    db.insert_many([shelf(2), shelf(40)]).await.unwrap();
+    let outliers = async || {
+        let more = db.find::<Reader>().filter(|r| r.shelves().has_more());
+        let found = more.all().await.unwrap();
+        found.iter().map(|reader| reader.id).collect::<Vec<_>>()
+    };
+    assert_eq!(outliers().await, [40]);
+    for is_all in [false, true] {
+        let pull = db.update::<Reader>(40).pull_where(
+            |r| r.shelves(),
+            |plank| {
+                plank
+                    .name()
+                    .not_in(["p0", "p1", if is_all { "p0" } else { "p39" }])
+            },
+        );
+        let left = pull.returning_after().await.unwrap();
+        let read = db.get::<Reader>(40).await.unwrap();
+        assert_eq!(
+            (left.shelves.has_more(), left.shelves.len()),
+            (!is_all, if is_all { 2 } else { 3 })
+        );
+        assert_eq!(left, read);
+        assert_eq!(outliers().await.is_empty(), is_all);
+    }
+    is_clean(&db).await;
 }
 
 /// Of a document with a value that is stored otherwise than it was read, and of one that is deleted by a mark.

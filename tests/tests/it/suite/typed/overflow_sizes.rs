@@ -12,6 +12,105 @@ use super::{
 };
 use crate::Fixture;
 
+/// Its name is as long as a paragraph.
+#[derive(Debug, Serialize, Deserialize, Document)]
+#[document(collection = "words")]
+struct Word {
+    #[serde(rename = "_id")]
+    id: String,
+    #[reference(inverse_of = words, overflow(after = 2, into = "more_used_in"))]
+    used_in: Overflow<Ref<Text>>,
+}
+
+#[derive(Debug, Serialize, Deserialize, Document)]
+#[document(collection = "texts")]
+struct Text {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(inverse = used_in, overflow(after = 2, into = "more_words"))]
+    words: Overflow<Ref<Word>>,
+}
+
+#[derive(Schema)]
+#[schema(models(Word, Text))]
+struct Dictionary;
+
+fn words(numbers: std::ops::Range<usize>) -> Vec<Ref<Word>> {
+    let names = numbers.map(|n| format!("{n:04}{}", "x".repeat(3_000)));
+    names.map(Ref::new).collect()
+}
+
+/// Without transactions what a write takes out is said in the document first, which is to stay small; of many that are named others are
+/// told that they are still being seen to.
+pub async fn very_many_long_references_are_taken_out_by_parts(fixture: Fixture) {
+    let db = odm::Database::<Dictionary>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    let all = words(0..150);
+    let new = all.iter().map(|word| NewWord {
+        id: word.id().clone(),
+    });
+    db.insert_many(new).await.unwrap();
+    db.insert(Text {
+        id: 1,
+        words: words(0..105).into(),
+    })
+    .await
+    .unwrap();
+    db.update::<Text>(1)
+        .push_each(|t| t.words(), words(105..150))
+        .await
+        .unwrap();
+    let held = async || {
+        db.get::<Text>(1)
+            .elements(|t| t.words())
+            .all()
+            .await
+            .unwrap()
+    };
+    let used = async || {
+        let used = db
+            .find::<Word>()
+            .filter(|w| w.used_in().resident().contains(Ref::new(1)));
+        used.count().await.unwrap()
+    };
+    assert_eq!((held().await, used().await), (all.clone(), 150));
+
+    let can = fixture.backend().capabilities().transactions;
+    let none: [Ref<Word>; 0] = [];
+    let cleared = db.update::<Text>(1).set(|t| t.words(), none).await;
+    if can {
+        cleared.unwrap();
+        let again = db.update::<Text>(1).push_each(|t| t.words(), all.clone());
+        again.await.unwrap();
+    } else {
+        assert_eq!(cleared.unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!((held().await, used().await), (all.clone(), 150));
+    }
+    let pull = db
+        .update::<Text>(1)
+        .pull_where(|t| t.words(), |word| word.not_in(words(75..150)));
+    let pulled = pull.await;
+    if can {
+        pulled.unwrap();
+    } else {
+        assert_eq!(pulled.unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!((held().await, used().await), (all, 150));
+        // Those that it names are said, and no others.
+        for some in [words(0..40), words(40..75)] {
+            db.update::<Text>(1)
+                .pull_all(|t| t.words(), some)
+                .await
+                .unwrap();
+        }
+    }
+    assert_eq!((held().await, used().await), (words(75..150), 75));
+    // They are fewer now.
+    let none: [Ref<Word>; 0] = [];
+    db.update::<Text>(1).set(|t| t.words(), none).await.unwrap();
+    assert_eq!((held().await.len(), used().await), (0, 0));
+    is_clean(&db).await;
+}
+
 /// Two of the largest elements that there can be are too many for what waits in a document, by a few bytes.
 pub async fn the_largest_elements_are_pushed(fixture: Fixture) {
     let db = fresh(&fixture).await;

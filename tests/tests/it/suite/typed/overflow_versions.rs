@@ -6,6 +6,7 @@ use odm::{
     prelude::*,
 };
 
+use super::is_clean;
 use crate::Fixture;
 
 /// The model of today.
@@ -278,6 +279,25 @@ pub async fn what_an_upgrade_does_to_elements_is_an_error(fixture: Fixture) {
     assert_eq!((report.upgraded, report.failed.len()), (1, 1));
     let all = old.get::<Book>(2).elements(|b| b.customers());
     assert_eq!(all.all().await.unwrap(), names(5));
+
+    // As soon as none is outside it is as with any other array, though nothing was folded.
+    let pull = old.update::<Book>(2).pull_where(
+        |b| b.customers(),
+        |customer| customer.is_in(["customer 2", "customer 3", "customer 4"]),
+    );
+    pull.await.unwrap();
+    let report = new.upgrade::<louder::Book>().await.unwrap();
+    assert_eq!((report.upgraded, report.failed.len()), (1, 0));
+    let push = new
+        .update::<louder::Book>(2)
+        .push(|b| b.customers(), "CUSTOMER 9");
+    push.await.unwrap();
+    let all = new.get::<louder::Book>(2).elements(|b| b.customers());
+    assert_eq!(
+        all.all().await.unwrap(),
+        ["CUSTOMER 0", "CUSTOMER 1", "CUSTOMER 9"]
+    );
+    is_clean(&new).await;
 }
 
 /// An array that does not overflow yet is measured before it is said to, and is as long behind it.
