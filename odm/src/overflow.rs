@@ -5,11 +5,13 @@ pub(crate) mod header;
 pub(crate) mod order;
 pub(crate) mod read;
 pub(crate) mod same;
+mod walk;
 
 pub(crate) use header::Owner;
 pub(crate) use order::unsorted;
 pub(crate) use read::{Reading, with_all};
 pub(crate) use same::ElementSet;
+pub(crate) use walk::Walk;
 
 use crate::schema::OverflowField;
 

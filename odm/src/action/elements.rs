@@ -8,12 +8,11 @@ use super::find::Rows;
 use crate::{
     Result,
     access::Access,
-    backend::Cursor,
     decode,
     document::{Document, Stored},
     error,
     field::{Elem, FromPath, Path, role, shape},
-    overflow::{Owner, Reading},
+    overflow::{Reading, Walk},
     query::{Filter, IntoFilter, IntoValue, Key},
 };
 
@@ -137,11 +136,8 @@ impl<T: Document, E: Stored> Elements<T, E> {
         let start = Stream {
             reading: self.reading,
             key: self.key,
-            owner: None,
-            cursor: None,
+            walk: None,
             ready: VecDeque::new(),
-            late: VecDeque::new(),
-            outside: 0,
             is_over: false,
         };
         Rows::of(futures_util::stream::unfold(
@@ -161,13 +157,9 @@ impl<T: Document, E: Stored> Elements<T, E> {
 struct Stream<T: Document> {
     reading: Result<Reading>,
     key: Key<T>,
-    owner: Option<Owner>,
-    cursor: Option<Box<dyn Cursor>>,
+    /// Among the elements outside of the document, when it has been read.
+    walk: Option<Walk>,
     ready: VecDeque<Bson>,
-    /// Those that are still to come behind the others, or among them if they are in an order.
-    late: VecDeque<Bson>,
-    /// How many elements outside have been read.
-    outside: usize,
     is_over: bool,
 }
 
@@ -185,37 +177,20 @@ impl<T: Document> Stream<T> {
     }
 
     async fn read_on(&mut self) -> Result<()> {
-        let reading = self.reading.as_ref().map_err(Clone::clone)?;
-        let Some(owner) = &self.owner else {
+        let Some(walk) = &mut self.walk else {
+            let reading = self.reading.clone()?;
             let owner = reading.owner().await?;
             let owner = owner.ok_or_else(|| error::not_found::<T>(self.key.id()))?;
             self.ready.extend(owner.resident.iter().cloned());
-            self.cursor = reading.open(&owner).await?;
-            self.late = reading.late(&owner);
-            self.owner = Some(owner);
+            self.walk = Some(Walk::begin(reading, owner).await?);
             return Ok(());
         };
-        if let Some(cursor) = &mut self.cursor {
-            let batch = cursor.next_batch().await.map_err(error::of(&T::MODEL))?;
-            for raw in &batch {
-                let document = bson::Document::try_from(&**raw).map_err(error::encode)?;
-                let elements = reading.elements_of(&document);
-                self.outside += elements.len();
-                for element in elements {
-                    self.ready.extend(reading.before(&element, &mut self.late));
-                    self.ready.push_back(element);
-                }
-            }
-            if !batch.is_empty() {
-                return Ok(());
-            }
-            self.cursor = None;
+        let next = walk.next(1).await?;
+        if walk.is_over() {
+            walk.end().await?;
+            self.is_over = true;
         }
-        if !reading.is_whole(owner, self.outside).await? {
-            return Err(reading.replaced());
-        }
-        self.ready.append(&mut self.late);
-        self.is_over = true;
+        self.ready.extend(next);
         Ok(())
     }
 }

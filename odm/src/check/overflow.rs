@@ -8,21 +8,20 @@ use super::{Fault, Finding, Key, by_ids, id_of, key};
 use crate::{
     Result,
     access::Access,
-    backend::Cursor,
     decode, error,
     maintain::{self, Misplaced, Wrong},
-    overflow::Reading,
+    overflow::{Reading, Walk},
     schema::{Model, OverflowField},
 };
+
+/// How many elements are looked at as if they were in their document.
+const PART: usize = 500;
 
 /// A document with others of its elements in an array that overflows, as if these were in it: some at a time, however many there are.
 pub(super) struct Parts {
     document: Document,
-    reading: Reading,
-    cursor: Option<Box<dyn Cursor>>,
-    batch: VecDeque<RawDocumentBuf>,
-    /// Those behind the ones in documents.
-    last: Option<Vec<Bson>>,
+    field: &'static OverflowField,
+    walk: Walk,
     /// How many elements are before the next ones.
     position: usize,
 }
@@ -40,36 +39,21 @@ impl Parts {
         };
         Ok(Some(Self {
             document: Document::try_from(raw).map_err(error::encode)?,
-            last: Some(reading.late(&owner).into()),
-            cursor: reading.open(&owner).await?,
+            field,
             position: owner.resident.len(),
-            reading,
-            batch: VecDeque::new(),
+            walk: Walk::begin(reading, owner).await?,
         }))
     }
 
     /// The next ones, and the position of the first of them.
     pub(super) async fn next(&mut self) -> Result<Option<(usize, RawDocumentBuf)>> {
-        let elements = loop {
-            if let Some(next) = self.batch.pop_front() {
-                let next = Document::try_from(&*next).map_err(error::encode)?;
-                break self.reading.elements_of(&next);
-            }
-            let Some(cursor) = &mut self.cursor else {
-                match self.last.take() {
-                    Some(last) => break last,
-                    None => return Ok(None),
-                }
-            };
-            let batch = cursor.next_batch().await;
-            self.batch = batch.map_err(error::of(self.reading.model))?.into();
-            if self.batch.is_empty() {
-                self.cursor = None;
-            }
-        };
+        let elements = self.walk.next(PART).await?;
+        if elements.is_empty() {
+            return Ok(None);
+        }
         let first = self.position;
         self.position += elements.len();
-        self.document.insert(self.reading.field.stored, elements);
+        self.document.insert(self.field.stored, elements);
         let part = RawDocumentBuf::try_from(&self.document).map_err(error::encode)?;
         Ok(Some((first, part)))
     }

@@ -12,7 +12,7 @@ use crate::{
     Result,
     access::Access,
     maintain::stored::get,
-    overflow::Reading,
+    overflow::{Reading, Walk},
     query::append,
     schema::{Model, OverflowField, upgrade},
 };
@@ -32,7 +32,7 @@ pub(crate) struct Drifted {
     pub(crate) at: Option<DateTime>,
 }
 
-/// How many elements outside of a document are looked at in one go.
+/// How many elements outside of a document are looked at in one go, at least.
 const PAGE: usize = 5_000;
 
 /// The snapshots in some documents that are not as their sources are now: one query for each model that these are of, and for each
@@ -80,9 +80,12 @@ async fn outside(
         return Ok(Vec::new());
     };
     let (mut found, mut position) = (Vec::new(), owner.resident.len());
+    let mut walk = Walk::begin(reading, owner).await?;
     loop {
-        let page = reading.range(position as u64, PAGE).await?;
-        let page = page.unwrap_or_default();
+        let page = walk.next(PAGE).await?;
+        if page.is_empty() {
+            return Ok(found);
+        }
         let mut held = Held::default();
         for element in &page {
             for group in groups {
@@ -94,9 +97,6 @@ async fn outside(
             position += 1;
         }
         found.extend(held.drifted(access, groups).await?);
-        if page.len() < PAGE {
-            return Ok(found);
-        }
     }
 }
 

@@ -291,9 +291,7 @@ pub async fn one_that_fails_keeps_nothing_from_the_others(fixture: Fixture) {
     faults.inject(1, is_write, CrashFault::Before(conflict));
     let others = Db::with_backend(faults.clone());
     others.arrays::<Book>().fold().await.unwrap_err();
-    let more = db.find::<Book>();
-    let more = more.filter(|b| b.customers_purchased().has_more());
-    assert_eq!(more.count().await.unwrap(), 1);
+    // Of three, two are whole by now.
     assert_eq!(db.arrays::<Book>().fold().await.unwrap(), 1);
     is_clean(&db).await;
 }

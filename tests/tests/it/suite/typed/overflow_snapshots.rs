@@ -134,8 +134,10 @@ async fn dearer(db: &Db, id: i64, price: i64) {
 }
 
 /// Where snapshots have drifted, with what was taken, what there is now, and whether it is known when.
-async fn drift(db: &Db) -> Vec<(String, i64, Option<i64>, bool)> {
-    let drift = db.find::<Order>().drift().await.unwrap();
+async fn drift(
+    of: impl IntoFuture<Output = odm::Result<Vec<odm::action::Drift>>>,
+) -> Vec<(String, i64, Option<i64>, bool)> {
+    let drift = of.await.unwrap();
     let number = |value: &Bson| value.as_i64().unwrap();
     let drift = drift.iter().map(|drift| {
         let now = drift.now.as_ref().map(number);
@@ -290,7 +292,7 @@ pub(crate) async fn drift_is_found_outside_too(fixture: Fixture) {
         .update::<Order>(1)
         .push_each(|o| o.lines(), lines([2, 5]));
     push.await.unwrap();
-    assert_eq!(drift(&db).await, []);
+    assert_eq!(drift(db.find::<Order>().drift()).await, []);
     dearer(&db, 5, 555).await;
     dearer(&db, 2, 222).await;
     db.delete::<Product>(4).await.unwrap();
@@ -303,7 +305,26 @@ pub(crate) async fn drift_is_found_outside_too(fixture: Fixture) {
         at("lines.7.price", 500, Some(555)),
         at("lines.0.price", 200, Some(222)),
     ];
-    assert_eq!(drift(&db).await, expected);
+    assert_eq!(drift(db.find::<Order>().drift()).await, expected);
+
+    // By their positions in the order too, where some are not in the extras yet.
+    let items = [1, 2, 3, 5, 6, 7, 8, 9];
+    let cart = NewCart {
+        id: 1,
+        items: lines(items).into(),
+    };
+    db.insert(cart).await.unwrap();
+    let push = db.update::<Cart>(1).push(|c| c.items(), line(6));
+    push.await.unwrap();
+    assert_eq!(drift(db.find::<Cart>().drift()).await, []);
+    dearer(&db, 6, 666).await;
+    dearer(&db, 3, 333).await;
+    let expected = [
+        at("items.3.price", 600, Some(666)),
+        at("items.4.price", 600, Some(666)),
+        at("items.6.price", 300, Some(333)),
+    ];
+    assert_eq!(drift(db.find::<Cart>().drift()).await, expected);
 }
 
 /// There is nothing to take a price of, or nobody can say whether it is new.
