@@ -19,7 +19,7 @@ mod upsert;
 pub use arrays::{Arrays, Lengths};
 pub use bulk::{Bulk, BulkEntry, BulkReport, BulkResult, IntoBulk};
 pub use delete::{Consequences, Delete, Deleted};
-pub use elements::Elements;
+pub use elements::{Elements, Matching};
 pub use find::{
     Calculation, Drift, Find, FindDrift, FindPage, GroupBy, Grouped, IntoPageToken, Page,
     PageToken, Pipeline, Rows,

@@ -373,15 +373,22 @@ async fn references(
         let Some(mut parts) = overflow::Parts::open(access, check.model, field, raw).await? else {
             continue;
         };
-        while let Some((first, part)) = parts.next().await? {
-            let more = match (check.look)(&part) {
-                Ok(more) => more,
-                wrong => return Ok(wrong),
-            };
-            found.extend(more.into_iter().filter_map(|mut one| {
-                one.path = in_array(&one.path, field.stored, first)?;
-                Some(one)
-            }));
+        loop {
+            let mut outside = Vec::new();
+            while let Some((first, part)) = parts.next().await? {
+                let more = match (check.look)(&part) {
+                    Ok(more) => more,
+                    wrong => return Ok(wrong),
+                };
+                outside.extend(more.into_iter().filter_map(|mut one| {
+                    one.path = in_array(&one.path, field.stored, first)?;
+                    Some(one)
+                }));
+            }
+            if !parts.begin_anew().await? {
+                found.append(&mut outside);
+                break;
+            }
         }
     }
     Ok(Ok(found))

@@ -9,7 +9,7 @@ mod walk;
 
 pub(crate) use header::Owner;
 pub(crate) use order::unsorted;
-pub(crate) use read::{Reading, with_all};
+pub(crate) use read::{ATTEMPTS, Reading, with_all};
 pub(crate) use same::ElementSet;
 pub(crate) use walk::Walk;
 

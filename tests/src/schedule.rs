@@ -43,7 +43,8 @@ pub use lines::{FewLines, Lines};
 pub use listings::{FewListings, Listings};
 pub use members::{FewMembers, Members};
 pub use outliers::{
-    BriefInsert, FewOverflows, LateDeletion, LateInsert, LateInserts, LateReading, Sets, Spills,
+    Adopts, BriefInsert, FewOverflows, LateDeletion, LateInsert, LateInserts, LateReading, Looks,
+    Sets, Spills,
 };
 pub use overflow::{OrderedOverflows, Overflows};
 pub use twins::{FewTwins, Twins};

@@ -1,9 +1,9 @@
 //! Plans under a scheduler that picks the order of every operation.
 
 use odm_tests::schedule::{
-    Anew, BriefInsert, Case, Clears, Copies, Counts, FewCopies, FewCounts, FewFollows, FewLines,
-    FewListings, FewMembers, FewOverflows, FewTwins, Follows, LateDeletion, LateInsert,
-    LateInserts, LateReading, Lines, Listings, Members, OrderedOverflows, Overflows, Reborn,
+    Adopts, Anew, BriefInsert, Case, Clears, Copies, Counts, FewCopies, FewCounts, FewFollows,
+    FewLines, FewListings, FewMembers, FewOverflows, FewTwins, Follows, LateDeletion, LateInsert,
+    LateInserts, LateReading, Lines, Listings, Looks, Members, OrderedOverflows, Overflows, Reborn,
     Returns, Sabotage, Schedule, Sets, Spills, Twins,
 };
 
@@ -282,7 +282,6 @@ fn arrays_lose_nothing() {
     }
 }
 
-/// What is added to a set is there once, and with what the set had of it, or not at all.
 /// What one update does to two arrays happens to both.
 #[test]
 fn two_arrays_have_the_same() {
@@ -293,6 +292,7 @@ fn two_arrays_have_the_same() {
     every_order(&FewTwins, 1);
 }
 
+/// What is added to a set is there once, and with what the set had of it, or not at all.
 #[test]
 fn sets_have_each_element_once() {
     every_order(&Sets, 1);
@@ -313,6 +313,7 @@ fn a_late_deletion_leaves_no_elements() {
 #[test]
 fn a_late_reader_finds_what_is_there_all_the_time() {
     late(&LateReading);
+    every_order(&Looks, 1);
 }
 
 /// Every order in which they are interrupted once at most, all in all: `ODM_SWITCHES=2` for more.
@@ -321,6 +322,12 @@ fn arrays_lose_nothing_in_every_order() {
     for has_extras in [false, true] {
         every_order(&FewOverflows { has_extras }, 1);
     }
+}
+
+/// What was there before is moved to the extras while others push and pull.
+#[test]
+fn arrays_of_before_lose_nothing_while_they_overflow() {
+    every_order(&Adopts, 2);
 }
 
 /// An insert that is acknowledged is there, however long it took: as with transactions it is one.

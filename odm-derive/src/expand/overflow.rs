@@ -97,7 +97,11 @@ impl<'a> Model<'a> {
     /// What is said of them in the model.
     pub(crate) fn overflows_of_model(&self, private: &Private) -> Option<TokenStream> {
         let name = &self.input.ident;
-        let part = PART / self.overflows().count().max(1);
+        let mut fields = self.fields.iter();
+        // Beside references there may be what a write says of them first.
+        let refers = fields.any(|field| matches!(field.layout, Layout::ReferenceOverflow(_)));
+        let shares = self.overflows().count().max(1) * if refers { 2 } else { 1 };
+        let part = PART / shares;
         let all = self.overflows().map(|(field, overflow)| {
             let (rust, stored) = (field.ident.unraw().to_string(), &field.stored);
             let text = format!("{}.{rust}", name.unraw());

@@ -1,6 +1,6 @@
 //! Reading the elements of an array that overflows.
 
-use std::{collections::VecDeque, marker::PhantomData};
+use std::{collections::VecDeque, marker::PhantomData, pin::Pin};
 
 use bson::{Bson, RawBson};
 
@@ -12,8 +12,9 @@ use crate::{
     document::{Document, Stored},
     error,
     field::{Elem, FromPath, Path, role, shape},
-    overflow::{Reading, Walk},
-    query::{Filter, IntoFilter, IntoValue, Key},
+    overflow::{ATTEMPTS, Reading, Walk, order},
+    query::{Filter, IntoFilter, IntoValue, Key, Node},
+    retry,
 };
 
 /// All elements of an array that overflows, wherever they are; made by [`Get::elements`](super::Get::elements).
@@ -103,7 +104,7 @@ impl<T: Document, E: Stored> Elements<T, E> {
     ///
     /// # Errors
     ///
-    /// Those of the backend.
+    /// [`Conflict`](crate::ErrorKind::Conflict) if the array was replaced again and again meanwhile, and those of the backend.
     pub async fn contains(self, value: impl IntoValue<E> + Send) -> Result<bool> {
         let value = value.into_value().map_err(error::of_model::<T>)?;
         let value = Bson::try_from(value).map_err(error::encode)?;
@@ -111,52 +112,87 @@ impl<T: Document, E: Stored> Elements<T, E> {
         found.ok_or_else(|| error::not_found::<T>(self.key.id()))
     }
 
-    /// Those that meet a condition, in order: the backend looks for them, wherever they are.
-    ///
-    /// # Errors
-    ///
-    /// As [`all`](Self::all).
-    pub async fn filter<F: IntoFilter<Elem<T>>>(
+    /// Those that meet a condition, in order: the backend looks for them, wherever they are. All of them when it is awaited, or one after
+    /// the other by [`stream`](Matching::stream).
+    pub fn filter<F: IntoFilter<Elem<T>>>(
         self,
-        condition: impl FnOnce(E::Fields<Elem<T>, role::Resident, shape::One>) -> F + Send,
-    ) -> Result<Vec<E>> {
+        condition: impl FnOnce(E::Fields<Elem<T>, role::Resident, shape::One>) -> F,
+    ) -> Matching<T, E> {
         let condition = condition(FromPath::from_path(Path::ROOT)).into_filter();
-        let Some(condition) = condition else {
-            return self.all().await;
-        };
-        let condition = Filter::into_node(condition);
-        let found = self.reading?.matching(&condition).await;
-        values::<T, E>(found.map_err(error::of_model::<T>)?, &self.key)
+        Matching {
+            elements: self,
+            condition: condition.map(Filter::into_node),
+        }
     }
 
     /// One after the other, in order, however many there are: those outside of the document are read batch by batch.
     ///
     /// It ends with an error of kind [`Conflict`](crate::ErrorKind::Conflict) if the array is replaced by another one meanwhile.
     pub fn stream(self) -> Rows<E> {
-        let start = Stream {
-            reading: self.reading,
-            key: self.key,
-            walk: None,
-            ready: VecDeque::new(),
-            is_over: false,
-        };
-        Rows::of(futures_util::stream::unfold(
-            start,
-            async |mut stream| match stream.next().await {
-                Ok(element) => Some((element_of::<T, E>(element?), stream)),
-                Err(error) => {
-                    (stream.is_over, stream.ready) = (true, VecDeque::new());
-                    Some((Err(error), stream))
-                }
-            },
-        ))
+        rows::<T, E>(Stream::new(self, None))
     }
+}
+
+/// The elements of an array that overflows that meet a condition, wherever they are; made by [`Elements::filter`].
+#[must_use = "it is a question to be asked: await it, or `stream`"]
+pub struct Matching<T: Document, E> {
+    elements: Elements<T, E>,
+    condition: Option<Node>,
+}
+
+impl<T: Document, E: Stored> Matching<T, E> {
+    /// One after the other, in order, however many there are: those outside of the document are read batch by batch.
+    ///
+    /// It ends with an error of kind [`Conflict`](crate::ErrorKind::Conflict) if the array is replaced by another one meanwhile.
+    pub fn stream(self) -> Rows<E> {
+        rows::<T, E>(Stream::new(self.elements, self.condition))
+    }
+}
+
+/// All of them, in order: a round trip, and two more if there are documents of the extras.
+///
+/// # Errors
+///
+/// As [`Elements::all`].
+impl<T: Document, E: Stored> IntoFuture for Matching<T, E> {
+    type Output = Result<Vec<E>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let mut stream = Stream::new(self.elements, self.condition);
+            for attempt in 1..=ATTEMPTS {
+                let found = stream.all().await.map_err(error::of_model::<T>)?;
+                if let Some(found) = found {
+                    let mut found = Vec::from(found);
+                    order::in_order(stream.reading?.field, &mut found);
+                    return found.into_iter().map(element_of::<T, E>).collect();
+                }
+                retry::pause(attempt).await;
+                stream.begin_anew();
+            }
+            Err(stream.reading?.replaced())
+        })
+    }
+}
+
+fn rows<T: Document, E: Stored>(start: Stream<T>) -> Rows<E> {
+    Rows::of(futures_util::stream::unfold(
+        start,
+        async |mut stream| match stream.next().await {
+            Ok(element) => Some((element_of::<T, E>(element?), stream)),
+            Err(error) => {
+                (stream.is_over, stream.ready) = (true, VecDeque::new());
+                Some((Err(error), stream))
+            }
+        },
+    ))
 }
 
 /// Where a stream is.
 struct Stream<T: Document> {
     reading: Result<Reading>,
     key: Key<T>,
+    condition: Option<Node>,
     /// Among the elements outside of the document, when it has been read.
     walk: Option<Walk>,
     ready: VecDeque<Bson>,
@@ -164,6 +200,17 @@ struct Stream<T: Document> {
 }
 
 impl<T: Document> Stream<T> {
+    fn new<E>(elements: Elements<T, E>, condition: Option<Node>) -> Self {
+        Self {
+            reading: elements.reading,
+            key: elements.key,
+            condition,
+            walk: None,
+            ready: VecDeque::new(),
+            is_over: false,
+        }
+    }
+
     async fn next(&mut self) -> Result<Option<Bson>> {
         loop {
             if let Some(element) = self.ready.pop_front() {
@@ -172,26 +219,46 @@ impl<T: Document> Stream<T> {
             if self.is_over {
                 return Ok(None);
             }
-            self.read_on().await?;
+            if !self.read_on().await? {
+                return Err(self.reading.clone()?.replaced());
+            }
         }
     }
 
-    async fn read_on(&mut self) -> Result<()> {
-        let Some(walk) = &mut self.walk else {
-            let reading = self.reading.clone()?;
-            let owner = reading.owner().await?;
-            let owner = owner.ok_or_else(|| error::not_found::<T>(self.key.id()))?;
-            self.ready.extend(owner.resident.iter().cloned());
-            self.walk = Some(Walk::begin(reading, owner).await?);
-            return Ok(());
-        };
-        let next = walk.next(1).await?;
-        if walk.is_over() {
-            walk.end().await?;
-            self.is_over = true;
+    /// All that follow; none if the array was replaced by another one meanwhile.
+    async fn all(&mut self) -> Result<Option<VecDeque<Bson>>> {
+        while !self.is_over {
+            if !self.read_on().await? {
+                return Ok(None);
+            }
         }
-        self.ready.extend(next);
-        Ok(())
+        Ok(Some(std::mem::take(&mut self.ready)))
+    }
+
+    fn begin_anew(&mut self) {
+        (self.walk, self.ready) = (None, VecDeque::new());
+    }
+
+    /// Makes some more ready; false if the array was replaced by another one meanwhile.
+    async fn read_on(&mut self) -> Result<bool> {
+        match &mut self.walk {
+            None => {
+                let walk = Walk::whole(self.reading.clone()?, self.condition.as_ref()).await?;
+                let (first, walk) = walk.ok_or_else(|| error::not_found::<T>(self.key.id()))?;
+                self.ready.extend(first);
+                self.is_over = walk.is_over();
+                self.walk = Some(walk);
+            }
+            Some(walk) => {
+                let next = walk.next(1).await?;
+                self.is_over = walk.is_over();
+                if self.is_over && !walk.is_whole().await? {
+                    return Ok(false);
+                }
+                self.ready.extend(next);
+            }
+        }
+        Ok(true)
     }
 }
 

@@ -35,7 +35,8 @@ impl<T: Document> Get<T> {
         Self(self.0.with_deleted())
     }
 
-    /// The elements of an array of the document that overflows, wherever they are.
+    /// The elements of an array of the document that overflows, wherever they are. Nothing is read before it is asked for one of
+    /// [them](Elements); without the document that is an error of kind [`NotFound`](crate::ErrorKind::NotFound).
     pub fn elements<P, E>(self, array: impl FnOnce(T::Fields) -> P) -> Elements<T, E>
     where
         P: Place<Scope: In<T>, Value = Overflow<E>>,

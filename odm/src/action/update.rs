@@ -362,6 +362,11 @@ impl<T: Document, K: Which> Update<T, K> {
     }
 
     /// Removes every element that meets the condition: `$pull`.
+    ///
+    /// # Errors
+    ///
+    /// When it is awaited, [`Invalid`](crate::ErrorKind::Invalid) for a condition on plain values that `$pull` does not take: several of them
+    /// that are not all to be met.
     pub fn pull_where<P, F>(
         mut self,
         array: impl FnOnce(T::Fields) -> P,

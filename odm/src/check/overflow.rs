@@ -10,7 +10,8 @@ use crate::{
     access::Access,
     decode, error,
     maintain::{self, Misplaced, Wrong},
-    overflow::{Reading, Walk},
+    overflow::{ATTEMPTS, Reading, Walk},
+    retry,
     schema::{Model, OverflowField},
 };
 
@@ -20,8 +21,9 @@ const PART: usize = 500;
 /// A document with others of its elements in an array that overflows, as if these were in it: some at a time, however many there are.
 pub(super) struct Parts {
     document: Document,
-    field: &'static OverflowField,
+    reading: Reading,
     walk: Walk,
+    attempt: u32,
     /// How many elements are before the next ones.
     position: usize,
 }
@@ -39,9 +41,10 @@ impl Parts {
         };
         Ok(Some(Self {
             document: Document::try_from(raw).map_err(error::encode)?,
-            field,
             position: owner.resident.len(),
-            walk: Walk::begin(reading, owner).await?,
+            walk: Walk::begin(reading.clone(), owner).await?,
+            attempt: 1,
+            reading,
         }))
     }
 
@@ -53,9 +56,24 @@ impl Parts {
         }
         let first = self.position;
         self.position += elements.len();
-        self.document.insert(self.field.stored, elements);
+        self.document.insert(self.reading.field.stored, elements);
         let part = RawDocumentBuf::try_from(&self.document).map_err(error::encode)?;
         Ok(Some((first, part)))
+    }
+
+    /// At the end, begins with the first again if the array was replaced by another one meanwhile; tells whether it does.
+    pub(super) async fn begin_anew(&mut self) -> Result<bool> {
+        if self.attempt == ATTEMPTS || self.walk.is_whole().await? {
+            return Ok(false);
+        }
+        retry::pause(self.attempt).await;
+        self.attempt += 1;
+        let Some(owner) = self.reading.owner().await? else {
+            return Ok(false);
+        };
+        self.position = owner.resident.len();
+        self.walk = Walk::begin(self.reading.clone(), owner).await?;
+        Ok(true)
     }
 }
 

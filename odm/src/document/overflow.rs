@@ -56,7 +56,8 @@ use crate::{
 /// ```
 ///
 /// As a document is inserted it has all of them, however many; one that was read and has more outside is not written, with an error of kind
-/// [`Invalid`](crate::ErrorKind::Invalid). To serde it is the array of those that are in the document.
+/// [`Invalid`](crate::ErrorKind::Invalid). To serde it is the array of those that are in the document, and what comes back from there, as from
+/// JSON, knows of no others: do not write it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Overflow<T> {
     resident: Vec<T>,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
+use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
     extras::{self, in_order, of_owner},
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// How often it is read again that was replaced meanwhile.
-const ATTEMPTS: u32 = 10;
+pub(crate) const ATTEMPTS: u32 = 10;
 
 /// An array of the document that a filter finds.
 #[derive(Debug, Clone)]
@@ -66,17 +66,6 @@ impl Reading {
         Ok(now.is_none_or(|now| generation(&now) != generation(owner)))
     }
 
-    /// Whether elements may have gone from one part of an array to another since it was read: to another generation, from the tail to a
-    /// document, or from the array in the document to the tail.
-    async fn has_moved(&self, owner: &Owner) -> Result<bool> {
-        let parts = |owner: &Owner| {
-            let header = owner.header.as_ref();
-            header.map(|own| (own.generation, own.next, own.bound.clone()))
-        };
-        let now = self.owner().await?;
-        Ok(now.is_none_or(|now| parts(&now) != parts(owner)))
-    }
-
     /// All elements, in order; none without a document.
     pub(crate) async fn all(&self) -> Result<Option<Vec<Bson>>> {
         for attempt in 1..=ATTEMPTS {
@@ -101,20 +90,30 @@ impl Reading {
         Err(self.replaced())
     }
 
+    /// Whether what is outside of a document is still what it was when that was read.
+    pub(super) async fn is_same(&self, owner: &Owner) -> Result<bool> {
+        Ok(of_owner(self.field, owner).is_none() || !self.was_replaced(owner).await?)
+    }
+
     /// Whether so many elements outside are all of them, or it is still the same array.
     pub(crate) async fn is_whole(&self, owner: &Owner, outside: usize) -> Result<bool> {
         let count = owner.header.as_ref().map_or(0, |header| header.count);
         Ok(i64::try_from(outside) == Ok(count) || !self.was_replaced(owner).await?)
     }
 
-    /// The documents with elements of an owner.
-    pub(crate) async fn open(&self, owner: &Owner) -> Result<Option<Box<dyn Cursor>>> {
+    /// The documents with elements of an owner; of an array in an order, and of those that meet a condition, rows of one each.
+    pub(super) async fn open(
+        &self,
+        owner: &Owner,
+        condition: Option<&Node>,
+    ) -> Result<Option<Box<dyn Cursor>>> {
         let Some(those) = of_owner(self.field, owner) else {
             return Ok(None);
         };
         let extras = self.field.extras;
-        if let Some(order) = Order::of(self.field) {
-            let pipeline = sorted(self.field, those, &order)?;
+        let order = Order::of(self.field);
+        if order.is_some() || condition.is_some() {
+            let pipeline = rows(self.field, those, order.as_ref(), condition)?;
             let cursor = self.access.aggregate(extras, aggregation(extras, pipeline));
             return cursor.await.map(Some);
         }
@@ -243,9 +242,11 @@ impl Reading {
         // So many of those in documents come before it at least.
         let skipped = from.saturating_sub(outside.len());
         if let Some(those) = of_owner(self.field, owner) {
-            let mut pipeline = sorted(self.field, those, order)?;
+            let mut pipeline = rows(self.field, those, Some(order), None)?;
             if skipped > 0 {
-                pipeline.push(close(&doc! { "$skip": skipped as i64 })?);
+                pipeline.push(close(
+                    &doc! { "$skip": i64::try_from(skipped).unwrap_or(i64::MAX) },
+                )?);
             }
             let wanted = (from - skipped).saturating_add(left);
             let wanted = i64::try_from(wanted).unwrap_or(i64::MAX);
@@ -281,56 +282,62 @@ impl Reading {
         Ok(rows.collect())
     }
 
-    /// The elements that meet a condition, in order.
-    pub(crate) async fn matching(&self, condition: &Node) -> Result<Option<Vec<Bson>>> {
+    /// What the document knows, and those of its elements that meet a condition: the first ones, and those behind all that are in
+    /// documents of the extras. All of it is of one moment, so that nothing that goes from one place to another is missed or there twice.
+    pub(super) async fn matching_inside(
+        &self,
+        condition: &Node,
+    ) -> Result<Option<(Owner, Vec<Bson>, Vec<Bson>)>> {
         let matches = document_of(array_filter(condition, "e")?)?;
-        for attempt in 1..=ATTEMPTS {
-            let Some(owner) = self.owner().await? else {
-                return Ok(None);
-            };
-            let at =
-                |name: &str| doc! { "$ifNull": [format!("${}.{name}", self.field.header), []] };
-            let select = |array: Bson, filter: Bson| {
-                let stages = [
-                    doc! { "$match": filter },
-                    doc! { "$sort": { self.field.seq: 1 } },
-                    doc! { "$project": { "_id": 0, "e": array } },
-                    doc! { "$unwind": "$e" },
-                    doc! { "$match": matches.clone() },
-                ];
-                stages.iter().map(close).collect::<Result<Vec<_>>>()
-            };
-            let mut found = Vec::new();
-            let elements =
-                |rows: Vec<Document>| rows.into_iter().filter_map(|mut row| row.remove("e"));
-            let by_id = doc! { "_id": { "$eq": owner.id.clone() } };
-            let resident = Bson::from(format!("${}", self.field.stored));
-            let mut this = by_id.clone();
-            if owner.header.is_none() {
-                this.insert(self.field.header, doc! { "$exists": false });
-            }
-            let stages = select(resident, this.into())?;
-            found.extend(elements(self.aggregate(self.model, stages).await?));
-            if let Some(those) = of_owner(self.field, &owner) {
-                let array = Bson::from(format!("${}", self.field.elements));
-                let stages = select(array, those.into())?;
-                found.extend(elements(self.aggregate(self.field.extras, stages).await?));
-            }
-            if owner.header.is_some() {
-                let behind = doc! { "$concatArrays": [at("work.block"), at("tail")] };
-                let stages = select(behind.into(), by_id.into())?;
-                found.extend(elements(self.aggregate(self.model, stages).await?));
-            }
-            // Nothing is found in an array either that has begun to overflow meanwhile.
-            let is_sure = owner.header.is_none() && !found.is_empty();
-            if !is_sure && self.has_moved(&owner).await? {
-                retry::pause(attempt).await;
-                continue;
-            }
-            order::in_order(self.field, &mut found);
-            return Ok(Some(found));
+        let at = |name: &str| format!("${}.{name}", self.field.header);
+        let array = |path: String| doc! { "$cond": [{ "$isArray": &path }, &path, []] };
+        // It stands between the elements, and is found whatever these are.
+        let mark = ObjectId::new();
+        let header = doc! {
+            "generation": at("generation"),
+            "next": at("next"),
+            "work": { "key": at("work.key"), "due": at("work.due"), "kind": at("work.kind") },
+        };
+        let between = doc! { "mark": mark, "_id": "$_id", "header": header };
+        let parts = vec![
+            Bson::from(array(format!("${}", self.field.stored))),
+            Bson::from(vec![Bson::from(between)]),
+            Bson::from(array(at("work.block"))),
+            Bson::from(array(at("tail"))),
+        ];
+        let stages = vec![
+            close(&doc! { "$match": document_of(self.filter.clone())? })?,
+            close(&doc! { "$limit": 1 })?,
+            close(&doc! { "$project": { "_id": 0, "e": { "$concatArrays": parts } } })?,
+            close(&doc! { "$unwind": "$e" })?,
+            close(&doc! { "$match": { "$or": [matches, { "e.mark": mark }] } })?,
+        ];
+        let rows = self.aggregate(self.model, stages).await?;
+        let mut found: Vec<_> = rows
+            .into_iter()
+            .filter_map(|mut row| row.remove("e"))
+            .collect();
+        let is_mark = |element: &Bson| {
+            let element = element.as_document();
+            element.is_some_and(|element| element.get_object_id("mark").is_ok_and(|id| id == mark))
+        };
+        let Some(position) = found.iter().position(is_mark) else {
+            return Ok(None);
+        };
+        let behind = found.split_off(position + 1);
+        let Some(Bson::Document(mut between)) = found.pop() else {
+            return Ok(None);
+        };
+        let mut owner = Document::new();
+        owner.insert("_id", between.remove("_id"));
+        if let Some(header) = between.remove("header") {
+            set(&mut owner, self.field.header, header);
         }
-        Err(self.replaced())
+        Ok(Some((
+            Owner::of(self.field, &close(&owner)?)?,
+            found,
+            behind,
+        )))
     }
 
     async fn aggregate(
@@ -425,14 +432,26 @@ pub(crate) fn behind(owner: &Owner) -> impl Iterator<Item = &Bson> {
     block.chain(header.into_iter().flat_map(|header| &header.tail))
 }
 
-/// The stages that give the elements of documents one by one, in order.
-fn sorted(field: &OverflowField, those: Document, order: &Order) -> Result<Vec<RawDocumentBuf>> {
-    let stages = [
-        doc! { "$match": those },
-        doc! { "$project": { "_id": 0, field.elements: 1 } },
-        doc! { "$unwind": format!("${}", field.elements) },
-        doc! { "$sort": order.sort_by(&format!("{}.", field.elements)) },
-    ];
+/// The stages that give the elements of documents one by one, in order: all, or those that meet a condition.
+fn rows(
+    field: &OverflowField,
+    those: Document,
+    order: Option<&Order>,
+    condition: Option<&Node>,
+) -> Result<Vec<RawDocumentBuf>> {
+    let mut stages = vec![doc! { "$match": those }];
+    if order.is_none() {
+        stages.push(doc! { "$sort": { field.seq: 1 } });
+    }
+    stages.push(doc! { "$project": { "_id": 0, field.elements: 1 } });
+    stages.push(doc! { "$unwind": format!("${}", field.elements) });
+    if let Some(condition) = condition {
+        let matches = document_of(array_filter(condition, field.elements)?)?;
+        stages.push(doc! { "$match": matches });
+    }
+    if let Some(order) = order {
+        stages.push(doc! { "$sort": order.sort_by(&format!("{}.", field.elements)) });
+    }
     stages.iter().map(close).collect()
 }
 
@@ -446,7 +465,7 @@ pub(crate) async fn first_outside(
     let Some(those) = of_owner(field, owner) else {
         return Ok(None);
     };
-    let mut pipeline = sorted(field, those, order)?;
+    let mut pipeline = rows(field, those, Some(order), None)?;
     pipeline.push(close(&doc! { "$limit": 1 })?);
     let rows = access.aggregate_all(field.extras, aggregation(field.extras, pipeline));
     let rows = rows.await?;

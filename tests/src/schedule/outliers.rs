@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use odm::{
     Result,
-    backend::{Backend, BoxFuture},
+    backend::{Backend, BoxFuture, operation::Insert},
+    bson::{RawArrayBuf, RawBson, rawdoc},
     prelude::*,
 };
 
@@ -152,6 +153,109 @@ impl Case for LateReading {
 
     fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(look::<Shop>(backend, |_| false))
+    }
+}
+
+/// Elements are looked for while the last of them come back into their document.
+#[derive(Debug)]
+pub struct Looks;
+
+impl Case for Looks {
+    fn begin(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let db = begun(backend).await;
+            db.insert(sale(1, 0..2)).await.expect("a sale");
+            let push = db.update::<Sale>(1).push(|s| s.lines(), 2);
+            push.await.expect("room");
+            let pull = db.update::<Sale>(1).pull(|s| s.lines(), 0);
+            pull.await.expect("a sale");
+        })
+    }
+
+    fn processes(&self) -> Vec<Process> {
+        vec![
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    for _ in 0..4 {
+                        let lines = db.get::<Sale>(1).elements(|s| s.lines());
+                        let found = lines.filter(|line| line.lt(10)).await.expect("a sale");
+                        assert_eq!(found, [1, 2]);
+                    }
+                })
+            },
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    db.arrays::<Sale>().fold().await.expect("sales");
+                    for line in 10..30 {
+                        let push = db.update::<Sale>(1).push(|s| s.lines(), line);
+                        push.await.expect("a sale");
+                    }
+                })
+            },
+        ]
+    }
+
+    fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(look::<Shop>(backend, |_| false))
+    }
+}
+
+/// An array that is too long from before overflows while the application writes to it.
+#[derive(Debug)]
+pub struct Adopts;
+
+impl Case for Adopts {
+    fn begin(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            begun(backend.clone()).await;
+            let lines: Vec<_> = (0..20_i64).map(RawBson::from).collect();
+            let insert = Insert {
+                collection: "sales".into(),
+                documents: vec![rawdoc! { "_id": 1_i64, "lines": RawArrayBuf::from_iter(lines) }],
+                ordered: true,
+            };
+            backend.insert(insert).await.expect("a sale");
+        })
+    }
+
+    fn processes(&self) -> Vec<Process> {
+        vec![
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    db.arrays::<Sale>().spill().await.expect("sales");
+                })
+            },
+            |backend| {
+                Box::pin(async {
+                    let db = Db::with_backend(backend);
+                    for line in [20, 21] {
+                        let push = db.update::<Sale>(1).push(|s| s.lines(), line);
+                        push.await.expect("a sale");
+                    }
+                    for line in [1, 15] {
+                        let pull = db.update::<Sale>(1).pull(|s| s.lines(), line);
+                        pull.await.expect("a sale");
+                    }
+                })
+            },
+        ]
+    }
+
+    fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async {
+            look::<Shop>(backend.clone(), |_| false).await?;
+            let db = Db::with_backend(backend);
+            let all = db.get::<Sale>(1).elements(|s| s.lines()).all();
+            let all = all.await.map_err(|error| error.to_string())?;
+            let expected = (0..22).filter(|line| ![1, 15].contains(line));
+            match all.iter().copied().eq(expected) {
+                true => Ok(()),
+                false => Err(format!("there is {all:?}")),
+            }
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Arrays that overflow under schedules: elements are pushed, pulled, changed, replaced and brought back, and documents come and go.
 //!
-//! Each document counts its elements itself, by the same writes that change them: so whatever was acknowledged or not, the two agree.
+//! Each document counts its elements itself, by the same writes that change them: so whatever was acknowledged or not, the two agree. What
+//! was acknowledged to one that nobody else takes away from is noted, and is so at the end.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -56,8 +57,16 @@ macro_rules! overflows {
                 seen: i64,
             }
 
+            /// These lines have been pushed or pulled.
+            #[derive(Debug, Clone, Serialize, Deserialize, Document)]
+            #[document(collection = "notes")]
+            struct Note {
+                #[serde(rename = "_id")]
+                n: i64,
+            }
+
             #[derive(Schema)]
-            #[schema(models(Sale))]
+            #[schema(models(Sale, Note))]
             struct Shop;
             type Db = odm::Database<Shop>;
 
@@ -126,12 +135,16 @@ macro_rules! overflows {
                                     let pull = db
                                         .update::<Sale>(3)
                                         .pull_where(|s| s.lines(), move |l| l.n().eq(n));
-                                    let _ = pull.inc(|s| s.count(), -1).await;
+                                    if pull.inc(|s| s.count(), -1).await.is_ok() {
+                                        let _ = db.insert(Note { n }).await;
+                                    }
                                 }
                                 let many = db
                                     .update::<Sale>(3)
                                     .push_each(|s| s.lines(), lines(400..410));
-                                let _ = many.inc(|s| s.count(), 10).await;
+                                if many.inc(|s| s.count(), 10).await.is_ok() {
+                                    let _ = db.insert_many((400..410).map(|n| Note { n })).await;
+                                }
                             })
                         },
                         |backend| {
@@ -174,6 +187,7 @@ macro_rules! overflows {
                         if !report.is_clean() {
                             return Err(report.to_string());
                         }
+                        let notes = db.find::<Note>().all().await.map_err(said)?;
                         for sale in db.find::<Sale>().all().await.map_err(said)? {
                             let all = db.get::<Sale>(sale.id).elements(|s| s.lines()).all();
                             let all = all.await.map_err(said)?;
@@ -185,6 +199,10 @@ macro_rules! overflows {
                                     return Err(format!("{} is not in order: {numbers:?}", sale.id));
                                 }
                             )?
+                            let mut noted = notes.iter().filter(|_| sale.id == 3);
+                            if let Some(note) = noted.find(|note| numbers.contains(&note.n) != (note.n >= 400)) {
+                                return Err(format!("{note:?} was acknowledged, and there is {numbers:?}"));
+                            }
                             let distinct: BTreeSet<_> = numbers.iter().collect();
                             if distinct.len() < all.len() {
                                 return Err(format!("{} has some twice: {numbers:?}", sale.id));

@@ -454,6 +454,7 @@ macro_rules! for_every_test {
                     the_first_are_in_the_document,
                     the_latest_are_in_the_document,
                     the_order_does_not_change_in_place,
+                    what_bytes_keep_outside_stays_there,
                     what_a_push_among_others_costs,
                     what_was_there_is_brought_into_order,
                     wherever_a_push_dies_the_order_stays,
@@ -464,6 +465,7 @@ macro_rules! for_every_test {
                     a_deletion_takes_along_what_refers_to_it,
                     a_rule_holds_for_what_was_there,
                     many_at_once_refer_to_nobody_who_is_gone,
+                    very_many_go_together_or_stay,
                     rules_hold_in_transactions,
                     the_check_finds_who_is_missing_outside,
                     their_indexes_are_declared_once,
@@ -501,6 +503,7 @@ macro_rules! for_every_test {
                     elements_that_grow_stay_small,
                     the_largest_elements_are_pushed,
                     very_many_long_references_are_taken_out_by_parts,
+                    round_trips_do_not_grow_with_the_array,
                     two_arrays_share_the_room,
                 ]
                 overflow_snapshots: [

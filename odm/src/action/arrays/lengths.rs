@@ -21,6 +21,8 @@ const ROOM: u64 = 256 * 1024;
 impl<T: Document> Arrays<T> {
     /// How long the arrays are that overflow, and how large the documents: what tells after how many elements an array is to.
     ///
+    /// It reads two numbers of each document of the model, and keeps them until they are sorted.
+    ///
     /// # Errors
     ///
     /// Those of the backend.
@@ -55,6 +57,8 @@ impl<T: Document> Arrays<T> {
     /// # #[cfg(not(feature = "engine"))]
     /// # fn main() {}
     /// ```
+    ///
+    /// It reads two numbers of each document of the model, and keeps them until they are sorted.
     ///
     /// # Errors
     ///
@@ -153,7 +157,7 @@ impl Lengths {
         self.lengths.len()
     }
 
-    /// The length of which so many of a hundred arrays have no more elements; 0 without any.
+    /// The length of which so many of a hundred arrays, from 0 to 100, have no more elements; 0 without any.
     #[must_use]
     pub fn percentile(&self, percent: f64) -> u64 {
         percentile(&self.lengths, percent)

@@ -12,8 +12,9 @@ use crate::{
     Result,
     access::Access,
     maintain::stored::get,
-    overflow::{Reading, Walk},
+    overflow::{ATTEMPTS, Reading, Walk},
     query::append,
+    retry,
     schema::{Model, OverflowField, upgrade},
 };
 
@@ -79,25 +80,34 @@ async fn outside(
     let Some((reading, owner)) = Reading::of(&all, model, field, raw)? else {
         return Ok(Vec::new());
     };
-    let (mut found, mut position) = (Vec::new(), owner.resident.len());
-    let mut walk = Walk::begin(reading, owner).await?;
-    loop {
-        let page = walk.next(PAGE).await?;
-        if page.is_empty() {
+    let mut next = Some(owner);
+    for attempt in 1..=ATTEMPTS {
+        let Some(owner) = next else {
+            return Ok(Vec::new());
+        };
+        let mut position = owner.resident.len();
+        let mut walk = Walk::begin(reading.clone(), owner).await?;
+        let mut found = Vec::new();
+        while !walk.is_over() {
+            let mut held = Held::default();
+            for element in walk.next(PAGE).await? {
+                for group in groups {
+                    for (path, own) in group.structs_in(1, &element) {
+                        let path = format!("{}.{position}.{path}", field.stored);
+                        held.add(group, (document, &path), own);
+                    }
+                }
+                position += 1;
+            }
+            found.extend(held.drifted(access, groups).await?);
+        }
+        if walk.is_whole().await? {
             return Ok(found);
         }
-        let mut held = Held::default();
-        for element in &page {
-            for group in groups {
-                for (path, own) in group.structs_in(1, element) {
-                    let path = format!("{}.{position}.{path}", field.stored);
-                    held.add(group, (document, &path), own);
-                }
-            }
-            position += 1;
-        }
-        found.extend(held.drifted(access, groups).await?);
+        retry::pause(attempt).await;
+        next = reading.owner().await?;
     }
+    Err(reading.replaced())
 }
 
 /// Snapshots, with what of their sources they were taken of.

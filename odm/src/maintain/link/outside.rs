@@ -15,7 +15,7 @@ use super::{
     deletion::Rule,
     effect::{self, Taken},
     linked::{Id, Linked, array, by_id, one_of},
-    past_what_is_left,
+    not_gone, past_what_is_left,
     promise::{self, DUE, TOKEN, WANTED},
     sides::Sides,
 };
@@ -36,6 +36,10 @@ use crate::{
 /// How many bytes of references one write adds, or takes out without naming them, where there are no transactions: it says them in the
 /// document first, which stays below 1 MiB with both.
 pub(super) const MOST_WANTED: usize = 320 * 1024;
+
+/// How many bytes a write says there in all, with what its document refers to before. There is three times 128 KiB of arrays beside it at
+/// most: those in it, what waits, and what is being done to them.
+const MOST_SAID: usize = 512 * 1024;
 
 /// How many of those that refer to a document outside of them are named at once, where one comes back for the others.
 pub(super) const SOME: Option<usize> = Some(BATCH);
@@ -117,6 +121,10 @@ where
         Taken::These(ids) => ids.iter().map(Id::of).collect(),
         Taken::Any => rule.held_by(&all, owner).await?,
     };
+    // One that goes by its mark leaves its other sides once, before it goes.
+    if let Some(filter) = write.filter() {
+        not_gone(filter)?;
+    }
     let done = carry_out(access.clone(), write).await?;
     if W::documents(&done) == 0 {
         return Ok(done);
@@ -172,10 +180,26 @@ pub(super) fn taken_by(model: &'static Model, change: Option<&mut Change>) -> Ta
     outside
 }
 
+/// Refuses a write that would say too much in its document, if some of its references are outside of that.
+pub(super) fn refuse_too_much(
+    model: &'static Model,
+    before: &RawDocument,
+    wanted: &RawDocument,
+) -> Result<()> {
+    let (before, wanted) = (before.as_bytes().len(), wanted.as_bytes().len());
+    let mut rules = Rule::of(model);
+    match rules.find(|rule| rule.overflow().is_some()) {
+        Some(rule) if wanted > MOST_WANTED || before + wanted > MOST_SAID => {
+            Err(too_many(model, rule.link))
+        }
+        _ => Ok(()),
+    }
+}
+
 pub(super) fn too_many(model: &'static Model, link: &OwnLink) -> Error {
     let message = format!(
-        "without transactions one write adds {MOST_WANTED} bytes of references at most, and takes no more out that it does not name, and \
-         nothing was written: push them by several, and pull them by what they are"
+        "without transactions one write adds {MOST_WANTED} bytes of references at most, takes no more out that it does not name, and has \
+         {MOST_SAID} with those that its document has; nothing was written: push them by several, and pull few by what they are"
     );
     let error = Error::new(ErrorKind::Unsupported, message);
     error::of(model)(error.with_path(link.side.field))

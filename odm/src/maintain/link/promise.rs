@@ -248,13 +248,16 @@ where
         let token = ObjectId::new();
         let mut said = document(TOKEN, token)?;
         let outside = outside::taken_by(model, write.change());
-        append(&mut said, BEFORE, found.references(model, &outside.named)?)?;
+        let before = found.references(model, &outside.named)?;
         // What takes the place of a reference must stay what it is until then.
         let renamed = renamed(access, model, write.change(), id).await?;
         for (from, value) in &renamed {
             also(&mut filter, from, as_is(value.as_ref())?)?;
         }
-        append(&mut said, WANTED, wanted(model, write.change(), &renamed)?)?;
+        let wanted = wanted(model, write.change(), &renamed)?;
+        outside::refuse_too_much(model, &before, &wanted)?;
+        append(&mut said, BEFORE, before)?;
+        append(&mut said, WANTED, wanted.clone())?;
         append(&mut said, DUE, due())?;
         let mut as_read = filter.clone();
         found.as_read(&mut as_read)?;
@@ -263,7 +266,7 @@ where
             continue;
         }
         // From now on nobody else changes what it refers to.
-        let told = tell_all(access, model, &found, token, outside).await;
+        let told = tell_all(access, model, &found, (token, &wanted), outside).await;
         if !matches!(told, Ok(true)) {
             give_up(access, model, id, token).await?;
             finish(access, model, id, token).await?;
@@ -308,7 +311,7 @@ async fn tell_all(
     access: &Access,
     model: &'static Model,
     found: &Found,
-    token: ObjectId,
+    (token, wanted): (ObjectId, &RawDocument),
     mut outside: outside::TakenOutside,
 ) -> Result<bool> {
     if outside.any.is_empty() {
@@ -317,7 +320,9 @@ async fn tell_all(
     let id = &found.linked.id;
     for rule in std::mem::take(&mut outside.any) {
         let held = rule.held_by(&access.to_everything(), id).await?;
-        let held = held.iter().map(Id::value).collect::<Result<Vec<_>>>()?;
+        let inside = found.linked.held(rule.position);
+        let held = held.difference(&inside).map(Id::value);
+        let held = held.collect::<Result<Vec<_>>>()?;
         if array(&held).as_bytes().len() > outside::MOST_WANTED {
             return Err(outside::too_many(rule.model, rule.link));
         }
@@ -326,7 +331,9 @@ async fn tell_all(
     let mut promised = by_id(id)?;
     append(&mut promised, TOKEN, document("$eq", token)?)?;
     append(&mut promised, GIVEN_UP, document("$exists", false)?)?;
-    let mut said = document(BEFORE, found.references(model, &outside.named)?)?;
+    let before = found.references(model, &outside.named)?;
+    outside::refuse_too_much(model, &before, wanted)?;
+    let mut said = document(BEFORE, before)?;
     append(&mut said, DUE, due())?;
     Ok(update(access, model, promised, document("$set", said)?).await? == 1)
 }

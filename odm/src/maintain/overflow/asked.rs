@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use bson::{Bson, Document, RawDocumentBuf, doc};
 
 use super::{
-    MAX_PART,
     header::{array, size},
     order::Order,
     place,
@@ -20,6 +19,9 @@ use crate::{
     },
     schema::{Model, OverflowField},
 };
+
+/// How many bytes there are in a change beside what it changes elements by, at most.
+const SIZE_OF_A_CHANGE: usize = 1024;
 
 /// An update, taken apart.
 #[derive(Debug, Clone)]
@@ -226,7 +228,18 @@ impl Asked {
         let used = self.array_filters.iter();
         let used = used.filter(|filter| name_of(filter).is_some_and(|name| named.contains(&name)));
         let used: Vec<_> = used.cloned().map(Bson::Document).collect();
-        Ok(doc! { "update": moved, "array_filters": used })
+        let change = doc! { "update": moved, "array_filters": used };
+        // It stands in the document until it is done.
+        let most = self.field.part;
+        if close(&change)?.as_bytes().len() > most + SIZE_OF_A_CHANGE {
+            return Err(unsupported(
+                &format!(
+                    "what elements outside of the document change by has {most} bytes at most, and nothing was written"
+                ),
+                self.field.field,
+            ));
+        }
+        Ok(change)
     }
 }
 
@@ -284,9 +297,12 @@ impl What {
                 check(field, &elements)?;
                 Ok(Self::Replace(elements))
             }
-            Some(("$pull" | "$pullAll", values)) if size(values)? > MAX_PART => refuse(&format!(
-                "values of more than {MAX_PART} bytes are pulled by several updates"
-            )),
+            Some(("$pull" | "$pullAll", values)) if size(values)? > field.part => {
+                let most = field.part;
+                refuse(&format!(
+                    "values of more than {most} bytes are pulled by several updates"
+                ))
+            }
             Some(("$pull" | "$pullAll", _)) => Ok(Self::Each {
                 operators: own,
                 counts: true,

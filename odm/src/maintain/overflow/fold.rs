@@ -4,7 +4,7 @@ use bson::{Bson, Document, doc};
 
 use super::{
     At, Reading,
-    header::{Header, Kind, Owner, Work},
+    header::{Header, Kind, Owner, Work, size},
     order::in_order,
     read,
     room::{is_still, of_version, room_for},
@@ -63,7 +63,7 @@ pub(crate) async fn fold(
         }
         if owner.len() > most(field) as u64 {
             // The first of all are to be in the document.
-            let refills = field.order.is_some() && owner.resident.len() < most(field);
+            let refills = field.order.is_some() && has_room_for_more(field, &owner)?;
             let is_due = refills || is_mostly_empty(&at, &owner, header).await?;
             if is_due && !super::rewrite::rewrite(&at, &owner).await? {
                 retry::pause(attempt).await;
@@ -81,6 +81,15 @@ pub(crate) async fn fold(
         retry::pause(attempt).await;
     }
     Err(at.busy())
+}
+
+/// Whether fewer elements are in a document than there could be: what bytes keep outside does not come back by trying again.
+fn has_room_for_more(field: &OverflowField, owner: &Owner) -> Result<bool> {
+    let mut bytes = 0;
+    for element in &owner.resident {
+        bytes += size(element)?;
+    }
+    Ok(owner.resident.len() < most(field) && bytes < field.part / 2)
 }
 
 /// Whether most of the documents with its elements have lost all of them.

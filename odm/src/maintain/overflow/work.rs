@@ -158,6 +158,10 @@ impl At<'_> {
         };
         let is_change = work.is_change();
         if work.is_stage() {
+            // A transaction would see it as long as it looks.
+            if self.access.unit().is_some() {
+                return Err(self.busy());
+            }
             retry::pause(attempt).await;
             return Ok(());
         }

@@ -186,7 +186,8 @@ impl Decision<'_> {
             let cascades: Vec<_> = cascades.filter(|rule| is_marked(all, rule.model)).collect();
             for some in new.chunks(BATCH) {
                 for rule in &cascades {
-                    let Some(filter) = rule.referring(all, some, SOME).await? else {
+                    // Nobody comes back for others of them before it is decided.
+                    let Some(filter) = rule.referring(all, some, None).await? else {
                         continue;
                     };
                     let awaited = self.awaited(rule, some).await?;
@@ -229,7 +230,7 @@ impl Decision<'_> {
     /// The condition that a document refers to one of these by a cascade, or is about to.
     async fn awaited(&self, rule: &Rule, documents: &[Linked]) -> Result<RawDocumentBuf> {
         let ids: Vec<_> = documents.iter().map(|document| &document.id).collect();
-        let mut awaited = referring(self.all, rule, &ids).await?;
+        let mut awaited = referring(self.all, rule, &ids, None).await?;
         if rule.lister.is_some() {
             let listed = rule.listed(documents);
             let listed = listed.iter().map(Id::value).collect::<Result<Vec<_>>>()?;
@@ -287,7 +288,13 @@ impl Decision<'_> {
         let mut first = None;
         for _ in 0..rule.looks() {
             if first.is_none() {
-                let filter = self.keeping(rule, documents).await?;
+                let filter = match self.keeping(rule, documents, None).await {
+                    // Of more than a condition can name, some keep it.
+                    Err(error) if error.is_unsupported() => {
+                        self.keeping(rule, documents, SOME).await?
+                    }
+                    filter => filter?,
+                };
                 first = find(self.all, rule.model, &filter).await?;
             }
         }
@@ -305,7 +312,9 @@ impl Decision<'_> {
             limit: Some(BATCH as u64),
             ..found_by(
                 &rule.model.collection.into(),
-                &self.keeping(rule, std::slice::from_ref(document)).await?,
+                &self
+                    .keeping(rule, std::slice::from_ref(document), SOME)
+                    .await?,
             )
         };
         let owners = read(self.all, rule.model, find).await?.len();
@@ -313,9 +322,14 @@ impl Decision<'_> {
     }
 
     /// The condition that a document refers to one of these, or is about to, and does not go with them.
-    async fn keeping(&self, rule: &Rule, documents: &[Linked]) -> Result<RawDocumentBuf> {
+    async fn keeping(
+        &self,
+        rule: &Rule,
+        documents: &[Linked],
+        most: Option<usize>,
+    ) -> Result<RawDocumentBuf> {
         let ids: Vec<_> = documents.iter().map(|document| &document.id).collect();
-        let mut filter = referring(self.all, rule, &ids).await?;
+        let mut filter = referring(self.all, rule, &ids, most).await?;
         also(&mut filter, GOING, document("$ne", self.token)?)?;
         not_gone(&mut filter)?;
         Ok(filter)
@@ -349,14 +363,15 @@ impl Decision<'_> {
     }
 }
 
-/// The condition that a document refers to one of these, or is about to.
+/// The condition that a document refers to one of these, or is about to; of those that do so outside of them so many, or all.
 pub(super) async fn referring(
     all: &Access,
     rule: &Rule,
     ids: &[&RawBson],
+    most: Option<usize>,
 ) -> Result<RawDocumentBuf> {
     let path = rule.link.side.stored;
-    let mut are = rule.leads_to(all, ids, SOME).await?;
+    let mut are = rule.leads_to(all, ids, most).await?;
     narrow(all, rule.model, &mut are, false).await?;
     let mut will = document(DUE, document("$exists", true)?)?;
     let wanted = format!("{WANTED}.{path}");

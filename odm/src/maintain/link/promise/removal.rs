@@ -8,6 +8,7 @@ use super::{
         deletion::{Rule, rules},
         going::Going,
         linked::{Id, array, by_id, one_of, read},
+        not_gone,
         outside::{SOME, both},
         refusal::busy,
         update,
@@ -359,8 +360,10 @@ fn with_another(
 
 /// Some of those that refer to a document, or are about to, where it does not list them all.
 async fn some_referring(all: &Access, rule: &Rule, id: &RawBson) -> Result<Vec<RawBson>> {
-    for _ in 0..rule.looks() {
-        let filter = referring(all, rule, &[id]).await?;
+    // Where the first of them go by themselves, others may not.
+    for most in [SOME, None].into_iter().take(rule.looks()) {
+        let mut filter = referring(all, rule, &[id], most).await?;
+        not_gone(&mut filter)?;
         let find = Find {
             limit: Some(BATCH as u64),
             ..found_by(&rule.model.collection.into(), &filter)

@@ -159,7 +159,7 @@ pub(super) async fn leave(access: &Access, model: &'static Model, found: &Found)
         if let Some(field) = rule.overflow() {
             if found.goes() {
                 all.append(&mut rule.held_by(access, owner).await?);
-            } else if !all.is_subset(&held) {
+            } else {
                 // What it has been told, it does first.
                 overflow::rest(access, model, field, owner).await?;
                 held.append(&mut rule.among(access, owner, &all).await?);

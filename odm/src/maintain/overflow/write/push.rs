@@ -120,7 +120,13 @@ impl<W: Write> OfOne<W> {
             0 => is_still(field, &[]),
             len => doc! { field.stored: { "$size": len as i64 } },
         };
-        let both = doc! { "$and": [condition, as_read] };
+        let mut both = vec![condition, as_read];
+        if !stay.is_empty() {
+            // As many others may be larger.
+            let left = field.after.saturating_sub(stay.len());
+            both.extend(fits(field, field.stored, left, stay)?);
+        }
+        let both = doc! { "$and": both };
         self.attempt(both, &[&push]).await
     }
 

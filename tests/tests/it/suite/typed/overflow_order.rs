@@ -433,6 +433,50 @@ pub async fn many_at_once_stay_in_order(fixture: Fixture) {
 }
 
 /// Round trips: one as long as all of them are in the document, and two more behind that.
+/// What does not come back because it is too large is not tried again and again.
+pub async fn what_bytes_keep_outside_stays_there(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    let large = |at| Line {
+        text: "x".repeat(100_000),
+        ..line(at)
+    };
+    let lines = (0..8).map(large).collect();
+    let host = Host {
+        lines,
+        ..host(1, [])
+    };
+    db.insert(host).await.unwrap();
+    assert_eq!(db.get::<Host>(1).await.unwrap().lines.resident().len(), 2);
+    let recorder = Arc::new(Recorder::new(fixture.backend()));
+    let others = Db::with_backend(recorder.clone());
+    assert_eq!(others.arrays::<Host>().fold().await.unwrap(), 0);
+    let operations = recorder.operations();
+    let reads = |operation: &&Operation| {
+        matches!(
+            operation,
+            Operation::Find(_) | Operation::Count(_) | Operation::Aggregate(_)
+        )
+    };
+    assert_eq!(
+        operations.iter().filter(reads).count(),
+        operations.len(),
+        "{operations:?}"
+    );
+
+    // With smaller ones there is room for more.
+    let pull = db.update::<Host>(1).pull_where(
+        |h| h.lines(),
+        |line| line.at().gte(DateTime::from_millis(6)),
+    );
+    pull.await.unwrap();
+    others.arrays::<Host>().fold().await.unwrap();
+    let first = db.get::<Host>(1).await.unwrap();
+    assert_eq!((first.lines.resident().len(), first.lines.len()), (2, 6));
+    let page = db.get::<Host>(1).elements(|h| h.lines()).page(u64::MAX, 1);
+    assert_eq!(page.await.unwrap(), []);
+    is_clean(&db).await;
+}
+
 pub async fn what_a_push_among_others_costs(fixture: Fixture) {
     let recorder = Arc::new(Recorder::new(fixture.backend()));
     let db = Db::with_backend(recorder.clone());

@@ -73,6 +73,40 @@ struct Team {
 struct Town;
 type Db = odm::Database<Town>;
 
+/// What goes with others may be kept itself.
+mod tour {
+    use super::*;
+
+    #[derive(Debug, Serialize, Deserialize, Document)]
+    #[document(collection = "riders")]
+    pub(super) struct Rider {
+        #[serde(rename = "_id")]
+        pub(super) id: i64,
+    }
+
+    #[derive(Debug, Serialize, Deserialize, Document)]
+    #[document(collection = "squads")]
+    pub(super) struct Squad {
+        #[serde(rename = "_id")]
+        pub(super) id: i64,
+        #[reference(on_delete = cascade, overflow(after = 2, into = "more_riders"))]
+        pub(super) riders: Overflow<Ref<Rider>>,
+    }
+
+    #[derive(Debug, Serialize, Deserialize, Document)]
+    #[document(collection = "races")]
+    pub(super) struct Race {
+        #[serde(rename = "_id")]
+        pub(super) id: i64,
+        #[reference(exists)]
+        pub(super) winner: Ref<Squad>,
+    }
+
+    #[derive(Schema)]
+    #[schema(models(Rider, Squad, Race))]
+    pub(super) struct Tour;
+}
+
 fn refs(ids: impl IntoIterator<Item = i64>) -> Vec<Ref<Person>> {
     ids.into_iter().map(Ref::new).collect()
 }
@@ -370,6 +404,49 @@ pub async fn their_indexes_are_declared_once(fixture: Fixture) {
         again.dropped.is_empty() && again.differing.is_empty(),
         "{again}"
     );
+}
+
+/// However many refer to what is deleted, outside of them too: if one of them has to stay, so do all.
+pub async fn very_many_go_together_or_stay(fixture: Fixture) {
+    use tour::{Race, Rider, Squad};
+    const SQUADS: i64 = 1_050;
+    let db = odm::Database::<tour::Tour>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    db.insert_many((1..=3).map(|id| Rider { id }))
+        .await
+        .unwrap();
+    let squad = |id: i64| {
+        rawdoc! {
+            "_id": id, "riders": [1_i64, 2_i64], "has_extras": true,
+            "_odm": { "overflow": { "riders": { "tail": [3_i64] } } },
+        }
+    };
+    let insert = odm::backend::operation::Insert {
+        collection: "squads".into(),
+        documents: (1..=SQUADS).map(squad).collect(),
+        ordered: true,
+    };
+    fixture.backend().insert(insert).await.unwrap();
+    is_clean(&db).await;
+    let race = Race {
+        id: 1,
+        winner: Ref::new(SQUADS - 10),
+    };
+    db.insert(race).await.unwrap();
+    let refused = db.delete::<Rider>(3).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Restricted, "{refused}");
+    db.settle().await.unwrap();
+    let there = (
+        db.find::<Squad>().count().await.unwrap(),
+        db.find::<Rider>().count().await.unwrap(),
+    );
+    assert_eq!(there, (SQUADS as u64, 3));
+    is_clean(&db).await;
+
+    db.delete::<Race>(1).await.unwrap();
+    db.delete::<Rider>(3).await.unwrap();
+    assert_eq!(db.find::<Squad>().count().await.unwrap(), 0);
+    is_clean(&db).await;
 }
 
 pub async fn rules_hold_in_transactions(fixture: Fixture) {
