@@ -291,8 +291,11 @@ impl Outside {
             let is_its = owner.is_some_and(|owner| self.is_of(&owner) && !owner.is_at(self.key));
             let mut those = of_generation(self.field, &self.owner, self.generation);
             if !is_its {
-                // Others have deleted the document, or are about to.
-                extras::delete(access, self.field, &those).await?;
+                // Others have deleted the document; one that is about to go takes along what it has, and its deletion reads that before.
+                let there = at.owner().await?;
+                if !there.is_some_and(|owner| self.is_of(&owner)) {
+                    extras::delete(access, self.field, &those).await?;
+                }
                 return self.is_kept(&at).await;
             }
             those.insert("_id.key", doc! { "$eq": self.key });

@@ -92,7 +92,7 @@ async fn own(
         }
         for document in found {
             match whose(access, model, field, &document).await {
-                Ok(()) => settled.documents += 1,
+                Ok(is_settled) => settled.documents += u64::from(is_settled),
                 Err(error) => settled.fail(error)?,
             }
             left.push(document.get("_id").cloned().unwrap_or(Bson::Null));
@@ -100,13 +100,14 @@ async fn own(
     }
 }
 
-/// Lets a document be its owner's, or go.
+/// Lets a document be its owner's, or go; tells whether it is known which. What one has that is as good as gone goes with it: its deletion
+/// leaves the other sides of what is in there, and only what comes later is left behind.
 async fn whose(
     access: &Access,
     model: &'static Model,
     field: &'static OverflowField,
     document: &Document,
-) -> Result<()> {
+) -> Result<bool> {
     let id = document.get(field.owner).cloned().unwrap_or(Bson::Null);
     let own = document.get_document("_odm").ok();
     let generation = own.and_then(|own| own.get_object_id("generation").ok());
@@ -120,14 +121,17 @@ async fn whose(
         id: &id,
     };
     let owner = at.staying().await?;
+    if owner.is_none() && at.owner().await?.is_some() {
+        return Ok(false);
+    }
     let mut this = doc! { "_id": { "$eq": document.get("_id").cloned() } };
     this.insert("_odm.own.due", doc! { "$eq": due.copied() });
     if let Some(owner) = &owner
         && is_in_work(owner, key, generation)
     {
         return match owner.work().is_some_and(super::Work::is_overdue) {
-            true => at.finish(owner.clone()).await,
-            false => Ok(()),
+            true => at.finish(owner.clone()).await.map(|()| true),
+            false => Ok(false),
         };
     }
     let seq = integer(document.get(field.seq));
@@ -143,7 +147,7 @@ async fn whose(
     } else {
         extras::delete(access, field, &this).await?;
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Whether what is being done to the owner's array decides about the document.
