@@ -95,18 +95,15 @@ spills! { Value: false, Struct: false, Enum: false, Array: false, Map: false, Re
 
 /// Whether the elements of an array that overflows are references; called by derived code, at compile time.
 #[must_use]
-#[doc(hidden)]
 pub const fn overflows_references<A: Overflown>() -> bool {
     <<A::Element as Stored>::Kind as Spills>::ARE_REFERENCES
 }
 
 /// The elements of an array that overflows are references; called by derived code, at compile time.
-#[doc(hidden)]
 pub const fn overflowing_references<A: Overflown + RefersTo>() {}
 
 /// Whether nothing inside of the elements of an array that overflows follows other documents; called by derived code, at compile time.
 #[must_use]
-#[doc(hidden)]
 pub const fn overflows_plainly<A: Overflown>() -> bool {
     !A::Element::COPIES.is_following() && !A::Element::LINKS.any
 }
@@ -114,7 +111,6 @@ pub const fn overflows_plainly<A: Overflown>() -> bool {
 /// Whether no other array and no model of the schema is on the collection of a model's extras; called by derived code, at compile
 /// time.
 #[must_use]
-#[doc(hidden)]
 pub const fn extras_are_alone(models: &[&Model], position: usize) -> bool {
     let own = models[position].overflows;
     let mut i = 0;
