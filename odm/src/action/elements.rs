@@ -163,6 +163,7 @@ impl<T: Document, E: Stored> IntoFuture for Matching<T, E> {
             for attempt in 1..=ATTEMPTS {
                 let found = stream.all().await.map_err(error::of_model::<T>)?;
                 if let Some(found) = found {
+                    // What was there before the order was declared may not be in it yet.
                     let mut found = Vec::from(found);
                     order::in_order(stream.reading?.field, &mut found);
                     return found.into_iter().map(element_of::<T, E>).collect();

@@ -244,6 +244,12 @@ pub(crate) fn array(value: Option<&Bson>) -> Vec<Bson> {
     value.and_then(Bson::as_array).cloned().unwrap_or_default()
 }
 
+/// The bytes of elements in an array, together.
+pub(crate) fn sizes<'e>(elements: impl IntoIterator<Item = &'e Bson>) -> Result<usize> {
+    let mut elements = elements.into_iter();
+    elements.try_fold(0, |bytes, element| Ok(bytes + size(element)?))
+}
+
 /// The bytes of an element in an array.
 pub(crate) fn size(element: &Bson) -> Result<usize> {
     let element = RawBson::try_from(element.clone()).map_err(crate::error::encode)?;

@@ -504,6 +504,7 @@ macro_rules! for_every_test {
                     the_largest_elements_are_pushed,
                     very_many_long_references_are_taken_out_by_parts,
                     round_trips_do_not_grow_with_the_array,
+                    long_conditions_of_changes_are_refused,
                     two_arrays_share_the_room,
                 ]
                 overflow_snapshots: [

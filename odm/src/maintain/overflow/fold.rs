@@ -4,7 +4,7 @@ use bson::{Bson, Document, doc};
 
 use super::{
     At, Reading,
-    header::{Header, Kind, Owner, Work, size},
+    header::{Header, Kind, Owner, Work, sizes},
     order::in_order,
     read,
     room::{is_still, of_version, room_for},
@@ -85,11 +85,7 @@ pub(crate) async fn fold(
 
 /// Whether fewer elements are in a document than there could be: what bytes keep outside does not come back by trying again.
 fn has_room_for_more(field: &OverflowField, owner: &Owner) -> Result<bool> {
-    let mut bytes = 0;
-    for element in &owner.resident {
-        bytes += size(element)?;
-    }
-    Ok(owner.resident.len() < most(field) && bytes < field.part / 2)
+    Ok(owner.resident.len() < most(field) && sizes(&owner.resident)? < field.part / 2)
 }
 
 /// Whether most of the documents with its elements have lost all of them.

@@ -3,7 +3,7 @@
 use bson::{Bson, Document, doc};
 
 use super::{
-    header::{Header, size},
+    header::{Header, size, sizes},
     order::most_inside,
     place, room_in_tail,
 };
@@ -53,12 +53,8 @@ pub(super) fn fits(
     left: usize,
     values: &[Bson],
 ) -> Result<Option<Document>> {
-    let mut bytes = 0;
-    for value in values {
-        bytes += size(value)?;
-    }
     // An array without elements has some bytes too.
-    let left_bytes = field.part.checked_sub(bytes);
+    let left_bytes = field.part.checked_sub(sizes(values)?);
     let Some(left_bytes) = left_bytes.filter(|left| *left >= SIZE_OF_AN_ARRAY) else {
         return Ok(None);
     };
@@ -78,10 +74,7 @@ pub(super) fn not_fits(field: &OverflowField, left: usize, value: &Bson) -> Resu
 
 /// How many of these have room in a document with such elements.
 pub(super) fn room_for(field: &OverflowField, resident: &[Bson], values: &[Bson]) -> Result<usize> {
-    let mut bytes = SIZE_OF_AN_ARRAY;
-    for element in resident {
-        bytes += size(element)?;
-    }
+    let mut bytes = SIZE_OF_AN_ARRAY + sizes(resident)?;
     let left = field.after.saturating_sub(resident.len());
     let mut room = 0;
     for value in values.iter().take(left) {
@@ -96,10 +89,7 @@ pub(super) fn room_for(field: &OverflowField, resident: &[Bson], values: &[Bson]
 
 /// Whether these can be all elements in a document.
 pub(super) fn fits_inside(field: &OverflowField, elements: &[Bson]) -> Result<bool> {
-    let mut bytes = SIZE_OF_AN_ARRAY;
-    for element in elements {
-        bytes += size(element)?;
-    }
+    let bytes = SIZE_OF_AN_ARRAY + sizes(elements)?;
     Ok(elements.len() <= most_inside(field) && bytes <= field.part)
 }
 
@@ -125,10 +115,7 @@ pub(super) fn has_room_in_tail(
     header: &Header,
     values: &[Bson],
 ) -> Result<bool> {
-    let mut bytes = SIZE_OF_AN_ARRAY;
-    for element in header.tail.iter().chain(values) {
-        bytes += size(element)?;
-    }
+    let bytes = SIZE_OF_AN_ARRAY + sizes(header.tail.iter().chain(values))?;
     let count = header.tail.len() + values.len();
     Ok(count <= room_in_tail(field) && bytes <= field.part)
 }

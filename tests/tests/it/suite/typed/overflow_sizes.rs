@@ -266,6 +266,24 @@ pub async fn documents_stay_small(fixture: Fixture) {
     is_clean(&db).await;
 }
 
+/// What a change of the elements outside says stands in the document until it is done, so it is no longer than there is room for.
+pub async fn long_conditions_of_changes_are_refused(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    db.insert(book(1, 0..60)).await.unwrap();
+    let long = || users(0..40_000);
+    let set = db.update::<Book>(1).set(
+        |b| b.customers_purchased().matching(|c| c.is_in(long())),
+        "nobody",
+    );
+    let pull = db.update::<Book>(1);
+    let pull = pull.pull_all(|b| b.customers_purchased(), long());
+    for refused in [set.await, pull.await] {
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+    assert_eq!(customers(&db, 1).await, users(0..60));
+    is_clean(&db).await;
+}
+
 /// What elements can become in place is bounded by what a document can hold.
 pub async fn elements_that_grow_stay_small(fixture: Fixture) {
     let db = odm::Database::<Boards>::with_backend(fixture.backend());
