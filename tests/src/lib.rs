@@ -15,6 +15,7 @@ pub mod guide;
 pub mod models;
 #[expect(missing_docs, reason = "the models are as good as any")]
 pub mod office;
+pub mod scales;
 #[cfg(feature = "engine")]
 pub mod schedule;
 pub mod storm;

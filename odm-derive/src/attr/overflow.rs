@@ -1,5 +1,6 @@
 //! An array whose elements overflow into another collection: `#[embed(overflow(after = 50, into = "extra_sales", owner = "book_id"))]`.
 
+use proc_macro2::Span;
 use syn::{Ident, LitInt, LitStr, Token, ext::IdentExt, parenthesized, parse::ParseStream};
 
 use super::{Once, number, refuse_collection, tally::path, unknown, value, value_by};
@@ -7,8 +8,8 @@ use crate::model::refuse_name;
 
 /// How the elements of an array overflow.
 pub(crate) struct Overflow {
-    /// How many elements stay in the document.
-    pub(crate) after: LitInt,
+    /// How many elements stay in the document; none if all do again.
+    after: Option<LitInt>,
     /// The collection of the others.
     pub(crate) into: LitStr,
     /// Their documents' field with the id of the owner.
@@ -30,8 +31,9 @@ pub(crate) struct Order {
     pub(crate) is_descending: bool,
 }
 
-const SETTINGS: [&str; 8] = [
+const SETTINGS: [&str; 9] = [
     "after",
+    "gather",
     "into",
     "owner",
     "seq",
@@ -41,7 +43,7 @@ const SETTINGS: [&str; 8] = [
     "latest_by",
 ];
 
-const KNOWN: &str = "here are `after`, `into`, `owner`, `seq`, `elements`, `flag`, and `first_by` or `latest_by`, as in `overflow(after = 50, into = \"extra_sales\", owner = \"book_id\")`";
+const KNOWN: &str = "here are `after`, `gather`, `into`, `owner`, `seq`, `elements`, `flag`, and `first_by` or `latest_by`, as in `overflow(after = 50, into = \"extra_sales\", owner = \"book_id\")`";
 
 const AFTER: &str =
     "from 1 to 10000 elements stay in the document, as many as are read with it: `after = 50`";
@@ -66,7 +68,7 @@ impl Overflow {
     }
 
     fn read(name: &Ident, content: ParseStream<'_>) -> syn::Result<Self> {
-        let (mut after, mut into) = (None, None);
+        let (mut after, mut gather, mut into) = (None, None, None);
         let [mut owner, mut seq, mut elements, mut flag] = [const { None }; 4];
         let (mut order, mut once) = (None, Once::default());
         while !content.is_empty() {
@@ -77,6 +79,7 @@ impl Overflow {
             let text = || value::<LitStr>(&setting, content, KNOWN);
             match setting.to_string().as_str() {
                 "after" => after = Some(value::<LitInt>(&setting, content, AFTER)?),
+                "gather" => gather = Some(setting),
                 "into" => into = Some(text()?),
                 "owner" => owner = Some(text()?),
                 "seq" => seq = Some(text()?),
@@ -103,12 +106,21 @@ impl Overflow {
                 content.parse::<Token![,]>()?;
             }
         }
-        let Some(after) = after else {
-            return Err(syn::Error::new_spanned(
-                name,
-                "how many elements stay in the document? Say `after = 50`",
-            ));
-        };
+        match (&after, &gather) {
+            (None, None) => {
+                return Err(syn::Error::new_spanned(
+                    name,
+                    "how many elements stay in the document? Say `after = 50`",
+                ));
+            }
+            (Some(_), Some(gather)) => {
+                return Err(syn::Error::new_spanned(
+                    gather,
+                    "`gather` is the way back, on which all elements stay in the document: leave `after` out, or `gather`",
+                ));
+            }
+            _ => {}
+        }
         let Some(into) = into else {
             return Err(syn::Error::new_spanned(
                 name,
@@ -129,8 +141,10 @@ impl Overflow {
     }
 
     fn check(&self) -> syn::Result<()> {
-        if !(1..=10_000).contains(&number::<usize>(&self.after, AFTER)?) {
-            return Err(syn::Error::new_spanned(&self.after, AFTER));
+        if let Some(after) = &self.after
+            && !(1..=10_000).contains(&number::<usize>(after, AFTER)?)
+        {
+            return Err(syn::Error::new_spanned(after, AFTER));
         }
         if let Some(reason) = refuse_collection(&self.into.value()) {
             return Err(syn::Error::new_spanned(&self.into, reason));
@@ -155,6 +169,17 @@ impl Overflow {
             before.push(name.value());
         }
         Ok(())
+    }
+
+    /// How many elements stay in the document: on the way back no number of them is too many.
+    pub(crate) fn after(&self) -> LitInt {
+        let all = || LitInt::new("1_000_000_000", Span::call_site());
+        self.after.clone().unwrap_or_else(all)
+    }
+
+    /// Whether they all are to stay in the document again.
+    pub(crate) fn gathers(&self) -> bool {
+        self.after.is_none()
     }
 
     pub(crate) fn owner(&self) -> String {

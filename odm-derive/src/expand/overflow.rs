@@ -11,8 +11,11 @@ use crate::{
     model::{Field, Model},
 };
 
-/// How many bytes of arrays that overflow stay in a document.
+/// How many bytes of arrays that overflow stay in a document, and of their elements in another.
 const PART: usize = 256 * 1024;
+
+/// How many of those stay that are on their way back.
+const GATHERED: usize = 4 * 1024 * 1024;
 
 impl<'a> Model<'a> {
     fn overflows(&self) -> impl Iterator<Item = (&Field<'a>, &Overflow)> {
@@ -102,10 +105,12 @@ impl<'a> Model<'a> {
         let refers = fields.any(|field| matches!(field.layout, Layout::ReferenceOverflow(_)));
         let shares = self.overflows().count().max(1) * if refers { 2 } else { 1 };
         let part = PART / shares;
+        let gathered = GATHERED / self.overflows().count().max(1);
         let all = self.overflows().map(|(field, overflow)| {
             let (rust, stored) = (field.ident.unraw().to_string(), &field.stored);
             let text = format!("{}.{rust}", name.unraw());
-            let (after, into) = (&overflow.after, &overflow.into);
+            let (after, into) = (overflow.after(), &overflow.into);
+            let room = if overflow.gathers() { gathered } else { part };
             let [owner, seq, elements, flag] = [
                 overflow.owner(),
                 overflow.seq(),
@@ -127,6 +132,7 @@ impl<'a> Model<'a> {
                 field: #rust,
                 stored: #stored,
                 after: #after,
+                room: #room,
                 part: #part,
                 flag: #flag,
                 extras: &#private::Model {

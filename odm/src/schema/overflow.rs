@@ -17,7 +17,9 @@ pub struct OverflowField {
     pub stored: &'static str,
     /// How many elements stay in the document.
     pub after: usize,
-    /// How many bytes of them do, and as many again wait there to go elsewhere: all arrays of the model share what there is.
+    /// How many bytes of them do: all arrays of the model share what there is.
+    pub room: usize,
+    /// How many bytes wait there to go elsewhere: the same, but where all are to stay in the document again.
     pub part: usize,
     /// The stored name of the field that says that there are more.
     pub flag: &'static str,

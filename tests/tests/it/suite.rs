@@ -427,6 +427,7 @@ macro_rules! for_every_test {
                     a_proposal_has_bounds,
                     arrays_are_folded_in_the_background,
                     arrays_go_back_to_their_documents,
+                    what_has_no_room_in_a_document_does_not_go_back,
                     arrays_of_before_are_of_any_kind,
                     documents_of_before_overflow,
                     elements_come_back_where_they_fit,
@@ -500,6 +501,7 @@ macro_rules! for_every_test {
                 overflow_sizes: [
                     a_pull_of_too_much_is_refused,
                     documents_stay_small,
+                    documents_are_small_at_any_moment,
                     elements_that_grow_stay_small,
                     the_largest_elements_are_pushed,
                     very_many_long_references_are_taken_out_by_parts,

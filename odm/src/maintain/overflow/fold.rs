@@ -85,7 +85,7 @@ pub(crate) async fn fold(
 
 /// Whether fewer elements are in a document than there could be: what bytes keep outside does not come back by trying again.
 fn has_room_for_more(field: &OverflowField, owner: &Owner) -> Result<bool> {
-    Ok(owner.resident.len() < most(field) && sizes(&owner.resident)? < field.part / 2)
+    Ok(owner.resident.len() < most(field) && sizes(&owner.resident)? < field.room / 2)
 }
 
 /// Whether most of the documents with its elements have lost all of them.

@@ -39,7 +39,7 @@ fn is_any_too_long(model: &Model, documents: &[RawDocumentBuf]) -> bool {
         let mut fields = model.overflows.iter();
         fields.any(|field| {
             raw.get_array(field.stored).is_ok_and(|array| {
-                array.into_iter().count() > field.after || array.as_bytes().len() > field.part / 2
+                array.into_iter().count() > field.after || array.as_bytes().len() > field.room / 2
             })
         })
     })

@@ -43,18 +43,18 @@ pub(in crate::maintain) fn has_room(
     let Some(left) = field.after.checked_sub(values.len()) else {
         return Ok(None);
     };
-    fits(field, field.stored, left, values)
+    fits(field.stored, left, field.room, values)
 }
 
-/// That an array of a field has no more elements than `left`, and room for the bytes of these; none if they are too many by themselves.
+/// That an array has no more elements than `left`, and of `room` bytes still those of these; none if they are too many by themselves.
 pub(super) fn fits(
-    field: &OverflowField,
     path: &str,
     left: usize,
+    room: usize,
     values: &[Bson],
 ) -> Result<Option<Document>> {
     // An array without elements has some bytes too.
-    let left_bytes = field.part.checked_sub(sizes(values)?);
+    let left_bytes = room.checked_sub(sizes(values)?);
     let Some(left_bytes) = left_bytes.filter(|left| *left >= SIZE_OF_AN_ARRAY) else {
         return Ok(None);
     };
@@ -66,7 +66,8 @@ pub(super) fn fits(
 
 /// The opposite, of one.
 pub(super) fn not_fits(field: &OverflowField, left: usize, value: &Bson) -> Result<Document> {
-    match fits(field, field.stored, left, std::slice::from_ref(value))? {
+    let value = std::slice::from_ref(value);
+    match fits(field.stored, left, field.room, value)? {
         Some(fits) => Ok(doc! { "$nor": [fits] }),
         None => Ok(doc! {}),
     }
@@ -79,7 +80,7 @@ pub(super) fn room_for(field: &OverflowField, resident: &[Bson], values: &[Bson]
     let mut room = 0;
     for value in values.iter().take(left) {
         bytes += size(value)?;
-        if bytes > field.part {
+        if bytes > field.room {
             break;
         }
         room += 1;
@@ -90,20 +91,20 @@ pub(super) fn room_for(field: &OverflowField, resident: &[Bson], values: &[Bson]
 /// Whether these can be all elements in a document.
 pub(super) fn fits_inside(field: &OverflowField, elements: &[Bson]) -> Result<bool> {
     let bytes = SIZE_OF_AN_ARRAY + sizes(elements)?;
-    Ok(elements.len() <= most_inside(field) && bytes <= field.part)
+    Ok(elements.len() <= most_inside(field) && bytes <= field.room)
 }
 
 /// Whether these can stay in a document: as the server measures them, so that what a push has had room for is not too large.
 pub(super) fn can_stay(field: &OverflowField, elements: &[Bson]) -> Result<bool> {
     let bytes = close(&doc! { "a": elements.to_vec() })?.as_bytes().len();
-    Ok(elements.len() <= most_inside(field) && bytes <= field.part)
+    Ok(elements.len() <= most_inside(field) && bytes <= field.room)
 }
 
 /// The condition that they cannot, as far as a server can tell.
 pub(crate) fn too_long_or_large(field: &OverflowField) -> Document {
     let too_long = doc! { format!("{}.{}", field.stored, field.after): { "$exists": true } };
     let size = doc! { "$bsonSize": { "a": format!("${}", field.stored) } };
-    let too_large = doc! { "$expr": { "$gt": [size, field.part as i64] } };
+    let too_large = doc! { "$expr": { "$gt": [size, field.room as i64] } };
     doc! { "$or": [too_long, too_large] }
 }
 

@@ -27,7 +27,7 @@ pub(super) fn can_grow(field: &OverflowField, growth: usize) -> Document {
     let size = doc! { "$bsonSize": { "a": &stored } };
     let count = doc! { "$size": { "$ifNull": [stored, []] } };
     let grown = doc! { "$add": [size, { "$multiply": [count, growth as i64] }] };
-    doc! { "$expr": { "$lte": [grown, field.part as i64] } }
+    doc! { "$expr": { "$lte": [grown, field.room as i64] } }
 }
 
 /// Some elements of a document.
@@ -48,11 +48,11 @@ impl<W: Write> OfOne<W> {
         growth: usize,
     ) -> Result<Document> {
         let field = self.field;
-        let part = |path| Part {
+        let part = |path, most| Part {
             model: self.model,
             those: doc! { "_id": { "$eq": owner.id.clone() } },
             path,
-            most: field.part,
+            most,
         };
         let tail = self.place("tail");
         let outside = of_owner(field, owner).map(|those| Part {
@@ -61,7 +61,8 @@ impl<W: Write> OfOne<W> {
             path: field.elements,
             most: MAX_GROWN,
         });
-        for part in [part(field.stored), part(&tail)].into_iter().chain(outside) {
+        let own = [part(field.stored, field.room), part(&tail, field.part)];
+        for part in own.into_iter().chain(outside) {
             if self.grows_too_much(part, operators, growth).await? {
                 let message = format!(
                     "the elements could grow by {growth} bytes each, and be more in a document than there is room for; nothing was written: pull \

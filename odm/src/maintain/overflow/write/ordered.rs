@@ -150,7 +150,7 @@ impl<W: Write> OfOne<W> {
         let Some(left) = most_inside(field).checked_sub(values.len()) else {
             return Ok(None);
         };
-        let Some(room) = fits(field, field.stored, left, values)? else {
+        let Some(room) = fits(field.stored, left, field.room, values)? else {
             return Ok(None);
         };
         let condition = doc! { "$and": [self.is_whole(), room, more] };
@@ -217,7 +217,7 @@ impl<W: Write> OfOne<W> {
             put(&mut operators, "$set", field.stored, instead);
         } else if !placed.inside.is_empty() {
             let left = most_inside(field).checked_sub(placed.inside.len());
-            let room = left.map(|left| fits(field, field.stored, left, &placed.inside));
+            let room = left.map(|left| fits(field.stored, left, field.room, &placed.inside));
             conditions.extend(room.transpose()?.flatten());
             operators = self.sorted_push(order, &placed.inside);
         }

@@ -24,7 +24,7 @@ impl<W: Write> OfOne<W> {
             return Ok(None);
         };
         let tail = self.place("tail");
-        let Some(condition) = fits(self.field, &tail, left, values)? else {
+        let Some(condition) = fits(&tail, left, self.field.part, values)? else {
             return Ok(None);
         };
         let operators = doc! {
@@ -124,7 +124,7 @@ impl<W: Write> OfOne<W> {
         if !stay.is_empty() {
             // As many others may be larger.
             let left = field.after.saturating_sub(stay.len());
-            both.extend(fits(field, field.stored, left, stay)?);
+            both.extend(fits(field.stored, left, field.room, stay)?);
         }
         let both = doc! { "$and": both };
         self.attempt(both, &[&push]).await

@@ -128,34 +128,55 @@ pub(super) mod later {
     #[derive(Schema)]
     #[schema(models(Book))]
     pub(crate) struct Shop;
+}
 
-    /// And of one behind that.
-    pub(super) mod last {
-        use super::*;
+/// The books on their way back: their elements stay in the documents again.
+mod back {
+    use super::*;
 
-        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
-        #[document(collection = "sales")]
-        pub(crate) struct Book {
-            #[serde(rename = "_id")]
-            pub(crate) id: i64,
-            pub(crate) title: String,
-            pub(crate) copies: i64,
-            #[embed(max = 2_000)]
-            pub(crate) customers_purchased: Vec<String>,
-        }
-
-        #[derive(Schema)]
-        #[schema(models(Book))]
-        pub(crate) struct Shop;
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+    #[document(collection = "sales")]
+    pub(super) struct Book {
+        #[serde(rename = "_id")]
+        pub(super) id: i64,
+        pub(super) title: String,
+        pub(super) copies: i64,
+        #[embed(overflow(gather, into = "extra_sales", owner = "book_id"))]
+        pub(super) customers_purchased: Overflow<String>,
     }
+
+    #[derive(Schema)]
+    #[schema(models(Book))]
+    pub(super) struct Shop;
+}
+
+/// And behind that.
+mod whole {
+    use super::*;
+
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+    #[document(collection = "sales")]
+    pub(super) struct Book {
+        #[serde(rename = "_id")]
+        pub(super) id: i64,
+        pub(super) title: String,
+        pub(super) copies: i64,
+        #[embed(unbounded)]
+        pub(super) customers_purchased: Vec<String>,
+    }
+
+    #[derive(Schema)]
+    #[schema(models(Book))]
+    pub(super) struct Shop;
 }
 
 pub async fn arrays_go_back_to_their_documents(fixture: Fixture) {
     let db = fresh(&fixture).await;
-    db.insert_many((1..=6).map(|id| book(id, 0..id as usize * 100)))
+    let lengths = [100, 200, 300, 400, 500, 60_000];
+    db.insert_many((1..).zip(lengths).map(|(id, len)| book(id, 0..len)))
         .await
         .unwrap();
-    let db = odm::Database::<later::Shop>::with_backend(fixture.backend());
+    let db = odm::Database::<back::Shop>::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
     // The application writes meanwhile.
     let pushing = tokio::spawn({
@@ -163,39 +184,109 @@ pub async fn arrays_go_back_to_their_documents(fixture: Fixture) {
         async move {
             for number in 0..40_usize {
                 let id = number as i64 % 6 + 1;
-                db.update::<later::Book>(id)
+                db.update::<back::Book>(id)
                     .push(|b| b.customers_purchased(), format!("late{number}"))
                     .await
                     .unwrap();
             }
         }
     });
-    let mut folded = db.arrays::<later::Book>().fold().await.unwrap();
+    let mut folded = db.arrays::<back::Book>().fold().await.unwrap();
     pushing.await.unwrap();
-    folded += db.arrays::<later::Book>().fold().await.unwrap();
+    folded += db.arrays::<back::Book>().fold().await.unwrap();
     // Of an element that is pushed while the documents of the others go, an array is brought back once more.
     assert!(folded >= 6, "{folded}");
     let more = db
-        .find::<later::Book>()
+        .find::<back::Book>()
         .filter(|b| b.customers_purchased().has_more());
     assert_eq!(more.count().await.unwrap(), 0);
+    assert!(extras(&fixture).await.is_empty());
+    // Nothing goes out any more, neither what is pushed nor what is inserted.
+    db.update::<back::Book>(1)
+        .push_each(|b| b.customers_purchased(), users(100..5_000))
+        .await
+        .unwrap();
+    let new = back::Book {
+        id: 7,
+        title: "book 7".into(),
+        copies: 0,
+        customers_purchased: users(0..5_000).into(),
+    };
+    db.insert(new).await.unwrap();
     assert!(extras(&fixture).await.is_empty());
     let report = db.check().await.unwrap();
     assert!(report.is_clean(), "{report}");
     // And so they need not be declared to any more.
-    let db = odm::Database::<later::last::Shop>::with_backend(fixture.backend());
-    for id in 1..=6_i64 {
-        let late = (0..40).filter(|number| number % 6 + 1 == id);
-        let mut expected = users(0..id as usize * 100);
+    let db = odm::Database::<whole::Shop>::with_backend(fixture.backend());
+    for (id, len) in (1..).zip(lengths).chain([(7, 5_000)]) {
+        let late = (0..40).filter(|number| id != 7 && number % 6 + 1 == id);
+        let mut expected = users(0..len);
         expected.extend(late.map(|number| format!("late{number}")));
-        let book = db.get::<later::last::Book>(id).await.unwrap();
+        if id == 1 {
+            expected.extend(users(100..5_000));
+        }
+        let book = db.get::<whole::Book>(id).await.unwrap();
         assert_eq!(book.customers_purchased, expected);
     }
-    let stored = raw(&fixture, "sales", rawdoc! { "_id": 1 }).await;
-    for document in stored {
+    for document in raw(&fixture, "sales", rawdoc! { "_id": 1 }).await {
         let names: Vec<_> = document.keys().collect();
         assert_eq!(names, ["_id", "title", "copies", "customers_purchased"]);
     }
+}
+
+/// More than there is room for in a document stays outside of it, on the way back too.
+pub async fn what_has_no_room_in_a_document_does_not_go_back(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    let long = |n: usize| format!("{n:02}{}", "x".repeat(100_000));
+    let all: Vec<_> = (0..50).map(long).collect();
+    db.insert_many([book(1, 0..0), book(2, 0..0)])
+        .await
+        .unwrap();
+    for few in all.chunks(10) {
+        db.update::<Book>(1)
+            .push_each(|b| b.customers_purchased(), few.to_vec())
+            .await
+            .unwrap();
+    }
+    let db = odm::Database::<back::Shop>::with_backend(fixture.backend());
+    for few in all.chunks(10) {
+        db.update::<back::Book>(2)
+            .push_each(|b| b.customers_purchased(), few.to_vec())
+            .await
+            .unwrap();
+    }
+    assert_eq!(db.arrays::<back::Book>().fold().await.unwrap(), 0);
+    for id in [1, 2] {
+        let own = db.get::<back::Book>(id).await.unwrap().customers_purchased;
+        assert_eq!((own.len(), own.has_more()), (50, true));
+        let held = db
+            .get::<back::Book>(id)
+            .elements(|b| b.customers_purchased());
+        assert!(held.all().await.unwrap() == all);
+    }
+    for document in raw(&fixture, "sales", rawdoc! { "_id": 1 }).await {
+        let bytes = RawDocumentBuf::try_from(&document).unwrap();
+        let bytes = bytes.as_bytes().len();
+        assert!(bytes < 5 << 20, "{bytes}");
+    }
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
+    // Fewer go back.
+    for id in [1, 2] {
+        for few in all[..16].chunks(2) {
+            db.update::<back::Book>(id)
+                .pull_all(|b| b.customers_purchased(), few.to_vec())
+                .await
+                .unwrap();
+        }
+    }
+    assert_eq!(db.arrays::<back::Book>().fold().await.unwrap(), 2);
+    for id in [1, 2] {
+        let own = db.get::<back::Book>(id).await.unwrap().customers_purchased;
+        assert!(!own.has_more());
+        assert!(own.resident() == &all[16..]);
+    }
+    assert!(extras(&fixture).await.is_empty());
 }
 
 pub async fn documents_of_before_overflow(fixture: Fixture) {

@@ -1,19 +1,25 @@
 //! How large documents become by arrays that overflow: never as large as a document can be.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use odm::{
     ErrorKind,
-    backend::{Recorder, operation::Operation},
+    backend::{Fault, Faults, Recorder, operation::Operation},
     bson::{RawDocumentBuf, doc, rawdoc},
     prelude::*,
 };
+use odm_tests::scales::Scales;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 
 use super::{
     is_clean,
     overflow::{Book, Db, book, customers, extras, fresh, raw, user, users},
 };
 use crate::Fixture;
+
+/// What is below it is far from what a document can hold.
+const MIB: u64 = 1024 * 1024;
 
 /// Its name is as long as a paragraph.
 #[derive(Debug, Serialize, Deserialize, Document)]
@@ -48,7 +54,8 @@ fn words(numbers: std::ops::Range<usize>) -> Vec<Ref<Word>> {
 /// Without transactions what a write takes out is said in the document first, which is to stay small; of many that are named others are
 /// told that they are still being seen to.
 pub async fn very_many_long_references_are_taken_out_by_parts(fixture: Fixture) {
-    let db = odm::Database::<Dictionary>::with_backend(fixture.backend());
+    let scales = Arc::new(Scales::new(fixture.backend()));
+    let db = odm::Database::<Dictionary>::with_backend(scales.clone());
     db.sync_indexes().await.unwrap();
     let all = words(0..150);
     let new = all.iter().map(|word| NewWord {
@@ -122,6 +129,10 @@ pub async fn very_many_long_references_are_taken_out_by_parts(fixture: Fixture) 
     let none: [Ref<Word>; 0] = [];
     db.update::<Text>(1).set(|t| t.words(), none).await.unwrap();
     assert_eq!((held().await.len(), used().await), (0, 0));
+    for collection in ["texts", "more_words", "words"] {
+        let most = scales.most(collection);
+        assert!((3_000..MIB).contains(&most), "{collection}: {most}");
+    }
     is_clean(&db).await;
 }
 
@@ -206,6 +217,63 @@ pub async fn round_trips_do_not_grow_with_the_array(fixture: Fixture) {
             .unwrap();
         assert_eq!(taken(), 6, "set to nothing");
     }
+}
+
+/// Between two operations of a write, too, and while others write behind one that has died.
+pub async fn documents_are_small_at_any_moment(fixture: Fixture) {
+    fresh(&fixture).await;
+    let scales = Arc::new(Scales::new(fixture.backend()));
+    let db = Db::with_backend(scales.clone());
+    db.insert(book(1, 0..0)).await.unwrap();
+    let can = fixture.backend().capabilities().transactions;
+    let faults = Faults::new(scales.clone());
+    let dying = Db::with_backend(Arc::new(faults.clone()));
+    let mut random = ChaCha8Rng::seed_from_u64(3);
+    let long = |n: usize, bytes| format!("{n:03}{}", "x".repeat(bytes));
+    let mut expected = Vec::new();
+    for step in 0..16 {
+        let update = || dying.update::<Book>(1);
+        // What is said of a change is nearly as long as it can be, and what is pushed as well.
+        let change = update().set(
+            |b| {
+                b.customers_purchased()
+                    .matching(|c| c.is_in((0..4).map(|n| long(n, 60_000))))
+            },
+            "nobody",
+        );
+        let count = random.random_range(1..4);
+        let values = (0..count).map(|n| long(step * 10 + n, random.random_range(10_000..84_000)));
+        let push = update().push_each(|b| b.customers_purchased(), values);
+        let is_change = step % 4 == 2;
+        // In a transaction nothing of it is left.
+        if !(is_change && can) {
+            let is_write = |operation: &Operation| operation.is_write();
+            faults.inject(step % 3 + 1, is_write, Fault::HangAfter);
+        }
+        let dies = async {
+            while is_change && can || faults.pending() > 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        let write = async {
+            match is_change {
+                true => drop(change.await),
+                false => drop(push.await),
+            }
+        };
+        tokio::select! { () = dies => {}, () = write => {} }
+        faults.clear();
+        let more = long(step * 10 + 9, 60_000);
+        expected.push(more.clone());
+        let push = db.update::<Book>(1);
+        push.push(|b| b.customers_purchased(), more).await.unwrap();
+    }
+    let all = customers(&db, 1).await;
+    assert!(expected.iter().all(|one| all.contains(one)));
+    let (most, most_outside) = (scales.most("sales"), scales.most("extra_sales"));
+    assert!((MIB / 2..MIB).contains(&most), "{most}");
+    assert!((MIB / 8..MIB / 2).contains(&most_outside), "{most_outside}");
 }
 
 /// What is large, and what is too large.
