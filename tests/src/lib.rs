@@ -33,6 +33,11 @@ struct Comparison;
 #[doc = include_str!("../../docs/guide/api.md")]
 struct Guide;
 
+/// That of arrays that overflow, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/overflow.md")]
+struct Arrays;
+
 #[cfg(test)]
 mod tests {
     /// What the examples of the guide use is what it shows.

@@ -139,6 +139,11 @@ pub const fn extras_are_alone(models: &[&Model], position: usize) -> bool {
 }
 
 impl OverflowField {
+    /// Whether all elements are to stay in the document again.
+    pub(crate) fn gathers(&self) -> bool {
+        self.room > self.part
+    }
+
     /// Whether a stored path leads into its elements.
     pub(crate) fn holds(&self, path: &str) -> bool {
         let rest = path.strip_prefix(self.stored);

@@ -195,12 +195,12 @@ fn keeps_arrays(model: &Model, before: &[Array], document: &BsonDocument) -> Res
     let (array, message) = if let Some(lost) = before.iter().find(is_lost) {
         let message = "elements of this array are in documents of their own, which are found by its name and by what the document has under \
                        `_odm.overflow`: the upgrade leaves that as it is, and the stored name stays, by `#[serde(rename = \"…\")]`; or all \
-                       elements come back before, by a larger `after` and `fold`, or go, by `set` to none";
+                       elements come back before, by `gather` and `fold`, or go, by `set` to none";
         (lost, message)
     } else if let Some(changed) = before.iter().find(is_changed) {
         let message = "some elements of this array are in documents of their own, which the upgrade does not see: it leaves those in the \
                        document as they are too. Change all of them by an update of `all()`, or write what is new into a field of its own; or \
-                       all elements come back before, by a larger `after` and `fold`";
+                       all elements come back before, by `gather` and `fold`";
         (changed, message)
     } else {
         return Ok(());

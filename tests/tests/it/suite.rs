@@ -422,6 +422,7 @@ macro_rules! for_every_test {
                     the_check_finds_what_was_changed_from_outside,
                     wherever_a_write_dies_nothing_is_lost,
                     wherever_mending_dies_nothing_is_lost,
+                    a_transaction_begins_anew_for_what_is_written_anew,
                 ]
                 overflow_jobs: [
                     a_proposal_has_bounds,

@@ -16,6 +16,8 @@ struct Bare {
     without_a_collection: Overflow<String>,
     #[embed(overflow(after = 0, into = "extra_b"))]
     after_none: Overflow<String>,
+    #[embed(overflow(gather, after = 50, into = "extra_b"))]
+    on_the_way_back: Overflow<String>,
     #[embed(overflow(after = 50, into = "extra_c", behind = "x"))]
     unknown: Overflow<String>,
     #[embed(overflow(after = 50, into = "system.c"))]

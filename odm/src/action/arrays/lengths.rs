@@ -124,7 +124,9 @@ impl<T: Document> Arrays<T> {
         let room = declared.map_or(ROOM, |field| field.part as u64);
         Ok(Lengths {
             field: declared.map_or_else(|| stored.to_owned(), |field| field.field.to_owned()),
-            after: declared.map(|field| field.after),
+            after: declared
+                .filter(|field| !field.gathers())
+                .map(|field| field.after),
             most: room / inside_bytes.checked_div(inside).unwrap_or(0).max(1),
             lengths,
             bytes,

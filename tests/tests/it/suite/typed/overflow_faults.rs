@@ -1,9 +1,19 @@
 //! Arrays that overflow when many write at once, when a process dies, when a server refuses something, and when others have changed what is stored.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use odm::{
-    backend::operation::{Change, Delete, Insert, Update},
+    backend::{
+        Fault as CrashFault, Faults,
+        operation::{Change, Delete, Insert, Operation, Update},
+    },
     bson::{Bson, RawDocumentBuf, doc, rawdoc},
     check::{Fault, RepairOutcome},
     prelude::*,
@@ -12,7 +22,7 @@ use odm::{
 use super::overflow_jobs::later;
 use super::{
     is_clean,
-    overflow::{Book, Shop, book, customers, fresh, user, users},
+    overflow::{Book, Shop, book, customers, fresh, raw, user, users},
 };
 use crate::Fixture;
 use crate::crash::{Crashes, Write};
@@ -440,6 +450,56 @@ pub async fn wherever_a_write_dies_nothing_is_lost(fixture: Fixture) {
         },
     };
     crashes.run(&fixture).await;
+}
+
+/// While an array is written anew by one that has died, a transaction would see that as long as it looks: it begins anew.
+pub async fn a_transaction_begins_anew_for_what_is_written_anew(fixture: Fixture) {
+    if !fixture.backend().capabilities().transactions {
+        return;
+    }
+    let db = fresh(&fixture).await;
+    let long = later::Book {
+        id: 1,
+        title: "long".into(),
+        copies: 0,
+        customers_purchased: users(0..40).into(),
+    };
+    let before = odm::Database::<later::Shop>::with_backend(fixture.backend());
+    before.insert(long).await.unwrap();
+    let faults = Faults::new(fixture.backend());
+    let dying = odm::Database::<Shop>::with_backend(Arc::new(faults.clone()));
+    faults.inject(1, Operation::is_write, CrashFault::HangAfter);
+    let died = tokio::spawn(async move { dying.arrays::<Book>().spill().await });
+    while faults.pending() > 0 || !is_written_anew(&fixture).await {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    died.abort();
+
+    let begun = Arc::new(AtomicU32::new(0));
+    let done = db.transaction(|tx| {
+        begun.fetch_add(1, Ordering::Relaxed);
+        async move {
+            let push = tx.update::<Book>(1);
+            push.push_each(|b| b.customers_purchased(), users(40..60))
+                .await
+        }
+    });
+    let done = done.await;
+    assert!(begun.load(Ordering::Relaxed) > 1);
+    let expected = match done {
+        Ok(_) => users(0..60),
+        Err(error) => {
+            assert!(error.is_conflict(), "{error}");
+            users(0..40)
+        }
+    };
+    assert_eq!(customers(&db, 1).await, expected);
+}
+
+async fn is_written_anew(fixture: &Fixture) -> bool {
+    let stored = raw(fixture, "sales", rawdoc! { "_id": 1 }).await;
+    let own = stored[0].get_document("_odm");
+    own.is_ok_and(|own| own.to_string().contains("stage"))
 }
 
 const MENDING: &[Write<Shop>] = &[

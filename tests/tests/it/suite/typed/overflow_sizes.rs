@@ -174,6 +174,14 @@ pub async fn round_trips_do_not_grow_with_the_array(fixture: Fixture) {
             |operation: &&Operation| !matches!(operation, Operation::Begin | Operation::Commit);
         operations.iter().filter(is_one).count()
     };
+    // What is whole in its document, and overflows now.
+    db.insert(book(3, 0..2)).await.unwrap();
+    taken();
+    let push = db.update::<Book>(3);
+    push.push_each(|b| b.customers_purchased(), users(2..100))
+        .await
+        .unwrap();
+    assert!((6..=9).contains(&taken()), "push of many to a whole array");
     for (id, len) in [(1, 60), (2, 6_000)] {
         db.insert(book(id, 0..len)).await.unwrap();
         let elements = || db.get::<Book>(id).elements(|b| b.customers_purchased());
