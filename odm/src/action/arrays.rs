@@ -12,7 +12,7 @@ use crate::{
     Result,
     access::{Access, found_by},
     backend::operation::Find,
-    document::{Document, Overflow, Stored},
+    document::{Document, Overflows, Stored},
     error,
     field::{Elem, FromPath, In, Path, Place, role, shape},
     maintain::{Finished, Folded, anywhere, fold, spill, too_long_or_large},
@@ -31,6 +31,13 @@ pub struct Arrays<T> {
     access: Access,
     of: PhantomData<fn() -> T>,
 }
+
+/// The fields of one of the elements of an array.
+type ElementFields<T, P> = <<<P as Place>::Value as Overflows>::Element as Stored>::Fields<
+    Elem<T>,
+    role::Resident,
+    shape::One,
+>;
 
 impl<T: Document> Arrays<T> {
     pub(crate) fn new(access: Access) -> Self {
@@ -74,14 +81,13 @@ impl<T: Document> Arrays<T> {
     ///
     /// Those of the backend; [`Invalid`](crate::ErrorKind::Invalid) for an array that does not overflow;
     /// [`Unsupported`](crate::ErrorKind::Unsupported) if more than 100,000 documents have such an element outside of them.
-    pub async fn any<P, E, F>(
+    pub async fn any<P, F>(
         &self,
         array: impl FnOnce(T::Fields) -> P + Send,
-        condition: impl FnOnce(E::Fields<Elem<T>, role::Resident, shape::One>) -> F + Send,
+        condition: impl FnOnce(ElementFields<T, P>) -> F + Send,
     ) -> Result<Filter<T>>
     where
-        P: Place<Scope: In<T>, Value = Overflow<E>>,
-        E: Stored,
+        P: Place<Scope: In<T>, Value: Overflows>,
         F: IntoFilter<Elem<T>>,
     {
         let field = T::MODEL.overflowing(&array(T::fields()).path())?;

@@ -10,7 +10,7 @@ use crate::{
     access::Access,
     backend::operation::Find,
     decode::decode_all,
-    document::{Document, Overflow, Stored},
+    document::{Document, Overflows},
     error,
     field::{In, Place},
     query::Key,
@@ -37,10 +37,12 @@ impl<T: Document> Get<T> {
 
     /// The elements of an array of the document that overflows, wherever they are. Nothing is read before it is asked for one of
     /// [them](Elements); without the document that is an error of kind [`NotFound`](crate::ErrorKind::NotFound).
-    pub fn elements<P, E>(self, array: impl FnOnce(T::Fields) -> P) -> Elements<T, E>
+    pub fn elements<P>(
+        self,
+        array: impl FnOnce(T::Fields) -> P,
+    ) -> Elements<T, <P::Value as Overflows>::Element>
     where
-        P: Place<Scope: In<T>, Value = Overflow<E>>,
-        E: Stored,
+        P: Place<Scope: In<T>, Value: Overflows>,
     {
         let FindById { access, key } = self.0;
         Elements::new(access, key, &array(T::fields()).path())

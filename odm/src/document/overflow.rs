@@ -254,3 +254,18 @@ impl<T: Stored> Stored for Overflow<T> {
 }
 
 impl<S: Schema, T: Closed<S>> Closed<S> for Overflow<T> {}
+
+/// An array whose elements can be outside of its document: an [`Overflow`].
+#[diagnostic::on_unimplemented(
+    message = "all elements of a `{Self}` are in its document",
+    label = "no array that overflows",
+    note = "read it with its document; to let it overflow, declare an `Overflow` with `#[embed(overflow(after = …, into = \"…\"))]`"
+)]
+pub trait Overflows {
+    /// What it holds.
+    type Element: Stored;
+}
+#[diagnostic::do_not_recommend]
+impl<T: Stored> Overflows for Overflow<T> {
+    type Element = T;
+}

@@ -26,6 +26,7 @@ async fn used(db: odm::Database<Book>) -> odm::Result<()> {
     db.find::<Page>().filter(|p| p.lines().excludes("x")).all().await?;
     db.find::<Page>().filter(|p| p.lines().any(|line| line.eq("x"))).all().await?;
     db.get::<Page>(1).elements(|p| p.words()).all().await?;
+    db.arrays::<Page>().any(|p| p.words(), |word| word.eq("x")).await?;
     Ok(())
 }
 
