@@ -239,7 +239,7 @@ pub async fn documents_are_small_at_any_moment(fixture: Fixture) {
     let mut random = ChaCha8Rng::seed_from_u64(3);
     let long = |n: usize, bytes| format!("{n:03}{}", "x".repeat(bytes));
     let mut expected = Vec::new();
-    for step in 0..16 {
+    for step in 0..40 {
         let update = || dying.update::<Book>(1);
         // What is said of a change is nearly as long as it can be, and what is pushed as well.
         let change = update().set(
@@ -250,13 +250,13 @@ pub async fn documents_are_small_at_any_moment(fixture: Fixture) {
             "nobody",
         );
         let count = random.random_range(1..4);
-        let values = (0..count).map(|n| long(step * 10 + n, random.random_range(10_000..84_000)));
+        let values = (0..count).map(|n| long(step * 10 + n, random.random_range(70_000..84_000)));
         let push = update().push_each(|b| b.customers_purchased(), values);
         let is_change = step % 4 == 2;
         // In a transaction nothing of it is left.
         if !(is_change && can) {
             let is_write = |operation: &Operation| operation.is_write();
-            faults.inject(step % 3 + 1, is_write, Fault::HangAfter);
+            faults.inject(random.random_range(1..6), is_write, Fault::HangAfter);
         }
         let dies = async {
             while is_change && can || faults.pending() > 0 {
@@ -272,7 +272,7 @@ pub async fn documents_are_small_at_any_moment(fixture: Fixture) {
         };
         tokio::select! { () = dies => {}, () = write => {} }
         faults.clear();
-        let more = long(step * 10 + 9, 60_000);
+        let more = long(step * 10 + 9, 80_000);
         expected.push(more.clone());
         let push = db.update::<Book>(1);
         push.push(|b| b.customers_purchased(), more).await.unwrap();
