@@ -33,6 +33,7 @@ struct Inner {
     failures: Vec<(usize, Error)>,
     violations: Vec<(String, String)>,
     source: Option<Arc<dyn error::Error + Send + Sync>>,
+    is_passing: bool,
 }
 
 /// What kind of error it is.
@@ -112,6 +113,7 @@ impl Error {
             failures: Vec::new(),
             violations: Vec::new(),
             source: None,
+            is_passing: false,
         }))
     }
 
@@ -296,6 +298,15 @@ impl Error {
     #[must_use]
     pub fn with_code(self, code: i32) -> Self {
         self.with(|e| e.code = Some(code))
+    }
+
+    /// The same error, which is over as soon as others are done with something that takes them a while.
+    pub(crate) fn passing(self) -> Self {
+        self.with(|e| e.is_passing = true)
+    }
+
+    pub(crate) fn is_passing(&self) -> bool {
+        self.0.is_passing
     }
 
     /// The same error with the number of documents that were stored before it.

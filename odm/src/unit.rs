@@ -3,6 +3,7 @@
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -32,8 +33,15 @@ pub(crate) type Behind = Box<dyn FnOnce(Access) -> BoxFuture<'static, Result<()>
 /// How often a transaction is tried at most.
 pub(crate) const ATTEMPTS: u32 = 10;
 
+/// So many attempts make a pause long.
+const MANY: u32 = 6;
+
+/// How long others may take for something that a transaction has to wait for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Runs `work` in a transaction of the database and commits it. After a conflict it runs again, `attempts` times at most: behind the
-/// others of this process that wait in the same line, if it waits in one.
+/// others of this process that wait in the same line, if it waits in one. While others are at something that takes them a while, it does not
+/// count how often.
 pub(crate) async fn run<R, W, F>(
     database: &Access,
     attempts: u32,
@@ -47,8 +55,13 @@ where
     refuse_outside(database)?;
     let mut attempt = 1;
     let mut turn = None;
+    let begun = Instant::now();
     loop {
         match once(database, &mut work, Haste::Now).await {
+            Err(error) if error.is_passing() && begun.elapsed() < PATIENCE => {
+                turn = None;
+                retry::pause(MANY).await;
+            }
             Err(error) if error.is_conflict() && attempt < attempts => {
                 match line {
                     Some(line) if turn.is_none() => turn = retry::OF_MODELS.turn(line).await,

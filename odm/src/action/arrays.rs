@@ -75,7 +75,8 @@ impl<T: Document> Arrays<T> {
     /// [`resident`](crate::field::Overflowing::resident) costs nothing beside.
     ///
     /// It is about what is outside of documents now: made once and used again later, it does not find what has gone there meanwhile, and
-    /// still finds documents whose element outside of them is gone. An array that is replaced as a whole meanwhile may be missed.
+    /// still finds documents whose element outside of them is gone. An array that is replaced as a whole meanwhile may be missed, and of
+    /// one in an order an element that a push lets go from the document meanwhile.
     ///
     /// # Errors
     ///

@@ -37,6 +37,7 @@ pub(super) use anywhere::owners_of;
 pub(crate) use check::{
     Misplaced, Wrong, look_for_orphans, mend as mend_overflow, mend_orphan, misplaced,
 };
+pub(super) use extras::for_one_pull;
 pub(crate) use fold::{Folded, fold};
 pub(crate) use insert::kept_inside;
 pub(super) use removal::{leave_all, leave_found, run as remove};

@@ -63,10 +63,30 @@ pub(crate) async fn count(
     field: &OverflowField,
     filter: &Document,
 ) -> Result<i64> {
-    let size = doc! { "$size": { "$ifNull": [format!("${}", field.elements), []] } };
+    let elements = format!("${}", field.elements);
+    let len = doc! { "$size": { "$ifNull": [elements, []] } };
+    sum(access, field, filter, len).await
+}
+
+/// How many bytes they have.
+pub(crate) async fn bytes(
+    access: &Access,
+    field: &OverflowField,
+    filter: &Document,
+) -> Result<i64> {
+    let size = doc! { "$bsonSize": { "a": format!("${}", field.elements) } };
+    sum(access, field, filter, size).await
+}
+
+async fn sum(
+    access: &Access,
+    field: &OverflowField,
+    filter: &Document,
+    of_each: Document,
+) -> Result<i64> {
     let pipeline = vec![
         close(&doc! { "$match": filter.clone() })?,
-        close(&doc! { "$group": { "_id": null, "count": { "$sum": size } } })?,
+        close(&doc! { "$group": { "_id": null, "sum": { "$sum": of_each } } })?,
     ];
     let aggregate = Aggregate {
         collection: field.extras.collection.into(),
@@ -75,5 +95,5 @@ pub(crate) async fn count(
     };
     let found = access.aggregate_all(field.extras, aggregate).await?;
     let first = found.first().map(|raw| open(raw)).transpose()?;
-    Ok(first.map_or(0, |first| integer(first.get("count"))))
+    Ok(first.map_or(0, |first| integer(first.get("sum"))))
 }

@@ -252,7 +252,10 @@ pub(crate) fn sizes<'e>(elements: impl IntoIterator<Item = &'e Bson>) -> Result<
 
 /// The bytes of an element in an array.
 pub(crate) fn size(element: &Bson) -> Result<usize> {
-    let element = RawBson::try_from(element.clone()).map_err(crate::error::encode)?;
+    size_of(RawBson::try_from(element.clone()).map_err(crate::error::encode)?)
+}
+
+pub(crate) fn size_of(element: RawBson) -> Result<usize> {
     let alone = document("", element)?;
     // The positions of later elements have more digits than a name without a character.
     Ok(alone.as_bytes().len() + 6)

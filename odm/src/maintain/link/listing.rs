@@ -20,9 +20,6 @@ use crate::{
     schema::{InverseLink, LinkSide, Model, OverflowField, OwnLink},
 };
 
-/// How many leave one at once: they stand in its document until they have left.
-const MOST_LEAVING: usize = 1_000;
-
 /// An inverse that overflows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Listing {
@@ -150,11 +147,11 @@ impl Listing {
         owners: &[RawBson],
         fence: ObjectId,
     ) -> Result<bool> {
-        let most = match turn {
-            Turn::Enters => overflow::most_added(self.field),
-            Turn::Leaves => MOST_LEAVING,
+        let parts = match turn {
+            Turn::Enters => owners.chunks(overflow::most_added(self.field)).collect(),
+            Turn::Leaves => overflow::for_one_pull(self.field, owners)?,
         };
-        for some in owners.chunks(most) {
+        for some in parts {
             let mut update = self.update(condition.clone(), turn, some, fence)?;
             narrow(access, self.model, &mut update.filter, false).await?;
             access.told().writes();

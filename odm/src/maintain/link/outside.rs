@@ -37,7 +37,7 @@ use crate::{
 /// document first, which stays below 1 MiB with both.
 pub(super) const MOST_WANTED: usize = 320 * 1024;
 
-/// How many bytes a write says there in all, with what its document refers to before. There is three times 128 KiB of arrays beside it at
+/// How many bytes a write says there in all, with what its document refers to before; on their way back arrays have more room. There is three times 128 KiB of arrays beside it at
 /// most: those in it, what waits, and what is being done to them.
 const MOST_SAID: usize = 512 * 1024;
 
@@ -187,9 +187,12 @@ pub(super) fn refuse_too_much(
     wanted: &RawDocument,
 ) -> Result<()> {
     let (before, wanted) = (before.as_bytes().len(), wanted.as_bytes().len());
+    let arrays = Rule::of(model).filter_map(|rule| rule.overflow());
+    let gathered = arrays.filter(|field| field.gathers());
+    let most = MOST_SAID + gathered.map(|field| field.room).sum::<usize>();
     let mut rules = Rule::of(model);
     match rules.find(|rule| rule.overflow().is_some()) {
-        Some(rule) if wanted > MOST_WANTED || before + wanted > MOST_SAID => {
+        Some(rule) if wanted > MOST_WANTED || before + wanted > most => {
             Err(too_many(model, rule.link))
         }
         _ => Ok(()),

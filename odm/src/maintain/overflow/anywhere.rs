@@ -39,7 +39,8 @@ struct Part {
 /// The condition that a document has an element that meets a condition: in its array at any time, or outside of it now.
 ///
 /// What moves from the document to the extras meanwhile is seen before it does, and what moves back in the document: so what is there all
-/// the time is found, unless the whole array is replaced meanwhile by another that has it too.
+/// the time is found, unless the whole array is replaced meanwhile by another that has it too, or is in an order and a push lets it go from
+/// the array in the document meanwhile.
 pub(crate) async fn anywhere(
     access: &Access,
     model: &'static Model,

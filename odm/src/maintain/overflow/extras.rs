@@ -1,8 +1,12 @@
 //! Writing the documents that have the elements outside of an owner: what stands in them is told in `crate::overflow`.
 
-use bson::{Bson, DateTime, Document, RawDocumentBuf, doc, oid::ObjectId};
+use bson::{Bson, DateTime, Document, RawBson, RawDocumentBuf, doc, oid::ObjectId};
 
-use super::{At, MAX_PART, header::size};
+use super::{
+    At, MAX_PART,
+    header::{size, size_of},
+    room::SIZE_OF_AN_ARRAY,
+};
 use crate::{
     ErrorKind, Result,
     access::{Access, found_by},
@@ -13,7 +17,7 @@ use crate::{
 };
 
 pub(super) use crate::overflow::extras::{
-    GENERATION, OWN, count, in_order, of_generation, of_owner,
+    GENERATION, OWN, bytes, count, in_order, of_generation, of_owner,
 };
 
 /// The last change of its elements, by the version of the owner.
@@ -38,17 +42,34 @@ pub(super) struct Batch<'b> {
 
 /// The elements of each document that they fill.
 pub(super) fn parts(elements: &[Bson]) -> Result<Vec<Vec<Bson>>> {
-    let parts = split(elements, MAX_ELEMENTS, MAX_PART)?;
+    let parts = split(elements, size, MAX_ELEMENTS, MAX_PART)?;
     Ok(parts.into_iter().map(<[_]>::to_vec).collect())
 }
 
 /// The elements that one request has room for, and those of the next ones.
 pub(super) fn for_one_request(elements: &[Bson]) -> Result<Vec<&[Bson]>> {
-    split(elements, usize::MAX, MAX_SENT)
+    split(elements, size, usize::MAX, MAX_SENT)
+}
+
+/// How many elements one update takes away by what they are.
+const MAX_PULLED: usize = 1_000;
+
+/// The elements that one update can name to be pulled, and those of the next ones: they stand in the document until they are gone.
+pub(in crate::maintain) fn for_one_pull<'e>(
+    field: &OverflowField,
+    elements: &'e [RawBson],
+) -> Result<Vec<&'e [RawBson]>> {
+    let size = |element: &RawBson| size_of(element.clone());
+    split(elements, size, MAX_PULLED, field.part - SIZE_OF_AN_ARRAY)
 }
 
 /// Some elements after the other, so many and of so many bytes at most, but one at least.
-fn split(elements: &[Bson], most: usize, most_bytes: usize) -> Result<Vec<&[Bson]>> {
+fn split<E>(
+    elements: &[E],
+    size: impl Fn(&E) -> Result<usize>,
+    most: usize,
+    most_bytes: usize,
+) -> Result<Vec<&[E]>> {
     let (mut parts, mut first, mut bytes) = (Vec::new(), 0, 0);
     for (position, element) in elements.iter().enumerate() {
         let own = size(element)?;

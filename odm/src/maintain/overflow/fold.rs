@@ -1,22 +1,19 @@
 //! Bringing elements back into their document when all of them fit again.
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, doc, oid::ObjectId};
 
 use super::{
-    At, Reading,
-    header::{Header, Kind, Owner, Work, sizes},
+    At, extras,
+    header::{Header, Kind, Owner, Work, array, sizes},
     order::in_order,
     read,
-    room::{is_still, of_version, room_for},
+    room::{is_still, of_version},
     work::{attempts, count_documents, emptied, put},
 };
 use crate::{
     Result,
     access::Access,
-    maintain::{
-        link::linked::by_id,
-        stored::{self, raw},
-    },
+    maintain::stored,
     retry,
     schema::{Model, OverflowField},
 };
@@ -37,6 +34,11 @@ fn most(field: &OverflowField) -> usize {
     (field.after * 3).div_ceil(4)
 }
 
+/// The same in bytes.
+fn most_bytes(field: &OverflowField) -> usize {
+    field.room / 4 * 3
+}
+
 /// Brings the elements of an array back, if it is short enough.
 pub(crate) async fn fold(
     access: &Access,
@@ -50,6 +52,7 @@ pub(crate) async fn fold(
         field,
         id,
     };
+    let mut outside = Outside::default();
     for attempt in attempts() {
         let Some(owner) = at.owner().await? else {
             return Ok(Folded::Whole);
@@ -61,7 +64,11 @@ pub(crate) async fn fold(
             at.help(owner, attempt).await?;
             continue;
         }
-        if owner.len() > most(field) as u64 {
+        let all = match owner.len() <= most(field) as u64 {
+            true => outside.all(&at, &owner, header).await?,
+            false => None,
+        };
+        let Some(all) = all else {
             // The first of all are to be in the document.
             let refills = field.order.is_some() && has_room_for_more(field, &owner)?;
             let is_due = refills || is_mostly_empty(&at, &owner, header).await?;
@@ -70,17 +77,67 @@ pub(crate) async fn fold(
                 continue;
             }
             return Ok(Folded::TooLong);
-        }
-        let all = read_all(&at, &owner).await?;
-        if all.len() > most(field) || room_for(field, &[], &all)? < all.len() {
-            return Ok(Folded::TooLong);
-        }
+        };
         if bring_back(&at, &owner, header, all).await? {
             return Ok(Folded::Now);
         }
         retry::pause(attempt).await;
     }
     Err(at.busy())
+}
+
+/// The elements in documents outside of an owner, as far as they were read.
+#[derive(Default)]
+struct Outside {
+    /// In which generation and version of the array.
+    of: Option<(Option<ObjectId>, i64)>,
+    /// Those of the documents below this number.
+    next: i64,
+    elements: Vec<Bson>,
+}
+
+impl Outside {
+    /// All elements of an owner; none if they are too many or too large to come back. What is pushed meanwhile comes behind what was read,
+    /// which is not read again.
+    async fn all(
+        &mut self,
+        at: &At<'_>,
+        owner: &Owner,
+        header: &Header,
+    ) -> Result<Option<Vec<Bson>>> {
+        let field = at.field;
+        let those = extras::of_owner(field, owner);
+        let of = Some((header.generation, header.version));
+        if self.of != of {
+            *self = Self {
+                of,
+                ..Self::default()
+            };
+            let inside = sizes(owner.resident.iter().chain(read::behind(owner)))?;
+            let outside = match &those {
+                Some(those) => extras::bytes(at.access, field, those).await?,
+                None => 0,
+            };
+            if inside as i64 + outside > most_bytes(field) as i64 {
+                return Ok(None);
+            }
+        }
+        if let Some(mut those) = those.filter(|_| self.next < header.next) {
+            let unread = doc! { "$gte": self.next, "$lt": header.next };
+            those.insert(field.seq, unread);
+            let find = extras::in_order(field, &those)?;
+            for raw in at.access.find_all(field.extras, find).await? {
+                self.elements
+                    .extend(array(stored::open(&raw)?.get(field.elements)));
+            }
+            self.next = header.next;
+        }
+        let mut all = owner.resident.clone();
+        all.extend(self.elements.iter().chain(read::behind(owner)).cloned());
+        in_order(field, &mut all);
+        let fits = all.len() <= most(field) && sizes(&all)? <= most_bytes(field);
+        Ok(fits.then_some(all))
+    }
 }
 
 /// Whether fewer elements are in a document than there could be: what bytes keep outside does not come back by trying again.
@@ -90,33 +147,13 @@ fn has_room_for_more(field: &OverflowField, owner: &Owner) -> Result<bool> {
 
 /// Whether most of the documents with its elements have lost all of them.
 async fn is_mostly_empty(at: &At<'_>, owner: &Owner, header: &Header) -> Result<bool> {
-    let Some(mut those) = super::extras::of_owner(at.field, owner) else {
+    let Some(mut those) = extras::of_owner(at.field, owner) else {
         return Ok(false);
     };
     let first = format!("{}.0", at.field.elements);
     those.insert(first, doc! { "$exists": false });
     let empty = count_documents(at.access, at.field, &those).await?;
     Ok(empty * 2 > header.next)
-}
-
-/// The elements of an owner, if they are what they were when all of them are read.
-async fn read_all(at: &At<'_>, owner: &Owner) -> Result<Vec<Bson>> {
-    let reading = Reading {
-        access: at.access.clone(),
-        model: at.model,
-        field: at.field,
-        filter: by_id(&raw(at.id)?)?,
-    };
-    let mut all = owner.resident.clone();
-    if let Some(those) = super::extras::of_owner(at.field, owner) {
-        let find = super::extras::in_order(at.field, &those)?;
-        for raw in at.access.find_all(at.field.extras, find).await? {
-            all.extend(reading.elements_of(&stored::open(&raw)?));
-        }
-    }
-    all.extend(read::behind(owner).cloned());
-    in_order(at.field, &mut all);
-    Ok(all)
 }
 
 /// Writes all elements into the document, if nothing has changed since they were read.

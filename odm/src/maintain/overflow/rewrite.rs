@@ -1,5 +1,7 @@
 //! Writing the elements outside of a document into new documents, with those that are too many in it.
 
+use std::time::Instant;
+
 use bson::{Bson, doc, oid::ObjectId};
 
 use super::{
@@ -10,7 +12,12 @@ use super::{
     room::{can_stay, is_still, of_version, room_for},
     work::{At, attempts},
 };
-use crate::{Result, maintain::stored::open, retry, schema::OverflowField};
+use crate::{
+    Result, error,
+    maintain::{LEASE, stored::open},
+    retry,
+    schema::OverflowField,
+};
 
 /// Lets an array overflow that is longer in its document than it should be, and brings one into its order; tells whether there was
 /// something to do.
@@ -80,11 +87,22 @@ pub(super) async fn rewrite(at: &At<'_>, owner: &Owner) -> Result<bool> {
     };
     let mut others = Vec::new();
     if let Some(those) = of_owner(field, &begun) {
-        let found = at
-            .access
-            .find_all(field.extras, extras::in_order(field, &those)?);
-        for raw in found.await? {
-            others.extend(array(open(&raw)?.get(field.elements)));
+        let find = extras::in_order(field, &those)?;
+        let mut found = at.access.find(field.extras, find).await?;
+        let mut since = Instant::now();
+        loop {
+            let batch = found.next_batch().await.map_err(error::of(field.extras))?;
+            if batch.is_empty() {
+                break;
+            }
+            for raw in &batch {
+                others.extend(array(open(raw)?.get(field.elements)));
+            }
+            // However many there are, others are to wait.
+            if since.elapsed() > LEASE / 4 {
+                at.renew(work.key).await?;
+                since = Instant::now();
+            }
         }
     }
     others.extend(begun.work().into_iter().flat_map(|work| work.block.clone()));

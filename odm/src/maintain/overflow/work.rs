@@ -158,9 +158,9 @@ impl At<'_> {
         };
         let is_change = work.is_change();
         if work.is_stage() {
-            // A transaction would see it as long as it looks.
+            // A transaction would see it as long as it looks: it is to begin anew.
             if self.access.unit().is_some() {
-                return Err(self.busy());
+                return Err(self.busy().passing());
             }
             retry::pause(attempt).await;
             return Ok(());
@@ -179,10 +179,15 @@ impl At<'_> {
     /// would be refused again, and nothing else could be done to the array.
     pub(super) async fn finish(&self, owner: Owner) -> Result<()> {
         let change = owner.work().filter(|work| work.is_change());
-        let change = change.map(|work| work.key);
+        let change = change.map(|work| (work.key, of_owner(self.field, &owner)));
         match (self.carry_out(owner).await, change) {
-            (Err(error), Some(key)) if self.is_refusal(&error) => {
-                let over = doc! { "$unset": { self.field.work: "" } };
+            (Err(error), Some((key, those))) if self.is_refusal(&error) => {
+                let mut over = doc! { "$unset": { self.field.work: "" } };
+                // Some may have been pulled.
+                if let Some(those) = those {
+                    let count = extras::count(self.access, self.field, &those).await?;
+                    put(&mut over, "$set", &place(self.field, "count"), count);
+                }
                 self.change(self.is_at(key), over).await?;
                 Err(self.refused(&error))
             }
@@ -393,7 +398,11 @@ impl At<'_> {
     /// Whether the server does not want to do something, and is not only kept from it; a transaction takes back all else then.
     fn is_refusal(&self, error: &Error) -> bool {
         let is_kept = [ErrorKind::Connection, ErrorKind::Conflict, ErrorKind::Io];
-        self.access.unit().is_none() && !is_kept.contains(&error.kind())
+        // LockTimeout, MaxTimeMSExpired, ExceededMemoryLimit, Interrupted, OutOfDiskSpace
+        let is_kept_by_server = error
+            .code()
+            .is_some_and(|code| [24, 50, 146, 11_601, 14_031].contains(&code));
+        self.access.unit().is_none() && !is_kept.contains(&error.kind()) && !is_kept_by_server
     }
 
     fn refused(&self, error: &Error) -> Error {

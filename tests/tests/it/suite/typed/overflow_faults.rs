@@ -458,6 +458,80 @@ pub async fn a_transaction_begins_anew_for_what_is_written_anew(fixture: Fixture
         return;
     }
     let db = fresh(&fixture).await;
+    written_anew_by_one_that_died(&fixture).await;
+    let begun = Arc::new(AtomicU32::new(0));
+    let done = db.transaction(|tx| {
+        begun.fetch_add(1, Ordering::Relaxed);
+        async move {
+            let push = tx.update::<Book>(1);
+            push.push_each(|b| b.customers_purchased(), users(40..60))
+                .await
+        }
+    });
+    done.await.unwrap();
+    assert!(begun.load(Ordering::Relaxed) > 1);
+    assert_eq!(customers(&db, 1).await, users(0..60));
+}
+
+/// In a transaction of its own it waits outside of that.
+pub async fn a_write_waits_for_what_is_written_anew(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    written_anew_by_one_that_died(&fixture).await;
+    db.update::<Book>(1)
+        .push_each(|b| b.customers_purchased(), users(40..60))
+        .await
+        .unwrap();
+    db.update::<Book>(1)
+        .pull(|b| b.customers_purchased(), "u50")
+        .await
+        .unwrap();
+    let expected = users(0..50).into_iter().chain(users(51..60));
+    assert!(customers(&db, 1).await.into_iter().eq(expected));
+    assert!(db.arrays::<Book>().spill().await.unwrap() <= 1);
+    is_clean(&db).await;
+}
+
+/// Without transactions some may be pulled when a server refuses the rest: the count is of those that are left.
+pub async fn what_was_pulled_before_a_refusal_is_counted(fixture: Fixture) {
+    if fixture.backend().capabilities().transactions {
+        return;
+    }
+    let db = fresh(&fixture).await;
+    db.insert(book(1, 0..60)).await.unwrap();
+    let faults = Faults::new(fixture.backend());
+    let refused = odm::Database::<Shop>::with_backend(Arc::new(faults.clone()));
+    let is_outside = |operation: &Operation| matches!(operation, Operation::Update(update) if update.collection == "extra_sales");
+    let error = odm::Error::new(odm::ErrorKind::Invalid, "no");
+    faults.inject(1, is_outside, CrashFault::After(error));
+    let pull = refused
+        .update::<Book>(1)
+        .pull(|b| b.customers_purchased(), "u50")
+        .await;
+    assert_eq!(pull.unwrap_err().kind(), odm::ErrorKind::Invalid);
+    let all = customers(&db, 1).await;
+    assert_eq!(all.len(), 59);
+    let len = db
+        .get::<Book>(1)
+        .elements(|b| b.customers_purchased())
+        .len();
+    assert_eq!(len.await.unwrap(), 59);
+    is_clean(&db).await;
+
+    // What only keeps a server from it is done by the next one.
+    let error = odm::Error::new(odm::ErrorKind::Backend, "operation was interrupted");
+    faults.inject(1, is_outside, CrashFault::Before(error.with_code(11_601)));
+    let pull = refused
+        .update::<Book>(1)
+        .pull(|b| b.customers_purchased(), "u51")
+        .await;
+    assert_eq!(pull.unwrap_err().kind(), odm::ErrorKind::Backend);
+    db.settled().await.unwrap();
+    assert_eq!(customers(&db, 1).await.len(), 58);
+    is_clean(&db).await;
+}
+
+/// An array whose elements are on their way to documents of their own.
+async fn written_anew_by_one_that_died(fixture: &Fixture) {
     let long = later::Book {
         id: 1,
         title: "long".into(),
@@ -470,30 +544,10 @@ pub async fn a_transaction_begins_anew_for_what_is_written_anew(fixture: Fixture
     let dying = odm::Database::<Shop>::with_backend(Arc::new(faults.clone()));
     faults.inject(1, Operation::is_write, CrashFault::HangAfter);
     let died = tokio::spawn(async move { dying.arrays::<Book>().spill().await });
-    while faults.pending() > 0 || !is_written_anew(&fixture).await {
+    while faults.pending() > 0 || !is_written_anew(fixture).await {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     died.abort();
-
-    let begun = Arc::new(AtomicU32::new(0));
-    let done = db.transaction(|tx| {
-        begun.fetch_add(1, Ordering::Relaxed);
-        async move {
-            let push = tx.update::<Book>(1);
-            push.push_each(|b| b.customers_purchased(), users(40..60))
-                .await
-        }
-    });
-    let done = done.await;
-    assert!(begun.load(Ordering::Relaxed) > 1);
-    let expected = match done {
-        Ok(_) => users(0..60),
-        Err(error) => {
-            assert!(error.is_conflict(), "{error}");
-            users(0..40)
-        }
-    };
-    assert_eq!(customers(&db, 1).await, expected);
 }
 
 async fn is_written_anew(fixture: &Fixture) -> bool {

@@ -273,7 +273,7 @@ pub async fn what_has_no_room_in_a_document_does_not_go_back(fixture: Fixture) {
     assert!(report.is_clean(), "{report}");
     // Fewer go back.
     for id in [1, 2] {
-        for few in all[..16].chunks(2) {
+        for few in all[..20].chunks(2) {
             db.update::<back::Book>(id)
                 .pull_all(|b| b.customers_purchased(), few.to_vec())
                 .await
@@ -284,7 +284,7 @@ pub async fn what_has_no_room_in_a_document_does_not_go_back(fixture: Fixture) {
     for id in [1, 2] {
         let own = db.get::<back::Book>(id).await.unwrap().customers_purchased;
         assert!(!own.has_more());
-        assert!(own.resident() == &all[16..]);
+        assert!(own.resident() == &all[20..]);
     }
     assert!(extras(&fixture).await.is_empty());
 }
@@ -419,6 +419,80 @@ fn is_write(operation: &Operation) -> bool {
 }
 
 /// Documents outside that have lost all of their elements go, though the array is too long to come back.
+/// Elements come back by their bytes as by their number, and where bytes keep them outside the documents of those that were pulled go.
+pub async fn bytes_count_as_elements_do(fixture: Fixture) {
+    fresh(&fixture).await;
+    let db = odm::Database::<later::Shop>::with_backend(fixture.backend());
+    let long = |n: usize| format!("{n:04}{}", "x".repeat(1_000));
+    let many = |range: std::ops::Range<usize>| range.map(long).collect::<Vec<_>>();
+    let book = |id, len| later::Book {
+        id,
+        title: "long".into(),
+        copies: 0,
+        customers_purchased: many(0..len).into(),
+    };
+    db.insert_many([book(1, 300), book(2, 300), book(3, 3_000)])
+        .await
+        .unwrap();
+    let pull = async |id, range: std::ops::Range<usize>| {
+        for some in many(range).chunks(100) {
+            db.update::<later::Book>(id)
+                .pull_all(|b| b.customers_purchased(), some.to_vec())
+                .await
+                .unwrap();
+        }
+    };
+    // So much has room, but not for the next push as well.
+    pull(1, 0..60).await;
+    pull(2, 0..120).await;
+    pull(3, 400..3_000).await;
+    let before = extras(&fixture).await.len();
+    assert_eq!(db.arrays::<later::Book>().fold().await.unwrap(), 1);
+    for (id, expected) in [(1, 60..300), (2, 120..300), (3, 0..400)] {
+        let own = db.get::<later::Book>(id).await.unwrap();
+        assert_eq!(own.customers_purchased.has_more(), id != 2, "{id}");
+        let all = db
+            .get::<later::Book>(id)
+            .elements(|b| b.customers_purchased());
+        assert!(all.all().await.unwrap() == many(expected));
+    }
+    let after = extras(&fixture).await;
+    assert!(after.len() + 5 < before, "{before} {}", after.len());
+    let report = db.check().await.unwrap();
+    assert!(report.is_clean(), "{report}");
+}
+
+/// An array at the end of what a document can hold.
+pub async fn the_largest_documents_of_before_overflow(fixture: Fixture) {
+    let db = fresh(&fixture).await;
+    let all: Vec<_> = (0..15_700)
+        .map(|n| format!("{n:05}{}", "x".repeat(1_000)))
+        .collect();
+    let document =
+        doc! { "_id": 1_i64, "title": "long", "copies": 0_i64, "customers_purchased": all.clone() };
+    let document = RawDocumentBuf::try_from(&document).unwrap();
+    assert!(document.as_bytes().len() > 15 << 20);
+    let insert = Insert {
+        collection: "sales".into(),
+        documents: vec![document],
+        ordered: true,
+    };
+    fixture.backend().insert(insert).await.unwrap();
+    // The next push does so as well as the job.
+    db.update::<Book>(1)
+        .push(|b| b.customers_purchased(), "next")
+        .await
+        .unwrap();
+    assert!(db.arrays::<Book>().spill().await.unwrap() <= 1);
+    let mut held = customers(&db, 1).await;
+    assert_eq!(held.pop().as_deref(), Some("next"));
+    assert!(held == all);
+    let stored = raw(&fixture, "sales", rawdoc! { "_id": 1 }).await;
+    let stored = RawDocumentBuf::try_from(&stored[0]).unwrap();
+    assert!(stored.as_bytes().len() < 1 << 20);
+    is_clean(&db).await;
+}
+
 pub async fn empty_documents_outside_go(fixture: Fixture) {
     let db = fresh(&fixture).await;
     db.insert(book(1, 0..2_000)).await.unwrap();

@@ -474,6 +474,17 @@ pub async fn what_bytes_keep_outside_stays_there(fixture: Fixture) {
     assert_eq!((first.lines.resident().len(), first.lines.len()), (2, 6));
     let page = db.get::<Host>(1).elements(|h| h.lines()).page(u64::MAX, 1);
     assert_eq!(page.await.unwrap(), []);
+
+    // Though no more are left than could be in the document by their number.
+    let pull = db.update::<Host>(1).pull_where(
+        |h| h.lines(),
+        |line| line.at().gte(DateTime::from_millis(3)),
+    );
+    pull.await.unwrap();
+    assert!(db.get::<Host>(1).await.unwrap().lines.resident().is_empty());
+    others.arrays::<Host>().fold().await.unwrap();
+    let first = db.get::<Host>(1).await.unwrap();
+    assert_eq!((first.lines.resident().len(), first.lines.len()), (2, 3));
     is_clean(&db).await;
 }
 

@@ -136,6 +136,125 @@ pub async fn very_many_long_references_are_taken_out_by_parts(fixture: Fixture) 
     is_clean(&db).await;
 }
 
+/// A page, and what leads to it from elsewhere by long addresses.
+#[derive(Debug, Serialize, Deserialize, Document)]
+#[document(collection = "pages")]
+struct Page {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(inverse_of = to, overflow(after = 2, into = "more_linked"))]
+    linked: Overflow<Ref<Link>>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "links")]
+struct Link {
+    #[serde(rename = "_id")]
+    id: String,
+    #[reference(inverse = linked, on_delete = cascade)]
+    to: Ref<Page>,
+}
+
+#[derive(Schema)]
+#[schema(models(Page, Link))]
+struct Web;
+
+/// As many as there are leave at once, however long what they are named by.
+pub async fn many_with_long_ids_leave_by_parts(fixture: Fixture) {
+    let db = odm::Database::<Web>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    db.insert_many([NewPage { id: 1 }, NewPage { id: 2 }])
+        .await
+        .unwrap();
+    let links = (0..300).map(|n| Link {
+        id: format!("{n:03}{}", "x".repeat(1_000)),
+        to: Ref::new(1),
+    });
+    let links: Vec<_> = links.collect();
+    db.insert_many(links.clone()).await.unwrap();
+    let listed = async |id| db.get::<Page>(id).await.unwrap().linked.len();
+    assert_eq!((listed(1).await, listed(2).await), (300, 0));
+    db.update_many::<Link>(|l| l.to().eq(Ref::new(1)))
+        .set(|l| l.to(), Ref::new(2))
+        .await
+        .unwrap();
+    assert_eq!((listed(1).await, listed(2).await), (0, 300));
+    let gone = db.delete_many::<Link>(|l| l.id().gte("1"));
+    gone.await.unwrap();
+    assert_eq!((listed(1).await, listed(2).await), (0, 100));
+    is_clean(&db).await;
+}
+
+/// The same models on their way back.
+mod back {
+    use super::*;
+
+    #[derive(Debug, Serialize, Deserialize, Document)]
+    #[document(collection = "words")]
+    pub(super) struct Word {
+        #[serde(rename = "_id")]
+        id: String,
+        #[reference(inverse_of = words, overflow(gather, into = "more_used_in"))]
+        pub(super) used_in: Overflow<Ref<Text>>,
+    }
+
+    #[derive(Debug, Serialize, Deserialize, Document)]
+    #[document(collection = "texts")]
+    pub(super) struct Text {
+        #[serde(rename = "_id")]
+        id: i64,
+        #[reference(inverse = used_in, overflow(gather, into = "more_words"))]
+        pub(super) words: Overflow<Ref<Word>>,
+        #[reference(exists, overflow(gather, into = "more_seen", flag = "has_seen"))]
+        seen: Overflow<Ref<Word>>,
+    }
+
+    #[derive(Schema)]
+    #[schema(models(Word, Text))]
+    pub(super) struct Dictionary;
+}
+
+/// Two sides that are gathered agree as before.
+pub async fn long_references_on_their_way_back_follow(fixture: Fixture) {
+    let db = odm::Database::<Dictionary>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    let all = words(0..240);
+    let new = all.iter().map(|word| NewWord {
+        id: word.id().clone(),
+    });
+    db.insert_many(new).await.unwrap();
+    let (words, seen) = (Overflow::new(), Overflow::new());
+    db.insert(Text { id: 1, words, seen }).await.unwrap();
+    for some in all[..239].chunks(60) {
+        db.update::<Text>(1)
+            .push_each(|t| t.words(), some.to_vec())
+            .await
+            .unwrap();
+    }
+    let db = odm::Database::<back::Dictionary>::with_backend(fixture.backend());
+    assert_eq!(db.arrays::<back::Text>().fold().await.unwrap(), 1);
+    let text = || db.get::<back::Text>(1);
+    assert!(!text().await.unwrap().words.has_more());
+    let word = |n: usize| Ref::<back::Word>::new(all[n].id().clone());
+    let used = async |n: usize| {
+        let word = db.get::<back::Word>(word(n)).await.unwrap();
+        word.used_in.len()
+    };
+    db.update::<back::Text>(1)
+        .push(|t| t.words(), word(239))
+        .await
+        .unwrap();
+    db.update::<back::Text>(1)
+        .pull(|t| t.words(), word(7))
+        .await
+        .unwrap();
+    assert_eq!((used(7).await, used(8).await, used(239).await), (0, 1, 1));
+    assert_eq!(text().await.unwrap().words.resident().len(), 239);
+    db.delete::<back::Text>(1).await.unwrap();
+    assert_eq!((used(8).await, used(239).await), (0, 0));
+    is_clean(&db).await;
+}
+
 /// Two of the largest elements that there can be are too many for what waits in a document, by a few bytes.
 pub async fn the_largest_elements_are_pushed(fixture: Fixture) {
     let db = fresh(&fixture).await;
