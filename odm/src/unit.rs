@@ -3,8 +3,10 @@
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
+
+use tokio::time::Instant;
 
 use crate::{
     Error, ErrorKind, Result,
@@ -37,7 +39,7 @@ pub(crate) const ATTEMPTS: u32 = 10;
 const MANY: u32 = 6;
 
 /// How long others may take for something that a transaction has to wait for.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs `work` in a transaction of the database and commits it. After a conflict it runs again, `attempts` times at most: behind the
 /// others of this process that wait in the same line, if it waits in one. While others are at something that takes them a while, it does not

@@ -43,8 +43,8 @@ pub use lines::{FewLines, Lines};
 pub use listings::{FewListings, Listings};
 pub use members::{FewMembers, Members};
 pub use outliers::{
-    Adopts, BriefInsert, FewOverflows, LateDeletion, LateInsert, LateInserts, LateReading, Looks,
-    Sets, Spills,
+    Adopts, BriefInsert, FewOverflows, Gathers, LateDeletion, LateInsert, LateInserts, LateReading,
+    Looks, Sets, Spills,
 };
 pub use overflow::{OrderedOverflows, Overflows};
 pub use twins::{FewTwins, Twins};

@@ -2,9 +2,9 @@
 
 use odm_tests::schedule::{
     Adopts, Anew, BriefInsert, Case, Clears, Copies, Counts, FewCopies, FewCounts, FewFollows,
-    FewLines, FewListings, FewMembers, FewOverflows, FewTwins, Follows, LateDeletion, LateInsert,
-    LateInserts, LateReading, Lines, Listings, Looks, Members, OrderedOverflows, Overflows, Reborn,
-    Returns, Sabotage, Schedule, Sets, Spills, Twins,
+    FewLines, FewListings, FewMembers, FewOverflows, FewTwins, Follows, Gathers, LateDeletion,
+    LateInsert, LateInserts, LateReading, Lines, Listings, Looks, Members, OrderedOverflows,
+    Overflows, Reborn, Returns, Sabotage, Schedule, Sets, Spills, Twins,
 };
 
 /// How many schedules there are of each kind: `ODM_SCHEDULES=50000` for more.
@@ -328,6 +328,12 @@ fn arrays_lose_nothing_in_every_order() {
 #[test]
 fn arrays_of_before_lose_nothing_while_they_overflow() {
     every_order(&Adopts, 2);
+}
+
+/// And goes back to its document.
+#[test]
+fn arrays_lose_nothing_while_they_go_back() {
+    every_order(&Gathers, 2);
 }
 
 /// An insert that is acknowledged is there, however long it took: as with transactions it is one.

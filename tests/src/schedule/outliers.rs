@@ -587,3 +587,77 @@ impl Case for Sets {
         })
     }
 }
+
+/// The sales on their way back.
+mod back {
+    use super::*;
+
+    #[derive(Debug, Clone, Serialize, Deserialize, Document)]
+    #[document(collection = "sales")]
+    pub(super) struct Sale {
+        #[serde(rename = "_id")]
+        pub(super) id: i64,
+        #[embed(overflow(gather, into = "extras", owner = "sale"))]
+        pub(super) lines: Overflow<i64>,
+    }
+
+    #[derive(Schema)]
+    #[schema(models(Sale))]
+    pub(super) struct Shop;
+    pub(super) type Db = odm::Database<Shop>;
+}
+
+/// An array goes back to its document while the application writes to it.
+#[derive(Debug)]
+pub struct Gathers;
+
+impl Case for Gathers {
+    fn begin(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let db = begun(backend).await;
+            db.insert(sale(1, 0..20)).await.expect("a sale");
+            // What waits in it is one less than can.
+            let fill = db.update::<Sale>(1).push_each(|s| s.lines(), 20..27);
+            fill.await.expect("a sale");
+        })
+    }
+
+    fn processes(&self) -> Vec<Process> {
+        vec![
+            |backend| {
+                Box::pin(async {
+                    let db = back::Db::with_backend(backend);
+                    db.arrays::<back::Sale>().fold().await.expect("sales");
+                })
+            },
+            |backend| {
+                Box::pin(async {
+                    let db = back::Db::with_backend(backend);
+                    for line in [27, 28, 29] {
+                        let push = db.update::<back::Sale>(1).push(|s| s.lines(), line);
+                        push.await.expect("a sale");
+                    }
+                    for line in [1, 15] {
+                        let pull = db.update::<back::Sale>(1).pull(|s| s.lines(), line);
+                        pull.await.expect("a sale");
+                    }
+                })
+            },
+        ]
+    }
+
+    fn end(&self, backend: Arc<dyn Backend>) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async {
+            look::<back::Shop>(backend.clone(), |_| false).await?;
+            let said = |error: odm::Error| error.to_string();
+            let db = back::Db::with_backend(backend);
+            db.arrays::<back::Sale>().fold().await.map_err(said)?;
+            let lines = db.get::<back::Sale>(1).await.map_err(said)?.lines;
+            let expected = (0..30).filter(|line| ![1, 15].contains(line));
+            match !lines.has_more() && lines.resident().iter().copied().eq(expected) {
+                true => look::<back::Shop>(db.backend().clone(), |_| false).await,
+                false => Err(format!("there is {lines:?}")),
+            }
+        })
+    }
+}
