@@ -220,7 +220,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | setting | is |
 /// |---|---|
 /// | `after = 50` | how many elements stay in the document |
-/// | `gather`, in the place of `after` | all stay there, up to 4 MiB, and `fold` brings the others back: the way to an array that does not overflow |
+/// | `gather`, in the place of `after` | all stay there, up to 4 MiB, and `fold` brings others back, up to 3 MiB: the way to an array that does not overflow |
 /// | `into = "extra_sales"` | the collection of the others, which is no model's |
 /// | `owner = "book_id"` | in its documents the field with the `_id` of the document; `owner` without it |
 /// | `seq = "number"` | the field with the number of the document; `seq` |

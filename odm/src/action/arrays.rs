@@ -101,8 +101,8 @@ impl<T: Document> Arrays<T> {
     }
 
     /// Brings the elements of one document back into it, where they fit: where they are no more than three quarters of those that may
-    /// be in it, so that the next push does not take them out again. Where the model says `gather`, that is all that there is room for
-    /// in 4 MiB. Tells whether some were brought back: none are of a document that is not there.
+    /// be in it, in number and in bytes, so that the next push does not take them out again. Where the model says `gather`, these are
+    /// 3 MiB. Tells whether some were brought back: none are of a document that is not there.
     ///
     /// # Errors
     ///

@@ -19,7 +19,7 @@ use odm::{
     prelude::*,
 };
 
-use super::overflow_jobs::later;
+use super::overflow_jobs::{back, later};
 use super::{
     is_clean,
     overflow::{Book, Shop, book, customers, fresh, raw, user, users},
@@ -562,6 +562,12 @@ const MENDING: &[Write<Shop>] = &[
     }),
     ("repair", |db| {
         Box::pin(async move { db.repair().apply().await.map(drop) })
+    }),
+    ("gather", |db| {
+        Box::pin(async move {
+            let back = odm::Database::<back::Shop>::with_backend(db.backend().clone());
+            back.arrays::<back::Book>().fold().await.map(drop)
+        })
     }),
 ];
 

@@ -131,23 +131,23 @@ pub(super) mod later {
 }
 
 /// The books on their way back: their elements stay in the documents again.
-mod back {
+pub(super) mod back {
     use super::*;
 
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
     #[document(collection = "sales")]
-    pub(super) struct Book {
+    pub(crate) struct Book {
         #[serde(rename = "_id")]
-        pub(super) id: i64,
-        pub(super) title: String,
-        pub(super) copies: i64,
+        pub(crate) id: i64,
+        pub(crate) title: String,
+        pub(crate) copies: i64,
         #[embed(overflow(gather, into = "extra_sales", owner = "book_id"))]
-        pub(super) customers_purchased: Overflow<String>,
+        pub(crate) customers_purchased: Overflow<String>,
     }
 
     #[derive(Schema)]
     #[schema(models(Book))]
-    pub(super) struct Shop;
+    pub(crate) struct Shop;
 }
 
 /// And behind that.
