@@ -17,7 +17,7 @@ pub(crate) use id::behind;
 pub use id::{IdPart, IntoIdPart};
 #[doc(hidden)]
 pub use id::{IdPrefix, IdReader, IdText, Integer, Number, OneSegment, numbered};
-pub use overflow::{Overflow, Overflows};
+pub use overflow::{Overflow, OverflowArray};
 pub(crate) use variant::with_tag;
 #[doc(hidden)]
 pub use variant::{HasVariant, stored_tag, variant_indexes};

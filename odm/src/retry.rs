@@ -16,6 +16,11 @@ pub(crate) async fn pause(attempt: u32) {
     tokio::time::sleep(length(attempt)).await;
 }
 
+/// Waits for something that takes others a while.
+pub(crate) async fn long_pause() {
+    pause(6).await;
+}
+
 /// Two that collided once must not come back at the same time.
 fn length(attempt: u32) -> Duration {
     let full = FIRST_PAUSE

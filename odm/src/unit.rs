@@ -35,15 +35,12 @@ pub(crate) type Behind = Box<dyn FnOnce(Access) -> BoxFuture<'static, Result<()>
 /// How often a transaction is tried at most.
 pub(crate) const ATTEMPTS: u32 = 10;
 
-/// So many attempts make a pause long.
-const MANY: u32 = 6;
-
-/// How long others may take for something that a transaction has to wait for.
+/// How long others may take for something that a transaction has to wait for, from the first time that it meets that.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs `work` in a transaction of the database and commits it. After a conflict it runs again, `attempts` times at most: behind the
-/// others of this process that wait in the same line, if it waits in one. While others are at something that takes them a while, it does not
-/// count how often.
+/// others of this process that wait in the same line, if it waits in one. While others are at something that takes them a while, it is not
+/// counted how often: but `work` that can run once runs once.
 pub(crate) async fn run<R, W, F>(
     database: &Access,
     attempts: u32,
@@ -57,12 +54,16 @@ where
     refuse_outside(database)?;
     let mut attempt = 1;
     let mut turn = None;
-    let begun = Instant::now();
+    let mut waits = None;
     loop {
         match once(database, &mut work, Haste::Now).await {
-            Err(error) if error.is_passing() && begun.elapsed() < PATIENCE => {
+            Err(error)
+                if error.is_passing()
+                    && attempts > 1
+                    && waits.get_or_insert_with(Instant::now).elapsed() < PATIENCE =>
+            {
                 turn = None;
-                retry::pause(MANY).await;
+                retry::long_pause().await;
             }
             Err(error) if error.is_conflict() && attempt < attempts => {
                 match line {

@@ -12,7 +12,7 @@ use crate::{
     Result,
     access::{Access, found_by},
     backend::operation::Find,
-    document::{Document, Overflows, Stored},
+    document::{Document, OverflowArray, Stored},
     error,
     field::{Elem, FromPath, In, Path, Place, role, shape},
     maintain::{Finished, Folded, anywhere, fold, spill, too_long_or_large},
@@ -33,7 +33,7 @@ pub struct Arrays<T> {
 }
 
 /// The fields of one of the elements of an array.
-type ElementFields<T, P> = <<<P as Place>::Value as Overflows>::Element as Stored>::Fields<
+type ElementFields<T, P> = <<<P as Place>::Value as OverflowArray>::Element as Stored>::Fields<
     Elem<T>,
     role::Resident,
     shape::One,
@@ -88,7 +88,7 @@ impl<T: Document> Arrays<T> {
         condition: impl FnOnce(ElementFields<T, P>) -> F + Send,
     ) -> Result<Filter<T>>
     where
-        P: Place<Scope: In<T>, Value: Overflows>,
+        P: Place<Scope: In<T>, Value: OverflowArray>,
         F: IntoFilter<Elem<T>>,
     {
         let field = T::MODEL.overflowing(&array(T::fields()).path())?;

@@ -10,7 +10,7 @@ use crate::{
     access::Access,
     backend::operation::Find,
     decode::decode_all,
-    document::{Document, Overflows},
+    document::{Document, OverflowArray},
     error,
     field::{In, Place},
     query::Key,
@@ -40,9 +40,9 @@ impl<T: Document> Get<T> {
     pub fn elements<P>(
         self,
         array: impl FnOnce(T::Fields) -> P,
-    ) -> Elements<T, <P::Value as Overflows>::Element>
+    ) -> Elements<T, <P::Value as OverflowArray>::Element>
     where
-        P: Place<Scope: In<T>, Value: Overflows>,
+        P: Place<Scope: In<T>, Value: OverflowArray>,
     {
         let FindById { access, key } = self.0;
         Elements::new(access, key, &array(T::fields()).path())

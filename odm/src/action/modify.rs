@@ -55,6 +55,12 @@ impl<'c, T: Document> Modify<'c, T> {
             };
             (self.change)(&mut edited)?;
             match save(self.access.clone(), &mut edited).await {
+                // What is waited for was waited for, or is seen as long as a transaction looks.
+                Err(error)
+                    if error.is_passing() && (self.access.unit().is_some() || !T::HAS_HOOKS) =>
+                {
+                    return Err(error);
+                }
                 Err(error) if error.is_conflict() && attempt < self.attempts => {
                     conflict = Some(error);
                     // Inside a transaction others may wait for what it has written already.

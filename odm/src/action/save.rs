@@ -103,14 +103,14 @@ fn with_hooks<T: Document>(
                 Ok(None)
             }
             Some(hooks) => {
-                // What was read is read again after a conflict, not written again.
+                // What was read is read again after a conflict, not written again: it is run once.
                 let mut once = Some(edited);
                 let work = |access: Access| {
                     let edited = once.take();
                     async move {
                         match edited {
                             Some(edited) => hooked(hooks, access, edited).await,
-                            None => Ok(None),
+                            None => Err(Error::new(ErrorKind::Conflict, "read it again")),
                         }
                     }
                 };

@@ -261,11 +261,12 @@ impl<S: Schema, T: Closed<S>> Closed<S> for Overflow<T> {}
     label = "no array that overflows",
     note = "read it with its document; to let it overflow, declare an `Overflow` with `#[embed(overflow(after = …, into = \"…\"))]`"
 )]
-pub trait Overflows {
+pub trait OverflowArray {
     /// What it holds.
     type Element: Stored;
 }
+
 #[diagnostic::do_not_recommend]
-impl<T: Stored> Overflows for Overflow<T> {
+impl<T: Stored> OverflowArray for Overflow<T> {
     type Element = T;
 }

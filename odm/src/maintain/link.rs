@@ -100,6 +100,7 @@ where
     let done = run().await;
     if let Err(error) = &done
         && error.is_conflict()
+        && !error.is_passing()
         && access.unit().is_none()
         && access.has_transactions()
         && settle_all(&access.to_everything()).await? > 0

@@ -607,7 +607,7 @@ mod back {
     pub(super) type Db = odm::Database<Shop>;
 }
 
-/// An array goes back to its document while the application writes to it.
+/// An array goes back to its document while another process of the application, from before, lets it overflow.
 #[derive(Debug)]
 pub struct Gathers;
 
@@ -632,13 +632,13 @@ impl Case for Gathers {
             },
             |backend| {
                 Box::pin(async {
-                    let db = back::Db::with_backend(backend);
+                    let db = Db::with_backend(backend);
                     for line in [27, 28, 29] {
-                        let push = db.update::<back::Sale>(1).push(|s| s.lines(), line);
+                        let push = db.update::<Sale>(1).push(|s| s.lines(), line);
                         push.await.expect("a sale");
                     }
                     for line in [1, 15] {
-                        let pull = db.update::<back::Sale>(1).pull(|s| s.lines(), line);
+                        let pull = db.update::<Sale>(1).pull(|s| s.lines(), line);
                         pull.await.expect("a sale");
                     }
                 })

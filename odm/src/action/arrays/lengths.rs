@@ -127,6 +127,7 @@ impl<T: Document> Arrays<T> {
             after: declared
                 .filter(|field| !field.gathers())
                 .map(|field| field.after),
+            gathers: declared.is_some_and(OverflowField::gathers),
             most: room / inside_bytes.checked_div(inside).unwrap_or(0).max(1),
             lengths,
             bytes,
@@ -140,6 +141,8 @@ pub struct Lengths {
     field: String,
     /// Of one that overflows.
     after: Option<usize>,
+    /// Whether it did, and its elements come back.
+    gathers: bool,
     /// How many elements of a mean size there is room for in a document.
     most: u64,
     lengths: Vec<u64>,
@@ -201,6 +204,7 @@ impl fmt::Display for Lengths {
         write!(f, "{}: {} documents, ", self.field, self.documents())?;
         match self.after {
             Some(after) => writeln!(f, "overflows after {after}")?,
+            None if self.gathers => writeln!(f, "goes back to its documents")?,
             None => writeln!(f, "does not overflow")?,
         }
         for percent in [50.0, 90.0, 99.0, 99.9, 100.0] {

@@ -37,9 +37,9 @@ use crate::{
 /// document first, which stays below 1 MiB with both.
 pub(super) const MOST_WANTED: usize = 320 * 1024;
 
-/// How many bytes a write says there in all, with what its document refers to before; on their way back arrays have more room. There is three times 128 KiB of arrays beside it at
-/// most: those in it, what waits, and what is being done to them.
-const MOST_SAID: usize = 512 * 1024;
+/// How many bytes a write says there in all, with what its document refers to before. There is three times 128 KiB of arrays beside it at
+/// most: those in it, what waits, and what is being done to them. On their way back arrays have more room, and so has this.
+pub(super) const MOST_SAID: usize = 512 * 1024;
 
 /// How many of those that refer to a document outside of them are named at once, where one comes back for the others.
 pub(super) const SOME: Option<usize> = Some(BATCH);
@@ -81,7 +81,7 @@ where
     let elements = ids(elements)?;
     if !access.has_transactions() {
         if array(&elements).as_bytes().len() > MOST_WANTED {
-            return Err(too_many(rule.model, rule.link));
+            return Err(too_many(rule.model, rule.link, MOST_SAID));
         }
         let carry_out = |write| carry_out(access.clone(), write);
         return promise::change(access, rule.model, write, &owner, carry_out).await;
@@ -193,16 +193,16 @@ pub(super) fn refuse_too_much(
     let mut rules = Rule::of(model);
     match rules.find(|rule| rule.overflow().is_some()) {
         Some(rule) if wanted > MOST_WANTED || before + wanted > most => {
-            Err(too_many(model, rule.link))
+            Err(too_many(model, rule.link, most))
         }
         _ => Ok(()),
     }
 }
 
-pub(super) fn too_many(model: &'static Model, link: &OwnLink) -> Error {
+pub(super) fn too_many(model: &'static Model, link: &OwnLink, most: usize) -> Error {
     let message = format!(
         "without transactions one write adds {MOST_WANTED} bytes of references at most, takes no more out that it does not name, and has \
-         {MOST_SAID} with those that its document has; nothing was written: push them by several, and pull few by what they are"
+         {most} with those that its document has; nothing was written: push them by several, and pull few by what they are"
     );
     let error = Error::new(ErrorKind::Unsupported, message);
     error::of(model)(error.with_path(link.side.field))

@@ -324,7 +324,7 @@ async fn tell_all(
         let held = held.difference(&inside).map(Id::value);
         let held = held.collect::<Result<Vec<_>>>()?;
         if array(&held).as_bytes().len() > outside::MOST_WANTED {
-            return Err(outside::too_many(rule.model, rule.link));
+            return Err(outside::too_many(rule.model, rule.link, outside::MOST_SAID));
         }
         outside.named.insert(rule.position, held);
     }

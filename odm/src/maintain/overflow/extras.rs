@@ -140,8 +140,10 @@ impl Batch<'_> {
             if bytes > MAX_SENT {
                 insert(access, field, std::mem::take(&mut documents)).await?;
                 bytes = 0;
-                if let Some(at) = at {
-                    at.renew(self.key).await?;
+                if let Some(at) = at
+                    && !at.renew(self.key).await?
+                {
+                    return Err(at.busy());
                 }
             }
         }

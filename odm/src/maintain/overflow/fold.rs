@@ -34,7 +34,7 @@ fn most(field: &OverflowField) -> usize {
     (field.after * 3).div_ceil(4)
 }
 
-/// The same in bytes.
+/// How many bytes it has at most.
 fn most_bytes(field: &OverflowField) -> usize {
     field.room / 4 * 3
 }
@@ -86,56 +86,44 @@ pub(crate) async fn fold(
     Err(at.busy())
 }
 
-/// The elements in documents outside of an owner, as far as they were read.
+/// The elements in documents outside of an owner, once they are read.
 #[derive(Default)]
 struct Outside {
-    /// In which generation and version of the array.
+    /// In which generation and version of the array: what goes there raises the version, what waits in the owner does not.
     of: Option<(Option<ObjectId>, i64)>,
-    /// Those of the documents below this number.
-    next: i64,
     elements: Vec<Bson>,
 }
 
 impl Outside {
-    /// All elements of an owner; none if they are too many or too large to come back. What is pushed meanwhile comes behind what was read,
-    /// which is not read again.
+    /// All elements of an owner; none if they are too many or too large to come back. However many are pushed meanwhile, those outside
+    /// are not read again.
     async fn all(
         &mut self,
         at: &At<'_>,
         owner: &Owner,
         header: &Header,
     ) -> Result<Option<Vec<Bson>>> {
-        let field = at.field;
-        let those = extras::of_owner(field, owner);
         let of = Some((header.generation, header.version));
         if self.of != of {
-            *self = Self {
-                of,
-                ..Self::default()
-            };
-            let inside = sizes(owner.resident.iter().chain(read::behind(owner)))?;
-            let outside = match &those {
-                Some(those) => extras::bytes(at.access, field, those).await?,
-                None => 0,
-            };
-            if inside as i64 + outside > most_bytes(field) as i64 {
-                return Ok(None);
+            *self = Self::default();
+            if let Some(those) = extras::of_owner(at.field, owner) {
+                let inside = sizes(owner.resident.iter().chain(read::behind(owner)))?;
+                let outside = extras::bytes(at.access, at.field, &those).await?;
+                if inside as i64 + outside > most_bytes(at.field) as i64 {
+                    return Ok(None);
+                }
+                let find = extras::in_order(at.field, &those)?;
+                for raw in at.access.find_all(at.field.extras, find).await? {
+                    let own = stored::open(&raw)?;
+                    self.elements.extend(array(own.get(at.field.elements)));
+                }
             }
-        }
-        if let Some(mut those) = those.filter(|_| self.next < header.next) {
-            let unread = doc! { "$gte": self.next, "$lt": header.next };
-            those.insert(field.seq, unread);
-            let find = extras::in_order(field, &those)?;
-            for raw in at.access.find_all(field.extras, find).await? {
-                self.elements
-                    .extend(array(stored::open(&raw)?.get(field.elements)));
-            }
-            self.next = header.next;
+            self.of = of;
         }
         let mut all = owner.resident.clone();
         all.extend(self.elements.iter().chain(read::behind(owner)).cloned());
-        in_order(field, &mut all);
-        let fits = all.len() <= most(field) && sizes(&all)? <= most_bytes(field);
+        in_order(at.field, &mut all);
+        let fits = all.len() <= most(at.field) && sizes(&all)? <= most_bytes(at.field);
         Ok(fits.then_some(all))
     }
 }

@@ -1,8 +1,7 @@
 //! Writing the elements outside of a document into new documents, with those that are too many in it.
 
-use std::time::Instant;
-
 use bson::{Bson, doc, oid::ObjectId};
+use tokio::time::Instant;
 
 use super::{
     extras::{self, Batch, of_owner, parts},
@@ -100,7 +99,9 @@ pub(super) async fn rewrite(at: &At<'_>, owner: &Owner) -> Result<bool> {
             }
             // However many there are, others are to wait.
             if since.elapsed() > LEASE / 4 {
-                at.renew(work.key).await?;
+                if !at.renew(work.key).await? {
+                    return Ok(false);
+                }
                 since = Instant::now();
             }
         }

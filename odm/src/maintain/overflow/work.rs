@@ -28,6 +28,9 @@ use crate::{
     schema::{Model, OverflowField},
 };
 
+/// MongoDB's number for a document that a rule of its collection does not allow.
+const DOCUMENT_VALIDATION_FAILURE: i32 = 121;
+
 /// An array of one document.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct At<'a> {
@@ -68,13 +71,10 @@ impl At<'_> {
         close(&filter)
     }
 
-    /// Others leave what is being done alone for some time more; an error if they have taken it back.
-    pub(super) async fn renew(&self, key: ObjectId) -> Result<()> {
+    /// Others leave what is being done alone for some time more; false if they have taken it back.
+    pub(super) async fn renew(&self, key: ObjectId) -> Result<bool> {
         let later = doc! { "$set": { place(self.field, "work.due"): due() } };
-        match self.change(self.is_at(key), later).await? {
-            true => Ok(()),
-            false => Err(self.busy()),
-        }
+        self.change(self.is_at(key), later).await
     }
 
     /// The condition that this is being done to the array of a document that stays.
@@ -397,12 +397,12 @@ impl At<'_> {
 
     /// Whether the server does not want to do something, and is not only kept from it; a transaction takes back all else then.
     fn is_refusal(&self, error: &Error) -> bool {
-        let is_kept = [ErrorKind::Connection, ErrorKind::Conflict, ErrorKind::Io];
-        // LockTimeout, MaxTimeMSExpired, ExceededMemoryLimit, Interrupted, OutOfDiskSpace
-        let is_kept_by_server = error
-            .code()
-            .is_some_and(|code| [24, 50, 146, 11_601, 14_031].contains(&code));
-        self.access.unit().is_none() && !is_kept.contains(&error.kind()) && !is_kept_by_server
+        let is_of_what_is_asked = matches!(
+            error.kind(),
+            ErrorKind::Invalid | ErrorKind::Unsupported | ErrorKind::DuplicateKey
+        );
+        self.access.unit().is_none()
+            && (is_of_what_is_asked || error.code() == Some(DOCUMENT_VALIDATION_FAILURE))
     }
 
     fn refused(&self, error: &Error) -> Error {

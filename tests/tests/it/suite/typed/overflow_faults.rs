@@ -487,7 +487,7 @@ pub async fn a_write_waits_for_what_is_written_anew(fixture: Fixture) {
         .unwrap();
     let expected = users(0..50).into_iter().chain(users(51..60));
     assert!(customers(&db, 1).await.into_iter().eq(expected));
-    assert!(db.arrays::<Book>().spill().await.unwrap() <= 1);
+    db.arrays::<Book>().spill().await.unwrap();
     is_clean(&db).await;
 }
 
