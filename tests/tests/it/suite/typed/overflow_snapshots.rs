@@ -199,10 +199,12 @@ pub(crate) async fn snapshots_are_taken_wherever_elements_go(fixture: Fixture) {
         left.iter().all(|(product, _)| *product == 1) && left.len() == 6,
         "{left:?}"
     );
+    db.settled().await.unwrap();
     is_clean(&db).await;
 
     db.arrays::<Order>().fold().await.unwrap();
     assert_eq!(costs(&db, 1).await, left);
+    db.settled().await.unwrap();
     is_clean(&db).await;
 }
 
@@ -246,6 +248,7 @@ pub(crate) async fn what_others_do_beside_it_is_filled_too(fixture: Fixture) {
         .unwrap();
     let remarks: Vec<_> = remarks.iter().map(|r| (r.text.as_str(), r.likes)).collect();
     assert_eq!(remarks, [("first", 1), ("second", 1), ("third", 1)]);
+    db.settled().await.unwrap();
     is_clean(&db).await;
 }
 
@@ -281,6 +284,7 @@ pub(crate) async fn the_dearest_are_in_the_document(fixture: Fixture) {
     let mut expected = vec![1_000, 500, 400, 300, 100, 100];
     expected.sort_by_key(|price| Reverse(*price));
     assert_eq!(prices(&all), expected);
+    db.settled().await.unwrap();
     is_clean(&db).await;
 }
 
@@ -343,6 +347,7 @@ pub(crate) async fn nothing_is_written_without_a_snapshot(fixture: Fixture) {
     let refused = add.await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
     assert_eq!(costs(&db, 1).await.len(), 4);
+    db.settled().await.unwrap();
     is_clean(&db).await;
 }
 
