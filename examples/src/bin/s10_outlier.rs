@@ -69,6 +69,9 @@ async fn main() -> odm::Result<()> {
         .find::<Book>()
         .filter(|b| b.customers_purchased().has_more());
     println!("{} of 2 books are outliers", outliers.count().await?);
+    for lengths in db.arrays::<Book>().lengths().await? {
+        println!("{lengths}");
+    }
 
     // Customers leave, wherever they are, and what is left fits into the document again.
     db.update::<Book>(2)
