@@ -3,7 +3,7 @@
 use super::{LinkSide, Model, RefersTo};
 use crate::{
     Error, ErrorKind, Result,
-    document::{Overflow, Stored},
+    document::{Overflow, OverflowArray, Stored},
     error,
     field::{Elem, FromPath, Path, Place, Single, Sorts, role, shape},
 };
@@ -70,14 +70,9 @@ pub fn sorts_by<A: Overflown, M: 'static, P>(
     message = "the elements of a `{Self}` cannot be in documents of their own",
     label = "no `Overflow` of values, of embedded structs or of references"
 )]
-pub trait Overflown {
-    /// What it holds.
-    type Element: Stored<Kind: Spills>;
-}
+pub trait Overflown: OverflowArray<Element: Stored<Kind: Spills>> {}
 #[diagnostic::do_not_recommend]
-impl<T: Stored<Kind: Spills>> Overflown for Overflow<T> {
-    type Element = T;
-}
+impl<T: Stored<Kind: Spills>> Overflown for Overflow<T> {}
 
 /// The kinds of elements that can be in another document.
 #[doc(hidden)]

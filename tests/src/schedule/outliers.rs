@@ -202,6 +202,21 @@ impl Case for Looks {
     }
 }
 
+/// What the application does while an array is moved as a whole.
+async fn pushes_and_pulls(backend: Arc<dyn Backend>, lines: std::ops::Range<i64>) {
+    let db = Db::with_backend(backend);
+    for line in lines {
+        let push = db.update::<Sale>(1).push(|s| s.lines(), line);
+        push.await.expect("a sale");
+    }
+    for line in PULLED {
+        let pull = db.update::<Sale>(1).pull(|s| s.lines(), line);
+        pull.await.expect("a sale");
+    }
+}
+
+const PULLED: [i64; 2] = [1, 15];
+
 /// An array that is too long from before overflows while the application writes to it.
 #[derive(Debug)]
 pub struct Adopts;
@@ -228,19 +243,7 @@ impl Case for Adopts {
                     db.arrays::<Sale>().spill().await.expect("sales");
                 })
             },
-            |backend| {
-                Box::pin(async {
-                    let db = Db::with_backend(backend);
-                    for line in [20, 21] {
-                        let push = db.update::<Sale>(1).push(|s| s.lines(), line);
-                        push.await.expect("a sale");
-                    }
-                    for line in [1, 15] {
-                        let pull = db.update::<Sale>(1).pull(|s| s.lines(), line);
-                        pull.await.expect("a sale");
-                    }
-                })
-            },
+            |backend| Box::pin(pushes_and_pulls(backend, 20..22)),
         ]
     }
 
@@ -250,7 +253,7 @@ impl Case for Adopts {
             let db = Db::with_backend(backend);
             let all = db.get::<Sale>(1).elements(|s| s.lines()).all();
             let all = all.await.map_err(|error| error.to_string())?;
-            let expected = (0..22).filter(|line| ![1, 15].contains(line));
+            let expected = (0..22).filter(|line| !PULLED.contains(line));
             match all.iter().copied().eq(expected) {
                 true => Ok(()),
                 false => Err(format!("there is {all:?}")),
@@ -630,19 +633,7 @@ impl Case for Gathers {
                     db.arrays::<back::Sale>().fold().await.expect("sales");
                 })
             },
-            |backend| {
-                Box::pin(async {
-                    let db = Db::with_backend(backend);
-                    for line in [27, 28, 29] {
-                        let push = db.update::<Sale>(1).push(|s| s.lines(), line);
-                        push.await.expect("a sale");
-                    }
-                    for line in [1, 15] {
-                        let pull = db.update::<Sale>(1).pull(|s| s.lines(), line);
-                        pull.await.expect("a sale");
-                    }
-                })
-            },
+            |backend| Box::pin(pushes_and_pulls(backend, 27..30)),
         ]
     }
 
@@ -653,7 +644,7 @@ impl Case for Gathers {
             let db = back::Db::with_backend(backend);
             db.arrays::<back::Sale>().fold().await.map_err(said)?;
             let lines = db.get::<back::Sale>(1).await.map_err(said)?.lines;
-            let expected = (0..30).filter(|line| ![1, 15].contains(line));
+            let expected = (0..30).filter(|line| !PULLED.contains(line));
             match !lines.has_more() && lines.resident().iter().copied().eq(expected) {
                 true => look::<back::Shop>(db.backend().clone(), |_| false).await,
                 false => Err(format!("there is {lines:?}")),

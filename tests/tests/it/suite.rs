@@ -424,6 +424,7 @@ macro_rules! for_every_test {
                     wherever_mending_dies_nothing_is_lost,
                     a_transaction_begins_anew_for_what_is_written_anew,
                     a_write_waits_for_what_is_written_anew,
+                    what_leads_to_what_is_written_anew_is_saved_or_an_error,
                     what_was_pulled_before_a_refusal_is_counted,
                 ]
                 overflow_jobs: [

@@ -10,6 +10,7 @@ use std::{
 };
 
 use odm::{
+    Hooks,
     backend::{
         Fault as CrashFault, Faults,
         operation::{Change, Delete, Insert, Operation, Update},
@@ -488,6 +489,85 @@ pub async fn a_write_waits_for_what_is_written_anew(fixture: Fixture) {
     let expected = users(0..50).into_iter().chain(users(51..60));
     assert!(customers(&db, 1).await.into_iter().eq(expected));
     db.arrays::<Book>().spill().await.unwrap();
+    is_clean(&db).await;
+}
+
+/// A star, and whom fans follow one by one.
+#[derive(Debug, Serialize, Deserialize, Document)]
+#[document(collection = "stars")]
+struct Star {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(inverse_of = of, overflow(after = 2, into = "more_fans"))]
+    fans: Overflow<Ref<Fan>>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "fans", hooks)]
+struct Fan {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(inverse = fans)]
+    of: Ref<Star>,
+}
+
+#[derive(Schema)]
+#[schema(models(Star, Fan))]
+struct Fame;
+
+impl Hooks for Fan {
+    type Schema = Fame;
+}
+
+/// What a save or a change in a transaction leads to may be written anew by another: it is saved, or an error says that it is not.
+pub async fn what_leads_to_what_is_written_anew_is_saved_or_an_error(fixture: Fixture) {
+    let db = odm::Database::<Fame>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    db.insert_many([NewStar { id: 1 }, NewStar { id: 2 }])
+        .await
+        .unwrap();
+    let fans = (1..=40).map(|id| Fan {
+        id,
+        of: Ref::new(1),
+    });
+    db.insert_many(fans.collect::<Vec<_>>()).await.unwrap();
+    let written_anew = async || {
+        let due = DateTime::from_millis(DateTime::now().timestamp_millis() + 2_000);
+        let work = doc! { "key": ObjectId::new(), "due": due, "kind": "stage" };
+        let set = doc! { "$set": { "_odm.overflow.fans.work": work } };
+        let update = Update {
+            collection: "stars".into(),
+            filter: rawdoc! { "_id": 1_i64 },
+            change: Change::operators(RawDocumentBuf::try_from(&set).unwrap()),
+            multi: false,
+            upsert: false,
+        };
+        let done = fixture.backend().update(update).await.unwrap();
+        assert_eq!(done.matched, 1);
+    };
+
+    written_anew().await;
+    let mut fan = db.edit::<Fan>(30).await.unwrap();
+    fan.of = Ref::new(2);
+    let saved = db.save(&mut fan).await;
+    let is_saved = *db.get::<Fan>(30).await.unwrap().of.id() == 2;
+    match saved {
+        Ok(()) => assert!(is_saved),
+        Err(error) => assert!(error.is_conflict() && !is_saved, "{error}"),
+    }
+
+    if fixture.backend().capabilities().transactions {
+        db.settled().await.unwrap();
+        written_anew().await;
+        db.transaction(|tx| async move { tx.modify::<Fan>(31, |fan| fan.of = Ref::new(2)).await })
+            .await
+            .unwrap();
+        assert_eq!(*db.get::<Fan>(31).await.unwrap().of.id(), 2);
+    }
+    db.modify::<Fan>(32, |fan| fan.of = Ref::new(2))
+        .await
+        .unwrap();
+    db.settled().await.unwrap();
     is_clean(&db).await;
 }
 
