@@ -15,6 +15,7 @@ mod overflow;
 mod promise;
 mod removal;
 mod routing;
+mod scope;
 mod stored;
 mod tally;
 
@@ -236,6 +237,7 @@ async fn carry_out(
     mut write: Any,
     mut sources: Sources,
 ) -> Result<any::Done> {
+    scope::refuse_references(&access, model, &write.effect())?;
     if !model.overflows.is_empty() {
         copy::fill_elements(&access, model, &mut write, &mut sources).await?;
     }

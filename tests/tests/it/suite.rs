@@ -723,6 +723,15 @@ macro_rules! for_every_test {
                     what_is_deleted_can_be_read,
                     what_is_deleted_can_be_restored,
                 ]
+                tenants: [
+                    a_parent_that_comes_later_has_the_children_of_its_scope,
+                    arrays_are_those_of_the_scope,
+                    children_are_counted_in_their_scope,
+                    copies_follow_sources_of_their_scope,
+                    pipelines_read_what_is_in_sight,
+                    references_lead_into_their_scope,
+                    writes_that_die_stay_in_their_scope,
+                ]
                 trace: [
                     a_look_at_plans_disturbs_no_transaction,
                     a_scan_is_warned_of_where_plans_are_asked_for,
