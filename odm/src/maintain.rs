@@ -190,6 +190,15 @@ impl<W: Write> Plan<W> {
         })
     }
 
+    /// A write that changes how documents are stored, and not what they say: neither their version nor their timestamp changes.
+    pub(crate) fn of_stored_form(model: &'static Model, write: W) -> Self {
+        Self {
+            model,
+            write,
+            sources: Sources::default(),
+        }
+    }
+
     /// The same, with what was read already of the documents that are copied from.
     pub(crate) fn with_sources(self, sources: Sources) -> Self {
         Self { sources, ..self }

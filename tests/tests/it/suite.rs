@@ -749,6 +749,14 @@ macro_rules! for_every_test {
                     others_see_nothing_before_the_commit,
                     a_write_beside_it_is_refused,
                 ]
+                update_requirements: [
+                    an_update_makes_no_place,
+                    decimals_can_be_read_again,
+                    elements_in_chunk_documents_stay_in_their_range,
+                    null_is_a_missing_value,
+                    numbers_beside_computed_fields_stay_in_their_range,
+                    numbers_stay_in_their_range,
+                ]
                 upgrade: [
                     a_bulk_fails_where_an_upgrade_does,
                     a_job_that_is_dropped_is_run_again,

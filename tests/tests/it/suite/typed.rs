@@ -55,6 +55,7 @@ pub mod soft_delete;
 pub mod tenants;
 pub mod trace;
 pub mod transaction;
+pub mod update_requirements;
 pub mod upgrade;
 pub mod upsert;
 pub mod validation;
