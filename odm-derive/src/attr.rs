@@ -27,7 +27,7 @@ pub(crate) use layout::{Layout, is_overflow};
 pub(crate) use link::{Link, OnDelete, no_links};
 pub(crate) use overflow::{Order, Overflow};
 pub(crate) use rule::Rule;
-pub(crate) use serde::{SerdeContainer, SerdeField, SerdeVariant};
+pub(crate) use serde::{SerdeContainer, SerdeDefault, SerdeField, SerdeVariant};
 use setting::{Once, ends, flag, value, value_by};
 pub(crate) use shard_key::{ShardField, parse_shard_key};
 pub(crate) use tally::{Keeps, Tally};

@@ -102,6 +102,7 @@ pub(crate) fn embedded(input: &DeriveInput) -> TokenStream {
         impl #impl_generics #private::Stored for #name #type_generics #where_clause {
             type Kind = #private::kind::Struct;
             type Fields<__M: 'static, __R: 'static, __S: 'static> = #private::Field<__M, Self, __R, __S>;
+            type ShapeWithDefault<__S: 'static> = #private::shape::Defaulted<__S>;
             type New = Self;
         }
         impl #impl_generics #private::Embedded for #name #type_generics #where_clause {}

@@ -91,7 +91,7 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// `rename` and `rename_all` name the variants in the tag. Other representations cannot be documents: without a `tag`, and with
 /// a `content`, serde stores the `_id` one level down, and in what is `untagged` nothing tells the variants apart. Nor can
-/// variants with `skip` or `alias`, as the one is not stored and the other would not be found.
+/// variants with `skip`, as they are not stored.
 ///
 /// # Validation
 ///
@@ -290,11 +290,23 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// # serde
 ///
-/// `rename`, `rename_all`, `default`, `alias`, `skip`, `skip_serializing_if` and `bound` mean what serde says, everywhere a
-/// field has a name. Whatever would write a document otherwise than it is read or asked for is refused: `flatten`, `with`
-/// and its like (put them on a newtype that derives `Embedded`), other names for writing than for reading,
-/// `skip_serializing` or `skip_deserializing` alone, `deny_unknown_fields`, and `transparent`, `from` and `into` on a
-/// document.
+/// `rename`, `rename_all`, `skip` and `bound` have the meaning that serde gives them, everywhere a field has a name.
+///
+/// A value has one stored form, whichever action writes it:
+///
+/// - `skip_serializing_if = "Option::is_none"` leaves `None` out of the document. So does `set(…, None)`, and so do `on_delete`,
+///   links and copies. Without it, `None` is stored as null. Filters treat a missing field and null alike.
+/// - `skip_serializing_if` of an array or a map that is empty likewise; `has_len(0)` and `eq` of nothing find both forms.
+/// - `default` of an `Option`, an array or a map: a missing field reads as none of it, and is found as that.
+/// - `default` of any other field: a stored document may lack the value that it reads as, and the database knows no default. Such a
+///   field can be read, set, and asked for by `exists()`. Conditions on its value, sorts, groups, `inc` and copies do not
+///   compile. To use the field in them, store the default once,
+///   `db.update_many::<Post>(|p| !p.level().exists()).set(|p| p.level(), 3)`, and leave `default` out.
+///
+/// An attribute that makes the stored form differ from what is read, or from what filters name, does not compile: `alias`
+/// and `default` of a whole type (use a `schema_version` with an `upgrade`), `flatten`, `with` and its like (put them on a
+/// newtype that derives `Embedded`), other names for writing than for reading, `skip_serializing` or `skip_deserializing` alone,
+/// `deny_unknown_fields`, and `transparent`, `from` and `into` on a document.
 #[proc_macro_derive(
     Document,
     attributes(
@@ -342,7 +354,7 @@ pub fn document(input: TokenStream) -> TokenStream {
 /// where the value is of the variant. A whole value is compared and set as of any type.
 ///
 /// Each of serde's tagged representations is understood: none said (`{"Card": {…}}`), `tag`, and `tag` with `content`; so
-/// are `rename`, `rename_all`, `rename_all_fields`, `skip`, `alias` (when reading; filters ask for the name) and `other`
+/// are `rename`, `rename_all`, `rename_all_fields`, `skip` and `other`
 /// (any variant that has no name here). In an internally tagged enum a newtype variant holds an embedded struct. The
 /// fields of variants have `#[embed]` and `#[reference]` as those of structs; in a tuple, a struct or a map needs none, an
 /// array or a `Ref` does: `Tags(#[embed(max = 20)] Vec<String>)`.

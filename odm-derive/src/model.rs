@@ -8,8 +8,8 @@ use syn::{
 
 use crate::{
     attr::{
-        Computed, Derived, Filled, Layout, Link, Options, Rule, SerdeContainer, SerdeField, Tally,
-        What, named, parse_field,
+        Computed, Derived, Filled, Layout, Link, Options, Rule, SerdeContainer, SerdeDefault,
+        SerdeField, Tally, What, named, parse_field,
     },
     ctxt::Ctxt,
     expand::mentions,
@@ -34,12 +34,10 @@ pub(crate) struct Field<'a> {
     pub(crate) stored: String,
     pub(crate) layout: Layout,
     pub(crate) indexes: Vec<Options>,
-    /// serde's `alias` or `default` on it: a document may hold it elsewhere or not at all.
-    pub(crate) rewrites: bool,
-    /// serde's `alias` on it.
-    pub(crate) alias: Option<LitStr>,
+    /// serde's `default` on it: a document may lack it.
+    pub(crate) default: Option<SerdeDefault>,
     /// serde's `skip_serializing_if`.
-    pub(crate) skip_if: bool,
+    pub(crate) skip_if: Option<LitStr>,
     /// serde's `with = "odm::native"`.
     pub(crate) native: bool,
     /// What the framework keeps in it.
@@ -60,10 +58,6 @@ pub(crate) struct Field<'a> {
 
 /// What a variant is called in messages.
 pub(crate) const VARIANT: &str = "a variant of an enum";
-
-/// Why a reference that is kept has one name.
-pub(crate) const NO_ALIAS: &str = "what a reference with a rule leads to is looked for under its name alone, so it has no `alias`: rename the stored \
-     field by a `schema_version` with an `upgrade`";
 
 impl<'a> Model<'a> {
     /// Understands a struct with named fields; `what` is the derive that asks.
@@ -193,14 +187,15 @@ impl<'a> Field<'a> {
                 None => ctxt.error(ident, reason),
             }
         }
-        if serde.native && !serde.default && is_option(&field.ty) {
+        if serde.native && serde.default.is_none() && is_option(&field.ty) {
             ctxt.error(
                 &field.ty,
                 "serde takes a missing field for an error here: add `default`, `#[serde(default, with = \"odm::native\")]`",
             );
         }
         if let Some(when) = &serde.skip_if
-            && !(serde.default || container.default || is_option(&field.ty))
+            && serde.default.is_none()
+            && !is_option(&field.ty)
             // An `Option` by another name.
             && !when.value().ends_with("Option::is_none")
         {
@@ -219,6 +214,13 @@ impl<'a> Field<'a> {
             Place::Embedded => layout.without_overflow(ctxt, &field.ty, "an embedded struct"),
             Place::Variant => layout.without_overflow(ctxt, &field.ty, VARIANT),
         };
+        if serde.default == Some(SerdeDefault::Function) && !layout.is_plain() {
+            ctxt.error(
+                ident,
+                "what a missing array, map or struct reads as by a function would be seen by no filter: leave the function out, \
+                 `#[serde(default)]`, or bring older documents up to date by a `schema_version` with an `upgrade`",
+            );
+        }
         let link = match place {
             Place::Document => Link::parse(ctxt, &field.attrs, &field.ty, &layout),
             Place::Embedded => Link::parse_embedded(ctxt, &field.attrs, &field.ty, &layout),
@@ -259,9 +261,6 @@ impl<'a> Field<'a> {
                 None
             }
         };
-        if let (Some(_), Some(alias)) = (&link, serde.aliases.first()) {
-            ctxt.error(alias, NO_ALIAS);
-        }
         let indexes = named(&field.attrs, "index")
             .filter_map(|attr| ctxt.ok(parse_field(attr)))
             .collect();
@@ -273,9 +272,8 @@ impl<'a> Field<'a> {
             stored,
             layout,
             indexes,
-            rewrites: !serde.aliases.is_empty() || serde.default,
-            alias: serde.aliases.into_iter().next(),
-            skip_if: serde.skip_if.is_some(),
+            default: serde.default,
+            skip_if: serde.skip_if,
             native: serde.native,
             filled: What::said_by(&field.attrs).filter(|_| !matches!(place, Place::Variant)),
             is_right: ctxt.len() == errors_before,

@@ -42,7 +42,6 @@ pub(crate) struct Variant<'a> {
     /// The method that asks for it alone.
     pub(crate) is: Ident,
     pub(crate) content: Content<'a>,
-    pub(crate) alias: bool,
     pub(crate) other: bool,
     /// Another variant has its methods, which is reported already.
     pub(crate) is_hidden: bool,
@@ -148,7 +147,6 @@ impl<'a> Variant<'a> {
             is: method_ident(&format!("is_{method}"), ident.span()),
             method: method_ident(&method, ident.span()),
             content,
-            alias: serde.alias,
             other: serde.other,
             is_hidden: false,
         })

@@ -12,7 +12,7 @@ pub use number::{Answer, Summable};
 
 use crate::{
     document::Stored,
-    field::{Array, Field, Maybe, Place, shape},
+    field::{AlwaysStored, Array, Field, Maybe, Place, shape},
 };
 
 /// A place with one value in each document, or none.
@@ -39,6 +39,22 @@ where
     type Inner = <T::Fields<M, R, shape::One> as Single>::Inner;
 }
 
+// The error of a field with serde's `default` is that of `AlwaysStored`.
+impl<M, T: Stored, R, S: 'static> Single for Field<M, T, R, shape::Defaulted<S>>
+where
+    shape::SerdeDefault<S>: AlwaysStored,
+{
+    type Inner = T;
+}
+
+impl<M, T: Stored, R, S: 'static> Single for Maybe<M, T, R, shape::Defaulted<S>>
+where
+    shape::SerdeDefault<S>: AlwaysStored,
+    T::Fields<M, R, shape::One>: Single,
+{
+    type Inner = <T::Fields<M, R, shape::One> as Single>::Inner;
+}
+
 /// A place with values that can be told apart: one in each document, or the elements of an array.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no values to tell apart",
@@ -51,7 +67,20 @@ pub trait Elements: Place {
 }
 
 #[diagnostic::do_not_recommend]
-impl<M, T: Stored, R, S> Elements for Field<M, T, R, S> {
+impl<M, T: Stored, R> Elements for Field<M, T, R, shape::One> {
+    type Each = T;
+}
+
+#[diagnostic::do_not_recommend]
+impl<M, T: Stored, R> Elements for Field<M, T, R, shape::Many> {
+    type Each = T;
+}
+
+// The error of a field with serde's `default` is that of `AlwaysStored`.
+impl<M, T: Stored, R, S: 'static> Elements for Field<M, T, R, shape::Defaulted<S>>
+where
+    shape::SerdeDefault<S>: AlwaysStored,
+{
     type Each = T;
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Nothing here is to be called or implemented by anybody else, and it may change in every version.
 
-use bson::DateTime;
+use bson::{DateTime, RawBson};
 
 #[cfg(feature = "garde")]
 #[doc(hidden)]
@@ -10,9 +10,10 @@ pub use crate::rule::{Validated, broken, checked};
 use crate::{
     Result,
     backend::operation::{Direction, Index},
+    decode,
     document::{Document, Embedded, Stored, VariantOf, kind},
     error::too_many,
-    field::{Date, FromPath, Path, Place, Variants},
+    field::{AlwaysStored, Date, FromPath, Path, Place, Variants, shape},
     hook::{Erased, Hooks, RunHooks},
     projection::{Holds, Projected},
     query::{IntoFilter, IntoKey},
@@ -345,9 +346,43 @@ pub fn tree_of<T: Projected>() -> T::Tree {
 }
 
 #[doc(hidden)]
-pub fn value_of<F: Place>(_: F) -> Held<F::Value> {
+pub fn value_of<F: Place<Shape: AlwaysStored>>(_: F) -> Held<F::Value> {
     Held(std::marker::PhantomData)
 }
+
+/// The same of a field of a projection with serde's `default`.
+#[doc(hidden)]
+pub fn value_or_default_of<F: Place>(_: F) -> Held<F::Value> {
+    Held(std::marker::PhantomData)
+}
+
+/// Whether serde's `skip_serializing_if` leaves a stored value out.
+#[doc(hidden)]
+pub fn is_omitted<T: Stored>(value: &RawBson, omits: impl Fn(&T) -> bool) -> bool {
+    decode::value(value).is_ok_and(|value| omits(&value))
+}
+
+/// Whether serde's `skip_serializing_if` leaves `None` out.
+#[doc(hidden)]
+pub fn omits_none<T: Stored>(omits: impl Fn(&T) -> bool) -> bool {
+    T::MAY_BE_NONE && is_omitted(&RawBson::Null, omits)
+}
+
+/// A missing value of the type reads as nothing: no value, or no elements.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a missing `{Self}` would read as one whose fields are nowhere stored",
+    label = "has serde's `default`, and fields of its own",
+    note = "no condition sees these fields, and no update writes to one of them: make it an `Option`, or bring older documents up to date by a \
+            `schema_version` with an `upgrade`"
+)]
+pub trait ReadsAsNothing {}
+#[diagnostic::do_not_recommend]
+impl<T: Stored<ShapeWithDefault<shape::One> = shape::One>> ReadsAsNothing for T {}
+
+/// Checks that a missing value of the type reads as nothing; called by derived code, at compile time.
+#[doc(hidden)]
+pub fn reads_as_nothing<T: ReadsAsNothing>() {}
 
 /// The hooks of a model.
 #[must_use]

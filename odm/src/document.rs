@@ -357,6 +357,11 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The operators and fields of a place in `M` that holds it, with the role `R` and the shape `S`.
     type Fields<M: 'static, R: 'static, S: 'static>: FromPath;
 
+    /// The shape of a field of this type with serde's `default`, where one without it has the shape `S`: another one unless a missing value
+    /// is the same to the database as the default.
+    #[doc(hidden)]
+    type ShapeWithDefault<S: 'static>: 'static;
+
     /// What is written for a value that is new: itself or, if the framework fills some of its fields, the companion without them.
     type New: Serialize + Send + Sync + 'static;
 
@@ -636,6 +641,7 @@ impl<T: Document> Ref<T> {
 impl<T: Document> Stored for Ref<T> {
     type Kind = kind::Reference;
     type Fields<M: 'static, R: 'static, S: 'static> = Field<M, Self, R, S>;
+    type ShapeWithDefault<S: 'static> = crate::field::shape::Defaulted<S>;
     type New = Self;
     const BRACKETS: Brackets = T::Id::BRACKETS;
 

@@ -91,7 +91,70 @@ pub mod shape {
     /// The first element of an array that meets a condition, for an update: `$`.
     #[derive(Debug)]
     pub struct First;
+    /// Those of `S`, of a field with serde's `default`: a stored document may lack it.
+    #[derive(Debug)]
+    pub struct Defaulted<S>(std::marker::PhantomData<S>);
+    /// Stands for the default in a bound. The compiler explains a bound of another type than the field's shape by its own words.
+    #[derive(Debug)]
+    pub struct SerdeDefault<S>(std::marker::PhantomData<S>);
 }
+
+/// The shapes of places that a stored document has.
+#[diagnostic::on_unimplemented(
+    message = "a stored document may lack this field, as it has serde's `default`",
+    label = "reads as its default, and is missing to the database",
+    note = "no condition, order or operator sees the default, and no copy: store it once by \
+            `db.update_many::<…>(|m| !m.field().exists()).set(|m| m.field(), …)` and leave `default` out; let a `schema_version` with an \
+            `upgrade` do it; or make the field an `Option`",
+    note = "a projection reads such a field if it has the same `#[serde(default)]`"
+)]
+pub trait AlwaysStored {}
+#[diagnostic::do_not_recommend]
+impl AlwaysStored for shape::One {}
+#[diagnostic::do_not_recommend]
+impl AlwaysStored for shape::Many {}
+#[diagnostic::do_not_recommend]
+impl AlwaysStored for shape::Every {}
+#[diagnostic::do_not_recommend]
+impl AlwaysStored for shape::First {}
+
+/// The shapes that a whole value can be set at.
+#[diagnostic::on_unimplemented(
+    message = "which elements of the array to update?",
+    label = "leads into an array",
+    note = "say it before the field: `.all()` for every element, `.matching(|element| …)` for those that meet a condition, `.first_matching(|element| …)` for the first of them, `.at(i)` for one by its index, as in `p.comments().all().votes()`"
+)]
+pub trait Assignable {}
+#[diagnostic::do_not_recommend]
+impl Assignable for shape::One {}
+#[diagnostic::do_not_recommend]
+impl Assignable for shape::Every {}
+#[diagnostic::do_not_recommend]
+impl Assignable for shape::First {}
+#[diagnostic::do_not_recommend]
+impl<S: Assignable> Assignable for shape::Defaulted<S> {}
+
+/// The shapes of which a filter can ask whether the field is there.
+#[diagnostic::on_unimplemented(
+    message = "`all()`, `matching(…)` and `first_matching(…)` name the elements to update, not a condition",
+    label = "cannot be filtered by",
+    note = "leave `all()` out to ask for any element; `any(|element| …)` asks for one that meets a condition"
+)]
+pub trait MayExist {}
+#[diagnostic::do_not_recommend]
+impl MayExist for shape::One {}
+#[diagnostic::do_not_recommend]
+impl MayExist for shape::Many {}
+#[diagnostic::do_not_recommend]
+impl<S: MayExist> MayExist for shape::Defaulted<S> {}
+
+// The error of a field with serde's `default` is that of `AlwaysStored`.
+macro_rules! of_stored_fields {
+    ($($shape:ident)*) => {$(
+        impl<S> $shape for shape::Defaulted<S> where shape::SerdeDefault<S>: AlwaysStored {}
+    )*};
+}
+of_stored_fields!(Queryable Sortable Writable Single);
 
 /// The roles that an update may write.
 #[diagnostic::on_unimplemented(
@@ -259,7 +322,7 @@ impl<M, T: Stored, R, S> Field<M, T, R, S> {
     /// The document has the field, if only as null: `$exists`.
     pub fn exists(&self) -> Filter<M>
     where
-        S: Queryable,
+        S: MayExist,
     {
         test(&self.path, "$exists", Ok(true.into()))
     }

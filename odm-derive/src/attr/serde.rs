@@ -17,8 +17,6 @@ pub(crate) struct SerdeContainer {
     /// The field that holds what is in the variant.
     pub(crate) content: Option<LitStr>,
     pub(crate) untagged: bool,
-    /// Fields that are missing in a document are read from a default.
-    pub(crate) default: bool,
     /// The type is stored as something else: `transparent`, `from`, `try_from`, `into`.
     pub(crate) other_form: bool,
 }
@@ -29,8 +27,6 @@ pub(crate) struct SerdeVariant {
     pub(crate) rename: Option<LitStr>,
     /// The rule for its fields.
     pub(crate) rename_all: Option<Rule>,
-    /// It can be read under another name, too.
-    pub(crate) alias: bool,
     /// It is what any unknown variant is read as.
     pub(crate) other: bool,
     pub(crate) skip: bool,
@@ -40,13 +36,22 @@ pub(crate) struct SerdeVariant {
 #[derive(Default)]
 pub(crate) struct SerdeField {
     pub(crate) rename: Option<LitStr>,
-    pub(crate) aliases: Vec<LitStr>,
-    pub(crate) default: bool,
+    /// What a missing value is read as.
+    pub(crate) default: Option<SerdeDefault>,
     pub(crate) skip: bool,
     /// `skip_serializing_if`.
     pub(crate) skip_if: Option<LitStr>,
     /// `with = "odm::native"`.
     pub(crate) native: bool,
+}
+
+/// serde's `default`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SerdeDefault {
+    /// That of the type.
+    OfType,
+    /// What a function gives.
+    Function,
 }
 
 impl SerdeContainer {
@@ -66,8 +71,10 @@ impl SerdeContainer {
             "content" => self.content = Some(meta.value()?.parse()?),
             "untagged" => self.untagged = true,
             "default" => {
-                self.default = true;
-                skip_value(meta)?;
+                return Err(meta.error(
+                    "`default` of the whole type is not supported: what a missing field reads as would be seen by no filter; say \
+                     `#[serde(default)]` at each field that older documents may lack",
+                ));
             }
             "transparent" | "from" | "try_from" | "into" | "variant_identifier"
             | "field_identifier" => {
@@ -104,10 +111,7 @@ impl SerdeVariant {
         match name.as_str() {
             "rename" => self.rename = Some(symmetric(meta)?),
             "rename_all" => self.rename_all = rule(meta)?,
-            "alias" => {
-                self.alias = true;
-                skip_value(meta)?;
-            }
+            "alias" => return Err(meta.error(NO_ALIAS)),
             "other" => self.other = true,
             "skip" => self.skip = true,
             "untagged" => {
@@ -150,9 +154,12 @@ impl SerdeField {
         let name = meta.path.to_token_stream().to_string();
         match name.as_str() {
             "rename" => self.rename = Some(symmetric(meta)?),
-            "alias" => self.aliases.push(meta.value()?.parse()?),
+            "alias" => return Err(meta.error(NO_ALIAS)),
             "default" => {
-                self.default = true;
+                self.default = Some(match meta.input.peek(Token![=]) {
+                    true => SerdeDefault::Function,
+                    false => SerdeDefault::OfType,
+                });
                 skip_value(meta)?;
             }
             "skip" => self.skip = true,
@@ -188,6 +195,9 @@ impl SerdeField {
         Ok(())
     }
 }
+
+const NO_ALIAS: &str = "`alias` is not supported: a filter would not find what is stored under it; rename what is stored by a `schema_version` with \
+     an `upgrade`";
 
 /// `rename_all = "…"`; that there is no such rule serde says itself.
 fn rule(meta: &ParseNestedMeta<'_>) -> syn::Result<Option<Rule>> {

@@ -99,13 +99,6 @@ impl<'a> Model<'a> {
                      its `len()`"
                 ),
             ),
-            Some(other) if other.alias.is_some() => ctxt.error(
-                first,
-                format!(
-                    "`{first}` may be stored under its `alias`, where nothing looks for it: rename the stored field by a `schema_version` \
-                     with an `upgrade`"
-                ),
-            ),
             Some(_) => {}
         }
     }

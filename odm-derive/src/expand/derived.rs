@@ -123,6 +123,7 @@ impl<'a> Model<'a> {
                 Derived::Taken { .. } | Derived::Frozen => quote!(Never),
             };
             let clears = derived.is_clearing();
+            let omits_none = field.omits_none(private);
             let has_origin = matches!(derived, Derived::Taken { origin: true, .. });
             Some(quote! {
                 #private::CopiedField {
@@ -137,6 +138,7 @@ impl<'a> Model<'a> {
                     follows: #private::Follows::#follows,
                     clears: #clears,
                     has_origin: #has_origin,
+                    #omits_none
                 }
             })
         });

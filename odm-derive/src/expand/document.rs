@@ -468,7 +468,7 @@ fn refuse_unique(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[Key], options: &Opt
 
 /// None is a value for an index, unless it is not stored.
 fn refuse_second_none(ctxt: &mut Ctxt, field: &Field<'_>, options: &Options) {
-    if options.partial.is_some() || (options.sparse && field.skip_if) {
+    if options.partial.is_some() || (options.sparse && field.skip_if.is_some()) {
         return;
     }
     let name = field.ident;

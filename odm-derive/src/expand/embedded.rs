@@ -245,6 +245,7 @@ fn implementation(
         impl #impl_generics #private::Stored for #name #own #where_clause {
             type Kind = #private::kind::Struct;
             type Fields<__M: 'static, __R: 'static, __S: 'static> = #ident #names;
+            type ShapeWithDefault<__S: 'static> = #private::shape::Defaulted<__S>;
             type New = #new;
             #copies
             #rewrites
@@ -344,6 +345,7 @@ pub(super) fn value(
         impl #impl_generics #private::Stored for #name #own #where_clause {
             type Kind = #private::kind::Value;
             type Fields<__M: 'static, __R: 'static, __S: 'static> = #private::Field<__M, Self, __R, __S>;
+            type ShapeWithDefault<__S: 'static> = #private::shape::Defaulted<__S>;
             type New = Self;
             #variants
             #inside

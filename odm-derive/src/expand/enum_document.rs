@@ -585,15 +585,6 @@ fn right_variants<'a>(
     let name = &input.ident;
     let mut right: Vec<(Variant<'a>, Type)> = Vec::new();
     for variant in variants {
-        if variant.alias {
-            ctxt.error(
-                variant.ident,
-                format!(
-                    "what is stored under an `alias` would be found as a `{name}`, but not as this variant: leave it out, and \
-                     rename what is stored"
-                ),
-            );
-        }
         let ty = match &variant.content {
             Content::Newtype(item) if matches!(item.layout, Layout::Plain) && !item.native => {
                 item.ty.clone()

@@ -242,9 +242,10 @@ impl<'a> Enum<'a> {
             quote!(#pattern => { found.variant(#tag); #(#looks)* })
         });
         let skipped = &self.skipped;
-        let own_rewrites = self.variants.iter().any(|variant| {
-            variant.alias || variant.other || self.parts(variant).iter().any(|part| part.rewrites)
-        });
+        let own_rewrites = self
+            .variants
+            .iter()
+            .any(|variant| variant.other || self.parts(variant).iter().any(|part| part.rewrites));
         let nested = self
             .nested()
             .map(|part| of_stored(part.ty, private, &quote!(REWRITES)));
@@ -271,6 +272,7 @@ impl<'a> Enum<'a> {
             impl #impl_generics #private::Stored for #name #own #where_clause {
                 type Kind = #private::kind::Enum;
                 type Fields<__M: 'static, __R: 'static, __S: 'static> = #ident #names;
+                type ShapeWithDefault<__S: 'static> = #private::shape::Defaulted<__S>;
                 type New = Self;
                 const REWRITES: bool = #own_rewrites #(|| #nested)*;
                 const ROUNDS: bool = false #(|| #rounds)*;
@@ -427,7 +429,7 @@ impl<'a> Enum<'a> {
                     steps: below(field.stored.clone()),
                     binding: format_ident!("__part{i}"),
                     name: Some(field.ident),
-                    rewrites: field.rewrites,
+                    rewrites: field.default.is_some(),
                     native: field.native,
                 })
                 .collect(),

@@ -2,11 +2,11 @@
 
 use proc_macro2::{Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::{DeriveInput, Generics, Ident, Type, spanned::Spanned};
+use syn::{DeriveInput, ExprPath, Generics, Ident, Type, spanned::Spanned};
 
 use super::{Private, any, around, where_bounds, with_params};
 use crate::{
-    attr::Layout,
+    attr::{Layout, SerdeDefault},
     model::{Field, Model},
 };
 
@@ -29,7 +29,10 @@ impl<'a> Model<'a> {
                 Layout::Wrong => return None,
             };
             let kind = field.of_stored(private, &quote!(Kind));
-            Some(quote_spanned! {ty.span()=> <#kind as #private::#fits<#ty>>::check();})
+            // An embedded struct with a default has fields that are nowhere stored.
+            let is_there = (field.default.is_some() && matches!(field.layout, Layout::Embed))
+                .then(|| quote_spanned!(ty.span()=> #private::reads_as_nothing::<#ty>();));
+            Some(quote_spanned! {ty.span()=> <#kind as #private::#fits<#ty>>::check(); #is_there})
         });
         layout_function(&self.input.generics, checks)
     }
@@ -106,7 +109,7 @@ impl<'a> Model<'a> {
 
     /// The generated answer to whether a stored value may hold a field elsewhere, or not at all.
     pub(crate) fn rewrites(&self, private: &Private) -> Option<TokenStream> {
-        if self.serde.default || self.fields.iter().any(|field| field.rewrites) {
+        if self.fields.iter().any(|field| field.default.is_some()) {
             return Some(quote!(true));
         }
         let nested = self
@@ -167,6 +170,30 @@ impl Field<'_> {
         of_stored(self.ty, private, item)
     }
 
+    /// serde's `skip_serializing_if`, as a closure on a value.
+    fn omits(&self) -> Option<TokenStream> {
+        let function = self.skip_if.as_ref()?;
+        // That it is no path serde says itself.
+        let path: ExprPath = function.parse().ok()?;
+        let ty = self.ty;
+        Some(quote_spanned!(function.span()=> |value: &#ty| #path(value)))
+    }
+
+    /// Whether `None` is stored as a missing value, as a closure.
+    pub(crate) fn whether_none_is_omitted(&self, private: &Private) -> TokenStream {
+        let (ty, omits) = (self.ty, self.omits());
+        match omits {
+            None => quote!(|| false),
+            Some(omits) => quote!(|| #private::omits_none::<#ty>(#omits)),
+        }
+    }
+
+    /// The same as a field of the model's data.
+    pub(crate) fn omits_none(&self, private: &Private) -> TokenStream {
+        let omits_none = self.whether_none_is_omitted(private);
+        quote!(omits_none: #omits_none,)
+    }
+
     /// Its accessor in a field tree: a place in `model` with this role and shape, at `path`.
     pub(crate) fn accessor(
         &self,
@@ -175,6 +202,13 @@ impl Field<'_> {
         [model, role, shape]: [&TokenStream; 3],
     ) -> TokenStream {
         let (ident, vis, stored) = (self.ident, self.vis, &self.stored);
+        let shape = match self.default {
+            None => shape.clone(),
+            Some(SerdeDefault::OfType) => {
+                self.of_stored(private, &quote!(ShapeWithDefault<#shape>))
+            }
+            Some(SerdeDefault::Function) => quote!(#private::shape::Defaulted<#shape>),
+        };
         let tree = self.of_stored(private, &quote!(Fields<#model, #role, #shape>));
         let fields = self.of_stored(private, &quote!(fields));
         let docs = if self.docs.is_empty() {
@@ -188,7 +222,12 @@ impl Field<'_> {
             Some(max) => quote!(then_bounded(#stored, #max)),
             None => quote!(then(#stored)),
         };
-        let body = quote_spanned!(self.ty.span()=> #fields(#path.#step));
+        let with_default = self.default.map(|_| quote!(.with_default()));
+        let omitting = self.omits().map(|omits| {
+            let ty = self.ty;
+            quote!(.omitting(|value| #private::is_omitted::<#ty>(value, #omits)))
+        });
+        let body = quote_spanned!(self.ty.span()=> #fields(#path.#step #with_default #omitting));
         // What is told of the method is told of the field.
         let place = Span::call_site().located_at(ident.span());
         let head = quote_spanned!(place=> fn #ident(&self) -> #tree);

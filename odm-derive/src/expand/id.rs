@@ -392,10 +392,9 @@ fn refuse(model: &Model<'_>, field: &Field<'_>) -> Option<String> {
             "an `_id` is made of values that are always there, and `{name}` may be none: let the field be the value itself"
         ));
     }
-    if field.rewrites || field.skip_if || model.serde.default {
+    if field.default.is_some() || field.skip_if.is_some() {
         return Some(format!(
-            "an `_id` is made of values that are always there under one name: `{name}` cannot have serde's `default`, `alias` or \
-             `skip_serializing_if`"
+            "an `_id` is made of values that are always there: `{name}` cannot have serde's `default` or `skip_serializing_if`"
         ));
     }
     None

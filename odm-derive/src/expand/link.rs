@@ -11,7 +11,7 @@ use super::{
 use crate::{
     attr::{Container, Layout, Link, OnDelete, no_links},
     ctxt::Ctxt,
-    model::{Field, Model, NO_ALIAS},
+    model::{Field, Model},
 };
 
 const NO_WAY: &str = "a reference with a rule is not found in a map, nor in an array that is in an array: make it an array of structs, or leave \
@@ -86,7 +86,8 @@ impl<'a> Model<'a> {
             Link::Owner { on_delete, .. } => {
                 let (name, stored, ty) = (field.ident.unraw().to_string(), &field.stored, field.ty);
                 let on_delete = on_delete.tokens(private);
-                Some(quote!(found.link::<#ty>(#name, #stored, #on_delete);))
+                let omits_none = field.whether_none_is_omitted(private);
+                Some(quote!(found.link::<#ty>(#name, #stored, #on_delete, #omits_none);))
             }
             Link::Inverse { .. } => None,
         });
@@ -145,11 +146,7 @@ impl<'a> Model<'a> {
 
     fn kept(&self, field: &Field<'_>, private: &Private) -> Vec<TokenStream> {
         let links = of_stored(field.ty, private, &quote!(LINKS));
-        let mut checks = vec![assert(field.ty, &quote!(!#links.misplaced), NO_WAY)];
-        if let Some(alias) = &field.alias {
-            checks.push(assert(alias, &quote!(!#links.any), NO_ALIAS));
-        }
-        checks
+        vec![assert(field.ty, &quote!(!#links.misplaced), NO_WAY)]
     }
 
     /// What is said of them in the model.
@@ -181,14 +178,17 @@ impl<'a> Model<'a> {
                         None => quote!(#private::None),
                     };
                     let on_delete = on_delete.tokens(private);
+                    let omits_none = field.omits_none(private);
                     links.push(quote!(#private::OwnLink {
                         side: #private::LinkSide { #side },
                         inverse: #inverse,
                         on_delete: #on_delete,
+                        #omits_none
                     }));
                 }
                 Link::Inverse { of } => {
                     let of = of.unraw().to_string();
+                    let omits_none = field.omits_none(private);
                     let max = match field.layout.max() {
                         Some(max) => quote!(#private::Some(#max)),
                         None => quote!(#private::None),
@@ -197,6 +197,7 @@ impl<'a> Model<'a> {
                         side: #private::LinkSide { #side },
                         of: #of,
                         max: #max,
+                        #omits_none
                     }));
                 }
             }

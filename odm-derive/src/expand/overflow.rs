@@ -49,20 +49,13 @@ impl<'a> Model<'a> {
                     "no array overflows in a model with parameters yet: write the model out for each type",
                 );
             }
-            if let Some(alias) = &field.alias {
-                ctxt.error(
-                    alias,
-                    "what overflows is pushed under its name alone, so it has no `alias`: leave it out, and let the field keep its stored \
-                     name by `#[serde(rename = \"…\")]`",
-                );
-            }
             if field.native {
                 ctxt.error(
                     field.ty,
                     "no array of dates or decimals of another crate overflows yet: put them into an embedded struct",
                 );
             }
-            if field.skip_if {
+            if field.skip_if.is_some() {
                 ctxt.error(
                     field.ident,
                     "an array that overflows is always stored, so that its length is known: leave `skip_serializing_if` out",

@@ -47,7 +47,17 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
                 #message
             );
         };
-        (quote!(#private::value_of(#tree #accessor) #fits;), same)
+        // An error is at the field, as the argument is a variable with its span.
+        let place = Ident::new("place", ident.span());
+        let value = match field.has_default {
+            true => quote!(value_or_default_of),
+            false => quote!(value_of),
+        };
+        let types = quote! {
+            let #place = #tree #accessor;
+            #private::#value(#place) #fits;
+        };
+        (types, same)
     });
     // By another name it would not be asked for what is outside. A constant knows no parameters.
     let is_generic = !input.generics.params.is_empty();
@@ -116,6 +126,8 @@ struct Field<'a> {
     ty: &'a Type,
     stored: String,
     native: bool,
+    /// serde's `default`.
+    has_default: bool,
 }
 
 fn fields<'a>(ctxt: &mut Ctxt, input: &'a DeriveInput) -> Option<Vec<Field<'a>>> {
@@ -129,6 +141,7 @@ fn fields<'a>(ctxt: &mut Ctxt, input: &'a DeriveInput) -> Option<Vec<Field<'a>>>
             ty: &field.ty,
             stored: stored_name(ident, &serde, &container),
             native: serde.native,
+            has_default: serde.default.is_some(),
         })
     });
     Some(read.collect())

@@ -60,7 +60,7 @@ impl<'m, 'a> ShardKey<'m, 'a> {
             if *is_hashed && key.fields.iter().any(|(.., is_hashed)| *is_hashed) {
                 ctxt.error(name, "only one field of a shard key is hashed");
             }
-            if let Some(reason) = refuse(model, field) {
+            if let Some(reason) = refuse(field) {
                 ctxt.error(name, reason);
             }
             key.fields.push((field, name, *is_hashed));
@@ -256,7 +256,7 @@ impl<'m, 'a> ShardKey<'m, 'a> {
 const ALWAYS_THERE: &str = "a shard key is of single values that are always there: an `Option` may be none, so let the field be the value itself";
 
 /// Why a field cannot be part of a shard key, as far as its declaration tells.
-fn refuse(model: &Model<'_>, field: &Field<'_>) -> Option<String> {
+fn refuse(field: &Field<'_>) -> Option<String> {
     let name = field.ident;
     match field.filled {
         None | Some(What::Scope | What::Id) => {}
@@ -278,10 +278,9 @@ fn refuse(model: &Model<'_>, field: &Field<'_>) -> Option<String> {
     if is_option(field.ty) {
         return Some(ALWAYS_THERE.to_owned());
     }
-    if field.rewrites || field.skip_if || model.serde.default {
+    if field.default.is_some() || field.skip_if.is_some() {
         return Some(format!(
-            "a shard key is of single values that are always there under one name: `{name}` cannot have serde's `default`, `alias` or \
-             `skip_serializing_if`"
+            "a shard key is of single values that are always there: `{name}` cannot have serde's `default` or `skip_serializing_if`"
         ));
     }
     None

@@ -31,7 +31,8 @@ use crate::{
     document::{Document, Insertable, Ref, Stored},
     error,
     field::{
-        Bits, Date, Elem, FromPath, In, Keyed, Ordered, Path, Place, Settable, Writable, shape,
+        Assignable, Bits, Date, Elem, FromPath, In, Keyed, Ordered, Path, Place, Settable,
+        Writable, shape,
     },
     query::{Filter, IntoFilter, IntoSort, IntoValue, Key, Node, document, pull_to_raw, values},
 };
@@ -187,10 +188,10 @@ impl<T: Document, K: Which> Update<T, K> {
         self
     }
 
-    /// Sets the field to the value: `$set`.
+    /// Sets the field to the value: `$set`; or `$unset` of a value that serde's `skip_serializing_if` leaves out.
     pub fn set<P, V>(mut self, field: impl FnOnce(T::Fields) -> P, value: V) -> Self
     where
-        P: Place<Scope: In<T>, Role: Settable, Shape: Writable>,
+        P: Place<Scope: In<T>, Role: Settable, Shape: Assignable>,
         V: IntoValue<P::Value>,
     {
         self.changes

@@ -225,7 +225,8 @@ aggregates!(a 0 A, b 1 B, c 2 C, d 3 D, e 4 E, f 5 F);
 #[diagnostic::on_unimplemented(
     message = "documents of `{T}` cannot be grouped by `{Self}`",
     label = "not one value of each document, nor a tuple of up to four",
-    note = "group by fields of one value; for the elements of an array write a `pipeline` with `$unwind`"
+    note = "group by fields of one value; for the elements of an array write a `pipeline` with `$unwind`",
+    note = "a field with serde's `default` is no key, as a stored document may lack it"
 )]
 pub trait GroupKey<T>: Send + Sync {
     /// What tells the groups apart.

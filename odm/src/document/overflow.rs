@@ -223,6 +223,7 @@ impl<T: Stored> Stored for Overflow<T> {
     const RULES: rule::Rules = rule::Rules::of_elements::<T>();
     type Kind = kind::Overflowing;
     type Fields<M: 'static, R: 'static, S: 'static> = Overflowing<M, T, R, S>;
+    type ShapeWithDefault<S: 'static> = S;
     type New = Overflow<T::New>;
     const COPIES: &'static Copies = T::COPIES;
     const IS_ARRAY: bool = true;

@@ -2,6 +2,7 @@
 
 use std::{marker::PhantomData, ops::Deref};
 
+use bson::RawBson;
 use serde::{Deserialize, Deserializer, Serializer};
 
 use super::{FromPath, Path, Place, Queryable, Single, Variants, Writable, element, shape};
@@ -25,13 +26,17 @@ pub struct Elem<M>(PhantomData<fn() -> M>);
 pub struct Array<M: 'static, T: Stored, R: 'static, S: 'static = shape::One> {
     path: Path,
     each: T::Fields<M, R, shape::Many>,
+    /// Whether a document without the array reads as one in which it is empty.
+    is_empty_if_missing: bool,
     of: PhantomData<fn() -> S>,
 }
 
 impl<M, T: Stored, R, S> FromPath for Array<M, T, R, S> {
     fn from_path(path: Path) -> Self {
+        let is_empty_if_missing = path.is_empty_if_missing();
         let path = path.array();
         Self {
+            is_empty_if_missing,
             each: FromPath::from_path(path.each()),
             path,
             of: PhantomData,
@@ -100,7 +105,17 @@ impl<M, T: Stored, R, S> Array<M, T, R, S> {
     where
         S: Queryable,
     {
-        test(&self.path, "$eq", value.into_value())
+        let value = value.into_value();
+        let is_empty = matches!(&value, Ok(RawBson::Array(of)) if of.is_empty());
+        self.or_missing(is_empty, test(&self.path, "$eq", value))
+    }
+
+    /// The condition, or that the array is missing and reads as an empty one.
+    fn or_missing(&self, is_empty: bool, condition: Filter<M>) -> Filter<M> {
+        match is_empty && self.is_empty_if_missing {
+            true => condition | test(&self.path, "$exists", Ok(false.into())),
+            false => condition,
+        }
     }
 
     /// The array has exactly this many elements: `$size`.
@@ -108,7 +123,8 @@ impl<M, T: Stored, R, S> Array<M, T, R, S> {
     where
         S: Queryable,
     {
-        test(&self.path, "$size", Ok(i64::from(len).into()))
+        let has_len = test(&self.path, "$size", Ok(i64::from(len).into()));
+        self.or_missing(len == 0, has_len)
     }
 
     /// The document has the array, if only an empty one: `$exists`.
@@ -229,6 +245,7 @@ impl<T: Stored> Stored for Vec<T> {
     const RULES: rule::Rules = rule::Rules::of_elements::<T>();
     type Kind = <T::Kind as kind::Element>::Many;
     type Fields<M: 'static, R: 'static, S: 'static> = Array<M, T, R, S>;
+    type ShapeWithDefault<S: 'static> = S;
     type New = Vec<T::New>;
     const COPIES: &'static Copies = T::COPIES;
     const IS_ARRAY: bool = true;

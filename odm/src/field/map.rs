@@ -6,6 +6,8 @@ use std::{
     marker::PhantomData,
 };
 
+use bson::RawBson;
+
 use super::{FromPath, Marker, Path, Place, Queryable, Variants, path::refuse_key, shape};
 use crate::{
     Result,
@@ -67,7 +69,21 @@ impl<M: 'static, T: Stored, V: Stored, R: 'static, S: 'static> Map<M, T, V, R, S
     where
         S: Queryable,
     {
-        test(&self.path, "$eq", value.into_value())
+        let value = value.into_value();
+        match self.is_read_from_nothing(&value) {
+            true => test(&self.path, "$eq", value) | self.is_missing(),
+            false => test(&self.path, "$eq", value),
+        }
+    }
+
+    /// Whether a document without the map reads as one with this value.
+    fn is_read_from_nothing(&self, value: &Result<RawBson>) -> bool {
+        let is_empty = matches!(value, Ok(RawBson::Document(map)) if map.is_empty());
+        is_empty && self.path.is_empty_if_missing()
+    }
+
+    fn is_missing(&self) -> Filter<M> {
+        test(&self.path, "$exists", Ok(false.into()))
     }
 
     /// Not equal to the value, in the order of keys too, or missing.
@@ -75,7 +91,11 @@ impl<M: 'static, T: Stored, V: Stored, R: 'static, S: 'static> Map<M, T, V, R, S
     where
         S: Queryable,
     {
-        test(&self.path, "$ne", value.into_value())
+        let value = value.into_value();
+        match self.is_read_from_nothing(&value) {
+            true => test(&self.path, "$ne", value) & !self.is_missing(),
+            false => test(&self.path, "$ne", value),
+        }
     }
 
     /// The document has the map, if only an empty one: `$exists`.
@@ -129,6 +149,7 @@ impl<T: Stored> Stored for BTreeMap<String, T> {
     const RULES: rule::Rules = rule::Rules::of_values::<T>();
     type Kind = <T::Kind as kind::Element>::Mapped;
     type Fields<M: 'static, R: 'static, S: 'static> = Map<M, T, Self, R, S>;
+    type ShapeWithDefault<S: 'static> = S;
     type New = Self;
     const COPIES: &'static Copies = Copies::in_a_map(T::COPIES);
     const REWRITES: bool = T::REWRITES;
@@ -157,6 +178,7 @@ impl<T: Stored, H: BuildHasher + Default + Send + Sync + 'static> Stored for Has
     const RULES: rule::Rules = rule::Rules::of_values::<T>();
     type Kind = <T::Kind as kind::Element>::Mapped;
     type Fields<M: 'static, R: 'static, S: 'static> = Map<M, T, Self, R, S>;
+    type ShapeWithDefault<S: 'static> = S;
     type New = Self;
     const COPIES: &'static Copies = Copies::in_a_map(T::COPIES);
     const REWRITES: bool = T::REWRITES;

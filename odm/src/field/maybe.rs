@@ -89,6 +89,7 @@ impl<T: Stored> Stored for Option<T> {
     const RULES: rule::Rules = T::RULES;
     type Kind = T::Kind;
     type Fields<M: 'static, R: 'static, S: 'static> = Maybe<M, T, R, S>;
+    type ShapeWithDefault<S: 'static> = S;
     type New = Option<T::New>;
     const COPIES: &'static Copies = T::COPIES;
     const IS_ARRAY: bool = T::IS_ARRAY;

@@ -2,6 +2,8 @@
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
+use bson::RawBson;
+
 use super::Tag;
 use crate::{Error, ErrorKind, Result, query::Node};
 
@@ -10,6 +12,10 @@ use crate::{Error, ErrorKind, Result, query::Node};
 pub struct Path {
     dotted: Cow<'static, str>,
     max: Option<usize>,
+    /// Whether serde leaves a value out of a document.
+    omits: Option<fn(&RawBson) -> bool>,
+    /// The field has serde's `default`.
+    has_default: bool,
     /// A key that no path can hold, found when the path was made and reported when it is used.
     refused: Option<Error>,
     /// The place is inside of an enum's variant: it is written only where this holds.
@@ -72,6 +78,8 @@ impl Path {
     pub const ROOT: Self = Self {
         dotted: Cow::Borrowed(""),
         max: None,
+        omits: None,
+        has_default: false,
         refused: None,
         only_where: None,
         beside_tag: false,
@@ -88,6 +96,8 @@ impl Path {
             Self {
                 dotted: Cow::Borrowed(name),
                 max: None,
+                omits: None,
+                has_default: false,
                 refused: self.refused.clone(),
                 only_where: self.only_where.clone(),
                 beside_tag: false,
@@ -108,6 +118,40 @@ impl Path {
             max: Some(max),
             ..self.then(name)
         }
+    }
+
+    /// The path to a field that serde leaves out of a document for some values: `skip_serializing_if`.
+    #[must_use]
+    pub fn omitting(self, omits: fn(&RawBson) -> bool) -> Self {
+        Self {
+            omits: Some(omits),
+            ..self
+        }
+    }
+
+    /// The path to a field with serde's `default`.
+    #[must_use]
+    pub fn with_default(self) -> Self {
+        Self {
+            has_default: true,
+            ..self
+        }
+    }
+
+    /// Whether a document without the place has an array or a map there that is empty.
+    ///
+    /// It is not so of an optional one, which is `None`, nor of one in an element, as a filter that asks for a missing field asks all elements.
+    pub(super) fn is_empty_if_missing(&self) -> bool {
+        let is_optional = self
+            .holders
+            .last()
+            .is_some_and(|(end, _)| *end == self.dotted.len());
+        self.has_default && !is_optional && self.array == InArray::No
+    }
+
+    /// Whether serde leaves this value out of a document.
+    pub(crate) fn omits(&self, value: &RawBson) -> bool {
+        self.omits.is_some_and(|omits| omits(value))
     }
 
     /// The path to the value of a map's key, which may come from a user.
@@ -136,6 +180,8 @@ impl Path {
         Self {
             dotted: Cow::Owned(dotted),
             max: None,
+            omits: None,
+            has_default: false,
             refused: self.refused.clone(),
             only_where: self.only_where.clone(),
             beside_tag: false,
@@ -274,6 +320,8 @@ impl Path {
     pub(super) fn each(&self) -> Self {
         let mut path = Self {
             max: None,
+            omits: None,
+            has_default: false,
             array: InArray::Any,
             ..self.clone()
         };
@@ -422,6 +470,8 @@ impl Path {
         let outer = Self {
             dotted: Cow::Owned(self.dotted.get(..*at).unwrap_or_default().to_owned()),
             max: None,
+            omits: None,
+            has_default: false,
             refused: self.refused.clone(),
             only_where: self.only_where.clone(),
             beside_tag: false,

@@ -68,6 +68,7 @@ macro_rules! scalars {
         impl Stored for $t {
             type Kind = kind::Value;
             type Fields<M: 'static, R: 'static, S: 'static> = Field<M, $t, R, S>;
+            type ShapeWithDefault<S: 'static> = crate::field::shape::Defaulted<S>;
             type New = Self;
             $(const BRACKETS: Brackets = Brackets::NONE$(.or(Brackets::$bracket))*;)?
         }

@@ -12,7 +12,7 @@ use crate::{
     decode,
     document::Document,
     error,
-    field::{In, Place, Settable, Writable},
+    field::{Assignable, In, Place, Settable, Writable},
     query::IntoValue,
 };
 
@@ -69,7 +69,7 @@ impl<T: Document> Changes<T> {
     /// Sets another field too, or another value than was to be set.
     pub fn set<P, V>(&mut self, field: impl FnOnce(T::Fields) -> P, value: V)
     where
-        P: Place<Scope: In<T>, Role: Settable, Shape: Writable>,
+        P: Place<Scope: In<T>, Role: Settable, Shape: Assignable>,
         V: IntoValue<P::Value>,
     {
         self.operators

@@ -26,6 +26,7 @@ macro_rules! dates {
         impl Stored for $date {
             type Kind = kind::Native;
             type Fields<M: 'static, R: 'static, S: 'static> = Field<M, $date, R, S>;
+            type ShapeWithDefault<S: 'static> = crate::field::shape::Defaulted<S>;
             type New = Self;
             const BRACKETS: Brackets = Brackets::DATE;
             const ROUNDS: bool = true;

@@ -19,6 +19,7 @@ use crate::{
 impl Stored for Decimal {
     type Kind = kind::Native;
     type Fields<M: 'static, R: 'static, S: 'static> = Field<M, Self, R, S>;
+    type ShapeWithDefault<S: 'static> = crate::field::shape::Defaulted<S>;
     type New = Self;
     const BRACKETS: Brackets = Brackets::NUMBER.or(Brackets::NAN);
 

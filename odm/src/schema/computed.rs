@@ -6,7 +6,7 @@ use bson::Decimal128;
 
 use crate::{
     document::Stored,
-    field::{Elem, FromPath, Path, Place, role, shape},
+    field::{AlwaysStored, Elem, FromPath, Path, Place, role, shape},
 };
 
 /// A field that is computed from others of its document.
@@ -252,6 +252,8 @@ impl ComputedFrom for role::Computed {}
 pub trait OneValue {}
 #[diagnostic::do_not_recommend]
 impl OneValue for shape::One {}
+// The error of a field with serde's `default` is that of `AlwaysStored`.
+impl<S> OneValue for shape::Defaulted<S> where shape::SerdeDefault<S>: AlwaysStored {}
 
 /// A number of a document or an element counts in an `R`; called by derived code.
 #[doc(hidden)]

@@ -46,6 +46,8 @@ pub struct CopiedField {
     pub clears: bool,
     /// Whether it is remembered of which document it was taken, and when.
     pub has_origin: bool,
+    /// Whether `None` is stored as a missing field: serde's `skip_serializing_if`.
+    pub omits_none: fn() -> bool,
 }
 
 /// An embedded field with copies inside.

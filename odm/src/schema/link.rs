@@ -43,6 +43,8 @@ pub struct OwnLink {
     pub inverse: Option<&'static str>,
     /// What becomes of it when what it leads to is deleted.
     pub on_delete: OnDelete,
+    /// Whether no reference is stored as a missing field: serde's `skip_serializing_if`.
+    pub omits_none: fn() -> bool,
 }
 
 /// What refers to a document: it follows the other side by itself.
@@ -54,6 +56,8 @@ pub struct InverseLink {
     pub of: &'static str,
     /// How many there can be; any number if it is an array that overflows, and one if it is none.
     pub max: Option<usize>,
+    /// Whether no reference is stored as a missing field: serde's `skip_serializing_if`.
+    pub omits_none: fn() -> bool,
 }
 
 /// What becomes of a reference when the document that it leads to is deleted.

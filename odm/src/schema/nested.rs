@@ -122,6 +122,7 @@ impl LinksWalk {
         field: &'static str,
         stored: &'static str,
         on_delete: OnDelete,
+        omits_none: fn() -> bool,
     ) {
         self.field(field, stored, |walk| {
             if let Some((_, here)) = walk.way.last_mut() {
@@ -143,6 +144,7 @@ impl LinksWalk {
                 side,
                 inverse: None,
                 on_delete,
+                omits_none,
             });
         });
     }

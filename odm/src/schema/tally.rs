@@ -6,7 +6,9 @@ use super::Model;
 use crate::{
     Result,
     document::{Document, Ref},
-    field::{AllInside, Array, Field, Maybe, Ordered, Path, Place, Single, role, shape},
+    field::{
+        AllInside, AlwaysStored, Array, Field, Maybe, Ordered, Path, Place, Single, role, shape,
+    },
     projection::Projected,
     query::IntoValue,
     scope::{InScope, WrittenIn},
@@ -113,7 +115,7 @@ impl<T: Ordered> Ranked for T {}
 
 /// What an excerpt has of a place; called by derived code.
 #[doc(hidden)]
-pub fn excerpted<P: Place<Role: Steady>>(_: P) -> Excerpted<P::Value> {
+pub fn excerpted<P: Place<Role: Steady, Shape: AlwaysStored>>(_: P) -> Excerpted<P::Value> {
     Excerpted(std::marker::PhantomData)
 }
 

@@ -9,7 +9,7 @@ struct Person {
     #[serde(rename = "_id")]
     id: i64,
     first_name: String,
-    #[serde(rename = "given", alias = "before")]
+    #[serde(rename = "given")]
     last_name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     note: Option<String>,

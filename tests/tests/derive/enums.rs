@@ -48,7 +48,6 @@ macro_rules! follows_serde {
                 OwnRule { two_words: i64 },
                 r#type { r#match: i64 },
                 Empty {},
-                #[serde(alias = "before")]
                 Default { #[serde(default, skip_serializing_if = "Option::is_none")] perhaps: Option<i64> },
                 #[serde(skip)]
                 #[expect(dead_code, reason = "it is not stored")]

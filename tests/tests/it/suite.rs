@@ -265,8 +265,8 @@ macro_rules! for_every_test {
                 ]
                 edit: [
                     a_conflict_in_a_transaction_runs_it_again,
+                    a_default_is_stored,
                     a_deleted_document_stays_deleted,
-                    an_alias_is_replaced,
                     edits_work_in_transactions,
                     modify_ends,
                     modify_loses_nothing,
@@ -722,6 +722,12 @@ macro_rules! for_every_test {
                     of_many_deletes_one_counts,
                     what_is_deleted_can_be_read,
                     what_is_deleted_can_be_restored,
+                ]
+                stored_forms: [
+                    a_copy_of_none_is_as_if_inserted_with_none,
+                    a_missing_field_is_what_it_reads_as,
+                    none_is_stored_as_an_insert_stores_it,
+                    what_is_nullified_is_as_if_inserted_without,
                 ]
                 tenants: [
                     a_parent_that_comes_later_has_the_children_of_its_scope,

@@ -8,8 +8,6 @@ struct Basket {
     id: i64,
     apples: i64,
     oranges: i64,
-    #[serde(alias = "plum")]
-    plums: i64,
     #[embed(max = 5)]
     lines: Vec<Line>,
     #[embed(max = 5)]
@@ -30,8 +28,6 @@ struct Basket {
     of_what: i64,
     #[computed(1 + 1)]
     constant: i64,
-    #[computed(plums)]
-    aliased: i64,
     #[computed(lines.price)]
     not_summed: i64,
     #[computed(sum(lines.price * extras.price))]

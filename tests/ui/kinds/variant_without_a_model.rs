@@ -12,7 +12,6 @@ enum Shape {
     Point,
     #[serde(skip)]
     Nothing(Nothing),
-    #[serde(alias = "Ring")]
     Circle(Circle),
     Disk(Circle),
 }

@@ -24,9 +24,6 @@ struct Table {
     by_name: BTreeMap<String, Line>,
     #[embed(max = 3)]
     rows: Vec<Vec<Line>>,
-    #[serde(alias = "items")]
-    #[embed(max = 3)]
-    lines: Vec<Line>,
 }
 
 #[derive(Serialize, Deserialize, Embedded)]

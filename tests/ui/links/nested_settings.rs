@@ -20,9 +20,6 @@ struct Line {
     one: Ref<Product>,
     #[reference(on_delete = cascade)]
     many: Vec<Ref<Product>>,
-    #[serde(alias = "other_name")]
-    #[reference(exists)]
-    named: Ref<Product>,
 }
 
 #[derive(Serialize, Deserialize, Embedded)]
@@ -30,19 +27,6 @@ struct Line {
 struct Text {
     #[reference(exists)]
     product: Ref<Product>,
-}
-
-#[derive(Serialize, Deserialize, Document)]
-#[document(collection = "orders")]
-struct Order {
-    #[serde(rename = "_id")]
-    id: i64,
-    #[serde(alias = "item")]
-    #[reference(on_delete = cascade)]
-    product: Ref<Product>,
-    #[serde(alias = "items")]
-    #[reference(inverse_of = orders, max = 5)]
-    products: Vec<Ref<Product>>,
 }
 
 fn main() {}

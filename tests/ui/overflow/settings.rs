@@ -49,9 +49,6 @@ struct Books {
     #[index]
     #[embed(overflow(after = 50, into = "extra_index", flag = "more_index"))]
     indexed: Overflow<String>,
-    #[serde(alias = "old")]
-    #[embed(overflow(after = 50, into = "extra_alias", flag = "more_alias"))]
-    renamed: Overflow<String>,
 }
 
 #[derive(Serialize, Deserialize, Document)]

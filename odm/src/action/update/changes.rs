@@ -154,7 +154,11 @@ impl Changes {
             }
             _ => Ok(value),
         });
-        self.add("$set", path, value);
+        // As a document that is inserted with this value.
+        match value {
+            Ok(value) if path.omits(&value) => self.add("$unset", path, Ok(true.into())),
+            value => self.add("$set", path, value),
+        }
     }
 
     /// An operator with a list of values; further lists for the same path are appended to the first.

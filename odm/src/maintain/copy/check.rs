@@ -1,10 +1,10 @@
 //! Whether copies are as their sources, and what is done where they are not.
 
-use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, doc};
+use bson::{Bson, RawBson, RawDocument, RawDocumentBuf, doc};
 
 use super::{
     VERIFY, close,
-    fan::source_condition,
+    fan::{source_condition, write},
     group::{Group, groups},
     open,
     source::Sources,
@@ -127,19 +127,16 @@ pub(crate) async fn copy_again(
     let condition = source_condition(group, source);
     let place = group.elements(&condition);
     let said = Said::now();
-    let mut set = doc! { VERIFY.0: said.to_document() };
-    let mut update = Document::new();
+    let mut update = doc! { "$set": { VERIFY.0: said.to_document() } };
     if *source == Bson::Null {
         for taken in group.following() {
-            set.insert(format!("{}{}", place.before, taken.stored), Bson::Null);
+            let path = format!("{}{}", place.before, taken.stored);
+            write(&mut update, path, taken.stored_value(Bson::Null));
         }
     } else {
-        update.insert(
-            "$unset",
-            doc! { format!("{}{}", place.before, group.from()): "" },
-        );
+        let from = format!("{}{}", place.before, group.from());
+        write(&mut update, from, None);
     }
-    update.insert("$set", set);
     let mut filter = open(&by_id(document)?)?;
     filter.extend(group.of_structs(condition));
     let amendment = Amendment {

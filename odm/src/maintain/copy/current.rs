@@ -52,12 +52,8 @@ pub(crate) fn bring_current<'a>(
                     let source = source.filter(|source| source.fate != Fate::Goes);
                     for taken in group.following() {
                         match source {
-                            Some(source) => {
-                                inside.insert(taken.stored, source.value(&taken.from));
-                            }
-                            None if taken.clears => {
-                                inside.insert(taken.stored, bson::Bson::Null);
-                            }
+                            Some(source) => taken.put(inside, source.value(&taken.from)),
+                            None if taken.clears => taken.put(inside, bson::Bson::Null),
                             // What is gone leaves its last value.
                             None => {}
                         }

@@ -314,24 +314,34 @@ impl<'s> Newer<'s> {
         let place = group.elements(&self.is_stale(group));
         let (before, source) = (&place.before, self.source);
         let is_gone = source.fate == Fate::Goes;
-        let mut set = Document::new();
+        let mut update = more.clone();
         for taken in group.following().filter(|taken| taken.clears || !is_gone) {
-            set.insert(
+            let value = source.value(&taken.from);
+            write(
+                &mut update,
                 format!("{before}{}", taken.stored),
-                source.value(&taken.from),
+                taken.stored_value(value),
             );
         }
-        set.insert(format!("{before}{}", group.from()), source.revision);
-        let mut update = more.clone();
-        match update.get_document_mut("$set") {
-            Ok(other) => other.extend(set),
-            Err(_) => drop(update.insert("$set", set)),
-        }
+        let from = format!("{before}{}", group.from());
+        write(&mut update, from, Some(source.revision.into()));
         Ok(Amendment {
             filter: close(&self.filter(group)?)?,
             update,
             array_filters: place.filters,
         })
+    }
+}
+
+/// Writes a value, or removes the field where there is none, by an update.
+pub(super) fn write(update: &mut Document, path: String, value: Option<Bson>) {
+    let (operator, operand) = match value {
+        Some(value) => ("$set", value),
+        None => ("$unset", "".into()),
+    };
+    match update.get_document_mut(operator) {
+        Ok(fields) => drop(fields.insert(path, operand)),
+        Err(_) => drop(update.insert(operator, doc! { path: operand })),
     }
 }
 

@@ -4,6 +4,7 @@ use bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 
 use super::{
     VERIFY, close,
+    fan::write,
     group::{Group, Meets},
     source::{Source, Sources},
 };
@@ -168,7 +169,7 @@ fn fill(
         let is_there = inside.contains_key(taken.stored);
         // What was taken once stays.
         if taken.is_following() || !is_there {
-            inside.insert(taken.stored, value(source, &taken.from));
+            taken.put(inside, value(source, &taken.from));
         }
         let at = match taking {
             Taking::OfMissing(_) if is_there => continue,
@@ -275,7 +276,8 @@ pub(super) async fn update(
     }
     let said = follows.then(Said::now);
     if let Some(said) = said {
-        say(&mut open, "$set", VERIFY.0.to_owned(), said.to_document());
+        let said = said.to_document().into();
+        write(&mut open, VERIFY.0.to_owned(), Some(said));
     }
     *update = close(&open)?;
     Ok(said)
@@ -286,7 +288,7 @@ pub(super) fn leave(model: &Model, update: &mut RawDocumentBuf) -> Result<()> {
     let groups = super::groups(model);
     let mut open = super::open(update)?;
     for touch in touches(model, &groups, &open)? {
-        if let (Meets::Reference(before), "$set") = (&touch.meets, touch.operator) {
+        if let (Meets::Reference(before), "$set" | "$unset") = (&touch.meets, touch.operator) {
             let none = Sources::default();
             retarget(model, touch.group, before, &Bson::Null, &none, &mut open)?;
         }
@@ -358,18 +360,6 @@ fn operand<'u>(update: &'u mut Document, operator: &str, path: &str) -> Option<&
     }
 }
 
-/// Adds an operator on a path.
-fn say(update: &mut Document, operator: &str, path: String, value: impl Into<Bson>) {
-    match update.get_document_mut(operator) {
-        Ok(fields) => {
-            fields.insert(path, value);
-        }
-        Err(_) => {
-            update.insert(operator, doc! { path: value });
-        }
-    }
-}
-
 /// Writes the copies of a reference beside it; what was taken once stays.
 fn retarget(
     model: &Model,
@@ -385,12 +375,9 @@ fn retarget(
     let source = find(model, group, id, sources)?;
     for taken in group.following() {
         let path = format!("{before}{}", taken.stored);
-        say(update, "$set", path, value(source, &taken.from));
+        write(update, path, taken.stored_value(value(source, &taken.from)));
     }
     let from = format!("{before}{}", group.from());
-    match source {
-        Some(source) => say(update, "$set", from, source.revision),
-        None => say(update, "$unset", from, ""),
-    }
+    write(update, from, source.map(|source| source.revision.into()));
     Ok(())
 }

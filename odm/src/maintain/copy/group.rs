@@ -44,11 +44,26 @@ pub(super) struct Taken {
     pub(super) clears: bool,
     /// Whether it is remembered of which document it was taken, and when.
     pub(super) has_origin: bool,
+    /// Whether `None` is stored as a missing field.
+    pub(super) omits_none: bool,
 }
 
 impl Taken {
     pub(super) fn is_following(&self) -> bool {
         self.follows != Follows::Never
+    }
+
+    /// The form in which a value is stored; none where `None` is stored as a missing field.
+    pub(super) fn stored_value(&self, value: Bson) -> Option<Bson> {
+        (value != Bson::Null || !self.omits_none).then_some(value)
+    }
+
+    /// Puts a value into a struct.
+    pub(super) fn put(&self, inside: &mut Document, value: Bson) {
+        match self.stored_value(value) {
+            Some(value) => drop(inside.insert(self.stored, value)),
+            None => drop(inside.remove(self.stored)),
+        }
     }
 
     /// Where the struct remembers of what it was taken.
@@ -110,6 +125,7 @@ fn collect(model: &Model, copies: &Copies, steps: &mut Vec<Step>, found: &mut Ve
             follows: field.follows,
             clears: field.clears,
             has_origin: field.has_origin,
+            omits_none: (field.omits_none)(),
         };
         let is_of =
             |group: &&mut Group| group.steps == *steps && group.reference == field.reference;
@@ -423,6 +439,7 @@ mod tests {
                 follows: Follows::Bounded,
                 clears: false,
                 has_origin: false,
+                omits_none: || false,
             }],
             frozen: &[],
             inside: &[InEmbedded {
@@ -442,6 +459,7 @@ mod tests {
                         follows: Follows::Bounded,
                         clears: false,
                         has_origin: false,
+                        omits_none: || false,
                     }],
                     ..Copies::NONE
                 },

@@ -48,6 +48,8 @@ pub(super) fn parting<'g>(
             let element = document(&names(behind), one_of(gone)?)?;
             document("$pull", document(&path, element)?)?
         }
+        // As a document that is inserted without a reference.
+        _ if (link.omits_none)() => document("$unset", document(&path, "")?)?,
         _ => document("$set", document(&path, RawBson::Null)?)?,
     };
     Ok(Change::Operators {

@@ -112,7 +112,11 @@ impl<'a> Sides<'a> {
             append(&mut change, "$pullAll", document(path, array(owners))?)?;
         } else {
             append(&mut filter, path, one_of(owners)?)?;
-            append(&mut fence, path, RawBson::Null)?;
+            if (inverse.omits_none)() {
+                append(&mut change, "$unset", document(path, "")?)?;
+            } else {
+                append(&mut fence, path, RawBson::Null)?;
+            }
         }
         append(&mut change, "$set", fence)?;
         let item = item(self.all, updated(link, filter, change)).await?;

@@ -52,6 +52,7 @@ pub mod scope;
 pub mod shard_key;
 pub mod snapshots;
 pub mod soft_delete;
+pub mod stored_forms;
 pub mod tenants;
 pub mod trace;
 pub mod transaction;

@@ -269,6 +269,9 @@ async fn side(
             (false, true, true) => {
                 append(&mut change, "$pullAll", document(path, array([owner_id]))?)?;
             }
+            (false, true, false) if (inverse.omits_none)() => {
+                append(&mut change, "$unset", document(path, "")?)?;
+            }
             (false, true, false) => append(&mut set, path, RawBson::Null)?,
             // Nothing changes but the fence: a slower one must not write what it has seen before.
             (true, true, _) | (false, false, _) => {}

@@ -489,7 +489,8 @@ async fn null_and_missing(fixture: &Fixture, db: &Db) {
 pub async fn null_is_a_missing_value(fixture: Fixture) {
     let db = db(&fixture).await;
     type Change = fn(odm::action::Update<Item>) -> odm::action::Update<Item>;
-    let changes: [(&str, Change, fn(Item)); 15] = [
+    type Check = fn(Item);
+    let changes: [(&str, Change, Check); 15] = [
         (
             "inc",
             |u| u.inc(|i| i.maybe(), 3),
