@@ -30,6 +30,10 @@
 //! **Durability.** A write that returned `Ok` outside a transaction, or a [`Transaction::commit`] that did, survives a
 //! crash of the process and of the machine.
 //!
+//! **Reads.** A read sees every write that was acknowledged before it began, and nothing that a later failure can take back.
+//! Options of the URL that say otherwise (MongoDB's `readPreference` and `readConcernLevel`) apply to
+//! [`Backend::client_reads`] alone.
+//!
 //! **Errors.** An error from a read has no effect. An error from a write of one document means that nothing was written,
 //! except for kind [`Connection`](ErrorKind::Connection): the connection was lost and the outcome is unknown.
 //! In a transaction every error ends the transaction, and nothing of it is kept; after one of kind
@@ -155,6 +159,24 @@ pub trait Executor: fmt::Debug + Send + Sync + 'static {
 pub trait Backend: Executor {
     /// What this backend can do beyond the operations that every backend has.
     fn capabilities(&self) -> Capabilities;
+
+    /// The same database for data that goes to an application and nowhere else: its reads follow the options of the URL, and may
+    /// be behind. Its writes are the backend's. None where all reads are alike.
+    ///
+    /// ```
+    /// use odm::backend::{Backend, operation::Count};
+    /// # async fn example(backend: &dyn Backend) -> odm::Result<()> {
+    /// let all = Count { collection: "posts".into(), filter: Default::default(), limit: None };
+    /// let posts = match backend.client_reads() {
+    ///     Some(reads) => reads.count(all).await?, // from a secondary, if the URL has `readPreference=secondary`
+    ///     None => backend.count(all).await?,
+    /// };
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn client_reads(&self) -> Option<Arc<dyn Executor>> {
+        None
+    }
 
     /// The names of the collections, sorted, without views and those of the database itself.
     fn list_collections(&self) -> BoxFuture<'_, Result<Vec<String>>>;

@@ -6,6 +6,7 @@
 
 mod any;
 mod behind;
+mod blocked;
 mod bulk;
 mod computed;
 mod copy;
@@ -18,10 +19,15 @@ mod routing;
 mod stored;
 mod tally;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use any::Any;
 use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
 use tracing::Instrument;
 
+pub use blocked::Rejection;
+use blocked::is_rejection;
+pub(crate) use blocked::{promises, recorded, rejections, unblock};
 pub(crate) use bulk::{Narrowed, Planned, SentWith, run_bulk};
 pub(crate) use computed::{Miscomputed, compute_again, fill as compute, fill_open, miscomputed};
 use copy::Followed;
@@ -258,8 +264,10 @@ async fn inside<W: Write>(
     }
     let (done, followed) = match owed.is_together() {
         true => {
+            let is_rejected = AtomicBool::new(false);
             let work = |access: Access| {
-                let (write, owed) = (write.clone(), &owed);
+                let (write, owed, is_rejected) = (write.clone(), &owed, &is_rejected);
+                is_rejected.store(false, Ordering::Relaxed);
                 async move {
                     // What it shows of copies is no part of it: they are looked at behind it.
                     let mut unseen = owed.clone();
@@ -268,11 +276,20 @@ async fn inside<W: Write>(
                         return Ok((done, Followed::Nobody));
                     }
                     let followed = owed.together(&access, model).await;
-                    Ok((done, followed.map_err(|error| access.fail(error))?))
+                    let followed = followed.map_err(|error| {
+                        is_rejected.store(is_rejection(&error), Ordering::Relaxed);
+                        access.fail(error)
+                    });
+                    Ok((done, followed?))
                 }
             };
             match access.together(unit::ATTEMPTS, work).await {
                 Ok((done, followed)) => (Ok(done), followed),
+                // A dependent rejects its copies, which is no reason to refuse the write: they stay pending.
+                Err(_) if access.unit().is_none() && is_rejected.load(Ordering::Relaxed) => (
+                    tally::run(access.clone(), model, write, &mut owed).await,
+                    Followed::Nobody,
+                ),
                 Err(error) => (Err(error), Followed::Nobody),
             }
         }

@@ -33,6 +33,13 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
     /// The same wrapper around a transaction that has begun.
     fn around(&self, transaction: Arc<dyn Transaction>) -> Arc<dyn Transaction>;
 
+    /// The same wrapper around the [reads of a client](Backend::client_reads). Without one, these reads go through this wrapper
+    /// as all others do.
+    fn around_reads(&self, reads: Arc<dyn Executor>) -> Option<Arc<dyn Executor>> {
+        let _ = reads;
+        None
+    }
+
     /// What it says of itself, of what it is around.
     fn capabilities(&self, inner: Capabilities) -> Capabilities {
         inner
@@ -129,6 +136,10 @@ impl<W: Wrapper> Executor for W {
 impl<W: Wrapper<Inner = dyn Backend>> Backend for W {
     fn capabilities(&self) -> Capabilities {
         Wrapper::capabilities(self, self.inner().capabilities())
+    }
+
+    fn client_reads(&self) -> Option<Arc<dyn Executor>> {
+        self.around_reads(self.inner().client_reads()?)
     }
 
     fn list_collections(&self) -> BoxFuture<'_, Result<Vec<String>>> {

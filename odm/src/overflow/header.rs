@@ -181,9 +181,14 @@ impl Work {
             "sweep" => Kind::Sweep,
             _ => return None,
         };
+        let due = work.get_datetime("due").ok().copied()?;
+        // Whoever waits for blocked work tries it, and is told who rejects it.
+        let blocked = work.get_document("blocked").ok();
+        let is_blocked =
+            blocked.is_some_and(|record| record.get_datetime("due").ok() == Some(&due));
         Some(Self {
             key: work.get_object_id("key").ok()?,
-            due: work.get_datetime("due").ok().copied()?,
+            due: if is_blocked { DateTime::MIN } else { due },
             kind,
             block: array(work.get("block")),
             sweep: work.get_object_id("sweep").ok(),

@@ -84,6 +84,47 @@ impl Trio {
         Ok(())
     }
 
+    /// Makes one secondary apply every write an hour late, so that it has nothing of what is written from now on. It has the tag
+    /// `lag:hour`, for `readPreferenceTags`. The other two members go on as a majority.
+    ///
+    /// # Errors
+    ///
+    /// If the set does not take that configuration.
+    pub async fn delay_one(&self) -> Result<(), String> {
+        let text = |error: mongodb::error::Error| error.to_string();
+        let primary = self.primary().await?;
+        let delayed = (primary + 1) % self.0.len();
+        let admin = direct(self.0[primary].port()).await?.database("admin");
+        let answer = admin.run_command(doc! { "replSetGetConfig": 1 }).await;
+        let mut config = answer.map_err(text)?;
+        let config = config
+            .get_document_mut("config")
+            .map_err(|error| error.to_string())?;
+        let version = config.get_i32("version").unwrap_or_default();
+        config.insert("version", version + 1);
+        let members = config.get_array_mut("members").ok();
+        let member = members.and_then(|members| members.get_mut(delayed)?.as_document_mut());
+        let member = member.ok_or("the configuration has no such member")?;
+        member.extend(doc! {
+            "priority": 0,
+            "secondaryDelaySecs": 3_600_i64,
+            "tags": { "lag": "hour" },
+        });
+        let reconfig = doc! { "replSetReconfig": config.clone() };
+        admin.run_command(reconfig).await.map_err(text)?;
+        // The member says of itself whether it has the configuration.
+        let member = direct(self.0[delayed].port()).await?.database("admin");
+        let deadline = Instant::now() + ELECTION;
+        while Instant::now() < deadline {
+            let hello = member.run_command(doc! { "hello": 1 }).await;
+            if hello.is_ok_and(|hello| hello.contains_key("secondaryDelaySecs")) {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Err("the delayed member did not take its configuration".to_owned())
+    }
+
     /// Which of the members is the primary, once one is.
     async fn primary(&self) -> Result<usize, String> {
         let deadline = Instant::now() + ELECTION;

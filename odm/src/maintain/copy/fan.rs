@@ -13,7 +13,7 @@ use super::{
     source::Source,
 };
 use crate::{
-    Result,
+    ErrorKind, Result,
     access::{Access, found_by},
     backend::{
         BoxFuture, Cursor,
@@ -22,8 +22,9 @@ use crate::{
     decode, error,
     maintain::{
         Said,
-        link::linked::{Fate, one_of},
-        stored::{Amendment, change_all, overlap},
+        blocked::{self, Rejection, Rejections, is_rejection},
+        link::linked::{Fate, by_id, one_of},
+        stored::{Amendment, change_all, change_each, overlap},
     },
     query::document,
     schema::{Follows, Model},
@@ -81,25 +82,42 @@ impl Room {
 }
 
 /// Lets the dependents of some sources follow, and takes back that they are to; tells whether there was room for all.
+///
+/// # Errors
+///
+/// [`Unsettled`](crate::ErrorKind::Unsettled) if dependents reject their copies, once all others have theirs. The sources of these stay
+/// pending, and have a record of who rejects them.
 pub(super) async fn follow(
     access: &Access,
     model: &'static Model,
     fanning: &Fanning,
     room: &mut Room,
 ) -> Result<bool> {
-    let have_followed = fan_out(access, model, fanning, room).await?;
-    if have_followed {
-        fanning.unsay(access, model).await?;
+    let mut rejected = Rejections::default();
+    let have_followed = fan_out(access, model, fanning, room, &mut rejected).await?;
+    if !have_followed {
+        return Ok(false);
     }
-    Ok(have_followed)
+    let blocked = rejected.by_source();
+    fanning.unsay_but(access, model, &blocked).await?;
+    for (source, by) in &blocked {
+        let owing = fanning.of(source)?;
+        blocked::note(access, model, FAN, owing, by).await?;
+    }
+    match rejected.is_empty() {
+        true => Ok(true),
+        false => Err(blocked::blocked(model, rejected.all())),
+    }
 }
 
-/// Brings the dependents of some sources up to their revisions; tells whether there was room for all.
+/// Brings the dependents of some sources up to their revisions; tells whether there was room for all. Those that reject their copies are
+/// left out.
 pub(super) fn fan_out<'a>(
     access: &'a Access,
     model: &'static Model,
     fanning: &'a Fanning,
     room: &'a mut Room,
+    rejected: &'a mut Rejections,
 ) -> BoxFuture<'a, Result<bool>> {
     // What is copied may be copied further.
     Box::pin(async move {
@@ -119,7 +137,8 @@ pub(super) fn fan_out<'a>(
                         return Ok(false);
                     }
                     (Some(count), [source]) if count > most => {
-                        if !in_batches(access, owner, &group, source, &mut lease, room).await? {
+                        let pace = (&mut lease, &mut *room);
+                        if !in_batches(access, owner, &group, source, pace, rejected).await? {
                             return Ok(true);
                         }
                     }
@@ -133,7 +152,7 @@ pub(super) fn fan_out<'a>(
                         let newer = newer.collect::<Result<Vec<_>>>()?;
                         let are_many = count.is_some_and(|count| count > FEW);
                         if !are_many || !at_once(access, owner, &group, &newer).await {
-                            bring(access, owner, &group, newer, room).await?;
+                            bring(access, owner, &group, newer, room, rejected).await?;
                         }
                     }
                 }
@@ -168,8 +187,8 @@ async fn in_batches(
     owner: &'static Model,
     group: &Group,
     of: &FanningSource,
-    lease: &mut Lease<'_>,
-    room: &mut Room,
+    (lease, room): (&mut Lease<'_>, &mut Room),
+    rejected: &mut Rejections,
 ) -> Result<bool> {
     let newer = Newer::everywhere(group, of)?;
     let keeps_others_waiting = access.writes_are_serial();
@@ -192,6 +211,7 @@ async fn in_batches(
         if ids.is_empty() {
             return Ok(true);
         }
+        let before = rejected.len();
         let mut left = ids.as_slice();
         while !left.is_empty() {
             let some;
@@ -203,7 +223,7 @@ async fn in_batches(
             let begun = Instant::now();
             let newer = vec![newer];
             if !goes_along || !at_once(access, owner, group, &newer).await {
-                bring(access, owner, group, newer, room).await?;
+                bring(access, owner, group, newer, room, rejected).await?;
             }
             if keeps_others_waiting {
                 size = next_size(size, begun.elapsed());
@@ -211,6 +231,10 @@ async fn in_batches(
             if !lease.renew(access, some.len()).await? {
                 return Ok(false);
             }
+        }
+        if rejected.len() - before == ids.len() {
+            // They would be read again, and again.
+            return Ok(true);
         }
     }
 }
@@ -274,6 +298,8 @@ pub(super) struct Newer<'s> {
     pub(super) source: &'s Source,
     /// The documents that are meant; all of them if it is empty.
     pub(super) those: RawDocumentBuf,
+    /// The `_id` of the source, if that owes the fan-out.
+    pub(super) id: Option<&'s RawBson>,
 }
 
 impl<'s> Newer<'s> {
@@ -284,6 +310,7 @@ impl<'s> Newer<'s> {
             refers: source_condition(group, &id),
             source: &of.source,
             those: RawDocumentBuf::new(),
+            id: Some(&of.id),
         })
     }
 
@@ -347,13 +374,15 @@ fn further(access: &Access, owner: &'static Model, group: &Group) -> Vec<Follows
     further
 }
 
-/// Writes what is newer over the older copies of those that refer to it, and lets those follow that copy from these.
+/// Writes what is newer over the older copies of those that refer to it, and lets those follow that copy from these. Documents that
+/// reject their copies are left out; in a transaction the first of them is an error.
 pub(super) async fn bring(
     access: &Access,
     owner: &'static Model,
     group: &Group,
     newer: Vec<Newer<'_>>,
     room: &mut Room,
+    rejected: &mut Rejections,
 ) -> Result<()> {
     let further = further(access, owner, group);
     let said = (!further.is_empty()).then(Said::now);
@@ -362,7 +391,14 @@ pub(super) async fn bring(
         None => Document::new(),
     };
     let changes = newer.iter().map(|newer| newer.amendment(group, &more));
-    change_all(access, owner, changes.collect::<Result<_>>()?).await?;
+    match change_all(access, owner, changes.collect::<Result<_>>()?).await {
+        Err(error) if access.unit().is_none() && is_rejection(&error) => {
+            for newer in &newer {
+                bring_each(access, owner, group, newer, &more, rejected).await?;
+            }
+        }
+        done => drop(done?),
+    }
     let Some(said) = said else {
         return Ok(());
     };
@@ -373,13 +409,50 @@ pub(super) async fn bring(
         other => other,
     };
     if access.unit().is_none() {
-        return Box::pin(fan_said(access, owner, said, room)).await;
+        // Copies of these copies that are rejected are owed by these documents.
+        return match Box::pin(fan_said(access, owner, said, room)).await {
+            Err(error) if error.kind() == ErrorKind::Unsettled => Ok(()),
+            done => done,
+        };
     }
     for fanning in fanning(access, owner, said.filter(FAN)?, None).await? {
-        fan_out(access, owner, &fanning, room).await?;
+        fan_out(access, owner, &fanning, room, rejected).await?;
     }
     // As with the write itself: those that it does not see follow behind it.
     Owed::fan(said, pace(&further)).carry_out_behind(access, owner);
+    Ok(())
+}
+
+/// The same for each document by itself, after one of them has rejected its copies.
+async fn bring_each(
+    access: &Access,
+    owner: &'static Model,
+    group: &Group,
+    newer: &Newer<'_>,
+    more: &Document,
+    rejected: &mut Rejections,
+) -> Result<()> {
+    let find = Find {
+        projection: Some(document("_id", 1)?),
+        ..found_by(&owner.collection.into(), &close(&newer.filter(group)?)?)
+    };
+    let found = access.find_all(owner, find).await?;
+    let ids = found.iter().filter_map(|raw| decode::id(raw));
+    let ids: Vec<_> = ids.map(RawBson::from).collect();
+    for some in ids.chunks(BATCH) {
+        let changes = some.iter().map(|id| {
+            let one = Newer {
+                those: by_id(id)?,
+                ..newer.clone()
+            };
+            Ok((id.clone(), one.amendment(group, more)?))
+        });
+        let changes = changes.collect::<Result<_>>()?;
+        for (id, error) in change_each(access, owner, changes).await? {
+            let id = Bson::try_from(id).map_err(error::encode)?;
+            rejected.push(newer.id, Rejection::new(owner, id, &error));
+        }
+    }
     Ok(())
 }
 
@@ -397,7 +470,9 @@ async fn at_once(
         return false;
     }
     let together = unit::run_behind_others(access, |access| async move {
-        bring(&access, owner, group, newer.to_vec(), &mut Room::All).await
+        let mut rejected = Rejections::default();
+        let newer = newer.to_vec();
+        bring(&access, owner, group, newer, &mut Room::All, &mut rejected).await
     });
     let done = together.await;
     if let Err(error) = &done {
@@ -408,6 +483,10 @@ async fn at_once(
 
 /// Makes null what is copied of documents that are deleted, where that is to be so, as what is left of them. What comes to refer to them
 /// behind this is looked at again.
+///
+/// # Errors
+///
+/// That of the first document that rejects it, once all others have null.
 pub(in crate::maintain) async fn clear(
     access: &Access,
     model: &'static Model,
@@ -422,17 +501,20 @@ pub(in crate::maintain) async fn clear(
     }
     let deleted = deleted.map(|id| Bson::try_from(id.clone()).map_err(error::encode));
     let deleted = deleted.collect::<Result<Vec<_>>>()?;
+    let mut rejected = Rejections::default();
     for (owner, group) in clearing {
         for some in deleted.chunks(BATCH) {
             let newer = Newer {
                 refers: doc! { group.reference: { "$in": some } },
                 source: gone,
                 those: RawDocumentBuf::new(),
+                id: None,
             };
-            bring(access, owner, &group, vec![newer], &mut Room::All).await?;
+            let room = &mut Room::All;
+            bring(access, owner, &group, vec![newer], room, &mut rejected).await?;
         }
     }
-    Ok(())
+    rejected.into_error().map_or(Ok(()), Err)
 }
 
 #[cfg(test)]

@@ -151,20 +151,19 @@ async fn change_owner(
         },
         false => None,
     };
-    let update = owner::update(access, model, group, at, held.as_ref(), moved).await?;
+    let update = owner::update(access, model, group, at, held.as_ref(), moved).await;
+    let update = update.map_err(|error| error.with_id(at.clone()))?;
     // The fence alone. Whoever is reading the latest again may take a member for one of them as it was: both meet in the owner.
     let is_nothing =
         update.len() == 1 && update.get_document("$inc").is_ok_and(|add| add.len() == 1);
     if is_nothing && !may_be_latest {
         return Ok(None);
     }
-    let changed = change(
-        access,
-        group.owner,
-        Amendment::new(by_id(&raw(at)?)?, update),
-    )
-    .await?;
-    Ok(Some(changed > 0))
+    let amendment = Amendment::new(by_id(&raw(at)?)?, update);
+    let changed = change(access, group.owner, amendment).await;
+    Ok(Some(
+        changed.map_err(|error| error.with_id(at.clone()))? > 0,
+    ))
 }
 
 /// Deletes members, with what they change in their owners: as many as there is room for; tells whether that was all.

@@ -1,0 +1,290 @@
+//! Blocked follow-up work: a document rejects the write that is due to it. It would be too large, break a validation rule of the
+//! server, or have the key of another document in a unique index.
+//!
+//! One such document must not stop the work on others, so each is found and left out. The work on it stays pending: the document that
+//! owes the work has a record of who rejects it and why, and its next attempt comes after a pause that grows with the age of the record.
+//! `owed`, `check` and the log name the rejecting documents.
+
+use std::{fmt, time::Duration};
+
+use bson::{Bson, DateTime, Document, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, doc};
+
+use super::{
+    LEASE, Promise, overflow,
+    stored::{Amendment, change, change_all, close, open},
+};
+use crate::{
+    Error, ErrorKind, Result,
+    access::{Access, also, found_by},
+    backend::operation::Find,
+    decode, error,
+    query::{append, by_id, document},
+    schema::Model,
+};
+
+/// The longest pause between two attempts at blocked work.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60 * 60);
+
+/// How many rejecting documents are named for each document that owes work.
+const MAX_NAMED: usize = 10;
+
+/// How many characters of a reason are kept.
+const MAX_REASON: usize = 300;
+
+/// A document that rejects a follow-up write, and the reason.
+///
+/// Let it accept the write: make it smaller, change the key that another document has, or relax the collection's validation rule. Then
+/// [`Database::settle`](crate::Database::settle) tries again at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rejection {
+    /// The collection of the rejecting document.
+    pub collection: String,
+    /// Its `_id`.
+    pub id: Bson,
+    /// The message of the error.
+    pub reason: String,
+}
+
+impl Rejection {
+    pub(super) fn new(model: &Model, id: Bson, error: &Error) -> Self {
+        Self {
+            collection: model.collection.to_owned(),
+            id,
+            reason: error.message().chars().take(MAX_REASON).collect(),
+        }
+    }
+
+    /// The rejecting documents that an error names. One that names none is of the document that owes the work.
+    pub(super) fn all_of(error: &Error, model: &Model, owing: &Bson) -> Vec<Self> {
+        let one = |error: &Error| Self {
+            collection: error.collection().unwrap_or(model.collection).to_owned(),
+            ..Self::new(model, error.id().unwrap_or(owing).clone(), error)
+        };
+        match error.failures().len() {
+            0 => vec![one(error)],
+            _ => error.failures().map(|(_, failure)| one(failure)).collect(),
+        }
+    }
+
+    fn stored(&self) -> Bson {
+        let Self {
+            collection,
+            id,
+            reason,
+        } = self;
+        Bson::Document(doc! { "in": collection, "id": id.clone(), "why": reason })
+    }
+
+    fn read(stored: &RawDocument) -> Option<Self> {
+        Some(Self {
+            collection: stored.get_str("in").ok()?.to_owned(),
+            id: Bson::try_from(stored.get("id").ok()??).ok()?,
+            reason: stored.get_str("why").ok()?.to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.collection, self.id, self.reason)
+    }
+}
+
+/// Whether an error is of one document and its write, and would be the same again: other documents can be written.
+pub(super) fn is_rejection(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::DuplicateKey | ErrorKind::Invalid)
+}
+
+/// The rejections of one fan-out, by the source whose copies are rejected.
+#[derive(Debug, Default)]
+pub(super) struct Rejections {
+    named: Vec<(Option<RawBson>, Rejection)>,
+    count: usize,
+}
+
+impl Rejections {
+    /// Of a source some are enough. Without a source the rejecting document owes the work itself, so none may be forgotten.
+    pub(super) fn push(&mut self, source: Option<&RawBson>, rejection: Rejection) {
+        self.count += 1;
+        let same = self.named.iter();
+        let same = same.filter(|(other, _)| other.as_ref() == source);
+        if source.is_none() || same.count() < MAX_NAMED {
+            self.named.push((source.cloned(), rejection));
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Rejection> {
+        self.named.iter().map(|(_, rejection)| rejection)
+    }
+
+    /// The sources whose copies are rejected, each with the rejections.
+    pub(super) fn by_source(&self) -> Vec<(RawBson, Vec<Rejection>)> {
+        let mut found: Vec<(RawBson, Vec<Rejection>)> = Vec::new();
+        for (source, rejection) in &self.named {
+            let Some(source) = source else {
+                continue;
+            };
+            match found.iter_mut().find(|(other, _)| other == source) {
+                Some((_, all)) => all.push(rejection.clone()),
+                None => found.push((source.clone(), vec![rejection.clone()])),
+            }
+        }
+        found
+    }
+
+    /// An error that names the rejecting documents; none if there are none.
+    pub(super) fn into_error(self) -> Option<Error> {
+        let errors = self.named.iter().take(MAX_NAMED).map(|(_, rejection)| {
+            let error = Error::new(ErrorKind::Invalid, rejection.reason.clone());
+            error
+                .with_collection(rejection.collection.clone())
+                .with_id(rejection.id.clone())
+        });
+        let errors: Vec<_> = errors.collect();
+        let first = errors.first().cloned()?;
+        Some(first.with_failures(errors.into_iter().enumerate()))
+    }
+}
+
+/// The error of work that stays pending, as documents reject it.
+pub(super) fn blocked<'r>(
+    model: &Model,
+    rejections: impl IntoIterator<Item = &'r Rejection>,
+) -> Error {
+    let named = rejections.into_iter().take(MAX_NAMED);
+    let named: Vec<_> = named.map(ToString::to_string).collect();
+    let message = format!(
+        "documents reject follow-up writes, which stay pending: {}; let them accept these, then run `db.settle()`",
+        named.join("; ")
+    );
+    error::of(model)(Error::new(ErrorKind::Unsettled, message))
+}
+
+/// Records who blocks the work that documents owe, and moves the next attempt at it. The log names the rejecting documents.
+///
+/// Documents whose work has been finished or renewed meanwhile are left unchanged.
+pub(super) async fn note(
+    access: &Access,
+    model: &'static Model,
+    promise: Promise,
+    mut owing: RawDocumentBuf,
+    rejections: &[Rejection],
+) -> Result<()> {
+    for rejection in rejections {
+        tracing::warn!(
+            target: "odm", model = model.name, work = promise.name(), collection = rejection.collection, id = %rejection.id,
+            reason = rejection.reason, "a document rejects a follow-up write, which stays pending"
+        );
+    }
+    let record = promise.field("blocked");
+    also(&mut owing, &promise.due(), document("$exists", true)?)?;
+    let mut projection = document(&promise.due(), 1)?;
+    append(&mut projection, &record, 1)?;
+    let find = Find {
+        projection: Some(projection),
+        ..found_by(&model.collection.into(), &owing)
+    };
+    let named: Vec<_> = rejections.iter().take(MAX_NAMED).collect();
+    let named: Vec<_> = named.into_iter().map(Rejection::stored).collect();
+    let (mut with_record, mut without) = (Vec::new(), Vec::new());
+    for raw in access.find_all(model, find).await? {
+        let (Some(id), Some(due)) = (decode::id(&raw), promise.due_of(&raw)?) else {
+            continue;
+        };
+        let now = DateTime::now();
+        let since = since(&raw, promise)?.unwrap_or(now);
+        let age = now.to_system_time().duration_since(since.to_system_time());
+        let pause = age.unwrap_or_default().clamp(LEASE, LONGEST_PAUSE);
+        let next = DateTime::from_system_time(now.to_system_time() + pause);
+        let mut filter = open(&by_id(&RawBson::from(id))?)?;
+        filter.insert(promise.due(), doc! { "$eq": due });
+        let filter = close(&filter)?;
+        let mut set = doc! { promise.due(): next };
+        without.push(Amendment::new(filter.clone(), doc! { "$set": set.clone() }));
+        set.insert(
+            &*record,
+            doc! { "since": since, "due": next, "by": named.clone() },
+        );
+        with_record.push(Amendment::new(filter, doc! { "$set": set }));
+    }
+    match change_all(access, model, with_record).await {
+        // It has no room for the record. The date is as long as before.
+        Err(error) if is_rejection(&error) => change_all(access, model, without).await.map(drop),
+        noted => noted.map(drop),
+    }
+}
+
+/// The record of a document, if its work has not been renewed since.
+fn record(raw: &RawDocument, promise: Promise) -> Result<Option<&RawDocument>> {
+    let record = promise.said_in(raw, "blocked")?;
+    let record = record.and_then(RawBsonRef::as_document);
+    let due = promise.due_of(raw)?;
+    Ok(record.filter(|record| due.is_some() && record.get_datetime("due").ok() == due))
+}
+
+fn since(raw: &RawDocument, promise: Promise) -> Result<Option<DateTime>> {
+    Ok(record(raw, promise)?.and_then(|record| record.get_datetime("since").ok()))
+}
+
+/// The documents that reject the work that a document owes; empty if the work is not blocked.
+pub(crate) fn rejections(raw: &RawDocument, promise: Promise) -> Result<Vec<Rejection>> {
+    let by = record(raw, promise)?.and_then(|record| record.get_array("by").ok());
+    let by = by.into_iter().flatten().flatten();
+    let by = by.filter_map(|rejection| Rejection::read(rejection.as_document()?));
+    Ok(by.collect())
+}
+
+/// Whether the work that a document owes is blocked.
+pub(super) fn is_blocked(raw: &RawDocument, promise: Promise) -> bool {
+    record(raw, promise).is_ok_and(|record| record.is_some())
+}
+
+/// The condition that a document owes work, and has a record of who blocks it.
+pub(crate) fn recorded(promise: Promise) -> Result<RawDocumentBuf> {
+    let mut filter = document(&promise.due(), document("$exists", true)?)?;
+    append(
+        &mut filter,
+        &promise.field("blocked"),
+        document("$exists", true)?,
+    )?;
+    Ok(filter)
+}
+
+/// The work that documents of a model, and the chunk documents of their arrays, may owe.
+pub(crate) fn promises(access: &Access, model: &'static Model) -> Vec<(&'static Model, Promise)> {
+    let all = [
+        Promise::FAN,
+        Promise::VERIFY,
+        Promise::COUNT,
+        Promise::RECOUNT,
+        Promise::LINK,
+    ];
+    let own = all
+        .into_iter()
+        .filter(|promise| promise.is_of(access, model));
+    let arrays = model.overflows.iter().map(Promise::of_array);
+    let own = own.chain(arrays).map(|promise| (model, promise));
+    own.chain(overflow::owed_outside(model)).collect()
+}
+
+/// Makes blocked work of a model due now.
+pub(crate) async fn unblock(access: &Access, model: &'static Model) -> Result<()> {
+    for (model, promise) in promises(access, model) {
+        let mut set = Document::new();
+        set.insert(promise.due(), DateTime::now());
+        let mut unset = Document::new();
+        unset.insert(promise.field("blocked"), "");
+        let now = doc! { "$set": set, "$unset": unset };
+        change(access, model, Amendment::new(recorded(promise)?, now)).await?;
+    }
+    Ok(())
+}

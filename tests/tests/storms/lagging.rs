@@ -1,0 +1,63 @@
+//! Storms whose URL reads from a member that is an hour behind: no read of the framework itself may come from there.
+
+use odm::{Database, prelude::*};
+use odm_tests::{
+    mongod::Trio,
+    storm::{self, Copies, Counts, Links, Size, Storm},
+};
+
+/// Reads of the application follow the URL.
+const BEHIND: &str = "&readPreference=secondary&readPreferenceTags=lag:hour";
+
+async fn all_agrees<S: Storm>(url: &str) {
+    let db = Database::<S::Schema>::open(url).await;
+    let db = db.expect("its database");
+    let size = Size::of(1_000);
+    storm::begin::<S>(&db, size).await;
+    storm::run::<S>(&db, size).await;
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "notes")]
+struct Note {
+    #[serde(rename = "_id")]
+    id: i64,
+    text: String,
+}
+
+#[derive(Schema)]
+#[schema(models(Note))]
+struct Notes;
+
+/// All in one set, as it takes longer to start than the storms.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_derived_from_a_member_that_is_behind() {
+    let trio = Trio::start().await.expect("a replica set");
+    trio.delay_one().await.expect("a delayed member");
+    let url = |name: &str| format!("{}{BEHIND}", trio.url(name));
+
+    // The URL does lead there.
+    let db = Database::<Notes>::open(url("notes")).await.expect("it");
+    let text = "first".to_owned();
+    db.insert(Note { id: 1, text }).await.expect("an insert");
+    assert!(db.get::<Note>(1).await.is_err_and(|e| e.is_not_found()));
+    assert_eq!(db.find::<Note>().count().await.expect("a count"), 0);
+    // Changes are made of what the primary has.
+    let changed = db.modify::<Note>(1, |note| note.text.push('!'));
+    changed.await.expect("the document");
+    let mut edited = db.edit::<Note>(1).await.expect("the document");
+    assert_eq!(edited.text, "first!");
+    edited.text.push('?');
+    db.save(&mut edited).await.expect("saved");
+    db.transaction(|tx| async move {
+        let note = tx.get::<Note>(1).await?;
+        assert_eq!(note.text, "first!?");
+        Ok(())
+    })
+    .await
+    .expect("a transaction");
+
+    all_agrees::<Copies>(&url("copies")).await;
+    all_agrees::<Counts>(&url("counts")).await;
+    all_agrees::<Links>(&url("links")).await;
+}
