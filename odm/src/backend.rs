@@ -69,7 +69,7 @@ pub use recorder::Recorder;
 pub(crate) use task::outcome;
 pub use wrapper::Wrapper;
 
-use std::{fmt, pin::Pin, sync::Arc};
+use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
 use bson::{RawBson, RawDocumentBuf};
 
@@ -187,7 +187,8 @@ pub trait Backend: Executor {
     /// Drops a collection with its documents and indexes. Nothing happens if there is none.
     fn drop_collection<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<()>>;
 
-    /// The indexes of a collection without the one on `_id`; none if the collection does not exist.
+    /// The indexes of a collection without the one on `_id`; none if the collection does not exist. What [`Index`] cannot describe of one
+    /// is in [`Index::other`].
     fn list_indexes<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Vec<Index>>>;
 
     /// Creates indexes, with the collection if need be, over the documents that are there.
@@ -197,6 +198,15 @@ pub trait Backend: Executor {
         &'a self,
         collection: &'a str,
         indexes: Vec<Index>,
+    ) -> BoxFuture<'a, Result<()>>;
+
+    /// Changes how long after the date in its one field the documents of an index expire. The index stands meanwhile, and is not built
+    /// again.
+    fn set_expiry<'a>(
+        &'a self,
+        collection: &'a str,
+        index: &'a str,
+        after: Duration,
     ) -> BoxFuture<'a, Result<()>>;
 
     /// Drops the index with this name.

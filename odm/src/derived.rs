@@ -12,7 +12,7 @@ use crate::{
     backend::operation::{Direction, Index},
     document::{Document, Embedded, Stored, VariantOf, kind},
     error::too_many,
-    field::{Date, FromPath, Path, Place, Variants},
+    field::{Date, Field, FromPath, Path, Place, Variants, shape},
     hook::{Erased, Hooks, RunHooks},
     projection::{Holds, Projected},
     query::{IntoFilter, IntoKey},
@@ -379,6 +379,23 @@ pub fn validate_len(found: usize, path: &Path, max: usize) -> Result<()> {
 pub fn index_key<P: Place>(place: P, direction: Direction) -> (String, Direction) {
     (place.path().to_string(), direction)
 }
+
+/// The path of a unique index of all documents.
+#[doc(hidden)]
+pub fn unique_key<P: AlwaysThere>(place: P, direction: Direction) -> (String, Direction) {
+    index_key(place, direction)
+}
+
+/// Places that have a value in every document, so that two documents are not the same for want of one.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "documents without a value here would be duplicates of each other",
+    label = "may be none, is inside of an array, or is no single value",
+    note = "let the index be of the documents that have a value: `partial = |m| m.address().zip().gt(\"\")`"
+)]
+pub trait AlwaysThere: Place {}
+#[diagnostic::do_not_recommend]
+impl<M, T, R> AlwaysThere for Field<M, T, R, shape::One> where Self: Place {}
 
 /// The path of an index that deletes documents some time after the date in it.
 #[doc(hidden)]

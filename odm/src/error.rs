@@ -4,7 +4,11 @@ use std::{error, fmt, sync::Arc};
 
 use bson::{Bson, RawDocument};
 
-use crate::{document::Document, query::encode as encode_value, schema::Model};
+use crate::{
+    document::Document,
+    query::encode as encode_value,
+    schema::{IndexReport, Model},
+};
 
 /// A result with this crate's error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -32,6 +36,7 @@ struct Inner {
     inserted: Option<usize>,
     failures: Vec<(usize, Error)>,
     violations: Vec<(String, String)>,
+    indexes: Option<Arc<IndexReport>>,
     source: Option<Arc<dyn error::Error + Send + Sync>>,
     is_passing: bool,
 }
@@ -112,6 +117,7 @@ impl Error {
             inserted: None,
             failures: Vec::new(),
             violations: Vec::new(),
+            indexes: None,
             source: None,
             is_passing: false,
         }))
@@ -255,6 +261,12 @@ impl Error {
         violations.map(|(path, message)| (path.as_str(), message.as_str()))
     }
 
+    /// What [`sync_indexes`](crate::Database::sync_indexes) has done and found, if it could not make all indexes as they are declared.
+    #[must_use]
+    pub fn index_report(&self) -> Option<&IndexReport> {
+        self.0.indexes.as_deref()
+    }
+
     /// The backend's or the application's own error that this one was made from, to be downcast.
     #[must_use]
     pub fn cause(&self) -> Option<&(dyn error::Error + Send + Sync + 'static)> {
@@ -328,6 +340,10 @@ impl Error {
     }
 
     /// An insert of one has no part that succeeded.
+    pub(crate) fn with_index_report(self, report: IndexReport) -> Self {
+        self.with(|e| e.indexes = Some(Arc::new(report)))
+    }
+
     pub(crate) fn without_inserted(self) -> Self {
         self.with(|e| {
             e.inserted = None;

@@ -32,8 +32,8 @@ pub(crate) use bulk::{Narrowed, Planned, SentWith, run_bulk};
 pub(crate) use computed::{Miscomputed, compute_again, fill as compute, fill_open, miscomputed};
 use copy::Followed;
 pub(crate) use copy::{
-    Sources, StaleCopy, bring_current, brings_copies, copied, copy_again, drifted, of_a_save,
-    resolve, snapshots, stale, with_indexes as with_copies,
+    Sources, StaleCopy, bring_current, brings_copies, cleared, copied, copy_again, drifted,
+    of_a_save, resolve, snapshots, stale, with_indexes as with_copies,
 };
 pub use link::Consequences;
 pub(crate) use link::{

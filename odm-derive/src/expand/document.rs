@@ -436,12 +436,25 @@ fn refuse_keys(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[Key]) {
 /// What two documents may come to have the same of.
 fn refuse_unique(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[Key], options: &Options) {
     for key in keys {
-        let [name] = key.path.as_slice() else {
+        let Some(name) = key.path.first() else {
             continue;
         };
         let Some(field) = model.field_named(name) else {
             continue;
         };
+        let is_array = matches!(
+            field.layout,
+            Layout::EmbedMany(_) | Layout::ReferenceMany(_)
+        );
+        let is_alone = keys.len() == 1 && key.path.len() == 1;
+        if is_array {
+            refuse_second_empty(ctxt, field, key, is_alone, options);
+        } else if is_option(field.ty) && !is_alone {
+            refuse_second_without(ctxt, model, field, (keys, key), options);
+        }
+        if key.path.len() > 1 {
+            continue;
+        }
         let filled = match field.filled {
             Some(What::Copy) if field.follows() => "a copy",
             Some(What::Tally) => "made of other documents",
@@ -453,7 +466,7 @@ fn refuse_unique(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[Key], options: &Opt
                 );
                 continue;
             }
-            _ if is_option(field.ty) && keys.len() == 1 => {
+            _ if is_option(field.ty) && is_alone => {
                 refuse_second_none(ctxt, field, options);
                 continue;
             }
@@ -472,25 +485,102 @@ fn refuse_second_none(ctxt: &mut Ctxt, field: &Field<'_>, options: &Options) {
         return;
     }
     let name = field.ident;
-    let (remedy, inside) = (format!("partial = |m| m.{name}()"), text(field.ty));
-    let inside = inside.trim_start_matches("Option<").trim_end_matches('>');
-    let remedy = match inside {
-        "String" => format!("{remedy}.gt(\"\")"),
-        "i32" | "i64" => format!("{remedy}.gte({inside}::MIN)"),
-        "DateTime" => format!("{remedy}.gte(DateTime::MIN)"),
-        _ => {
-            ctxt.error(
-                name,
-                "none is stored as null, so the second one would be a duplicate: say `#[index(unique, sparse)]`, and do not store it, \
-                 `#[serde(default, skip_serializing_if = \"Option::is_none\")]`",
-            );
-            return;
-        }
+    let Some(is_there) = is_there(field) else {
+        ctxt.error(
+            name,
+            "none is stored as null, so the second one would be a duplicate: say `#[index(unique, sparse)]`, and do not store it, \
+             `#[serde(default, skip_serializing_if = \"Option::is_none\")]`",
+        );
+        return;
     };
     ctxt.error(
         name,
-        format!("none is stored as null, so the second one would be a duplicate: let the index be of what is there, `#[index(unique, {remedy})]`"),
+        format!("none is stored as null, so the second one would be a duplicate: let the index be of what is there, `#[index(unique, partial = |m| m.{name}(){is_there})]`"),
     );
+}
+
+/// The condition that an option has a value, if its type has an order in which all values come behind one.
+fn is_there(field: &Field<'_>) -> Option<String> {
+    let inside = text(field.ty);
+    let inside = inside.trim_start_matches("Option<").trim_end_matches('>');
+    Some(match inside {
+        "String" => ".gt(\"\")".to_owned(),
+        "i32" | "i64" => format!(".gte({inside}::MIN)"),
+        "DateTime" => ".gte(DateTime::MIN)".to_owned(),
+        _ => return None,
+    })
+}
+
+/// Without a part of the key two documents are the same by the others.
+fn refuse_second_without(
+    ctxt: &mut Ctxt,
+    model: &Model<'_>,
+    field: &Field<'_>,
+    (keys, key): (&[Key], &Key),
+    options: &Options,
+) {
+    if options.partial.is_some() {
+        return;
+    }
+    let name = field.ident;
+    let remedy = match (is_there(field), key.path.len()) {
+        (Some(is_there), 1) => format!("`partial = |m| m.{name}(){is_there}`"),
+        (None, 1) => format!(
+            "`partial = |m| m.{name}().exists()`, and do not store it, `#[serde(default, skip_serializing_if = \"Option::is_none\")]`"
+        ),
+        _ => {
+            let path: Vec<_> = key.path.iter().map(|step| format!("{step}()")).collect();
+            format!(
+                "by a condition on it, as `partial = |m| m.{}.gt(\"\")`",
+                path.join(".")
+            )
+        }
+    };
+    let always = keys.iter().filter(|other| other.path.len() == 1);
+    let mut always = always.filter_map(|other| model.field_named(other.path.first()?));
+    let otherwise = match always.find(|field| !is_option(field.ty)) {
+        Some(other) => format!(
+            "; if two without it shall be duplicates, say so by a condition that all documents meet, `partial = |m| m.{}().exists()`",
+            other.ident
+        ),
+        None => String::new(),
+    };
+    let message = format!(
+        "`{name}` may be none, and two documents without it and with the same other parts would be duplicates: let the index be of those \
+         that have it, {remedy}{otherwise}"
+    );
+    ctxt.error(name_in(key, name), message);
+}
+
+/// Of an array without elements an index has one entry, as of null.
+fn refuse_second_empty(
+    ctxt: &mut Ctxt,
+    field: &Field<'_>,
+    key: &Key,
+    is_alone: bool,
+    options: &Options,
+) {
+    if options.partial.is_some() || (is_alone && options.sparse && field.skip_if) {
+        return;
+    }
+    let name = field.ident;
+    let inside: Vec<_> = key
+        .path
+        .iter()
+        .skip(1)
+        .map(|step| format!("{step}()."))
+        .collect();
+    let inside = inside.concat();
+    let message = format!(
+        "an array without elements is a value for an index, so the second one would be a duplicate: let the index be of those with \
+         elements, `partial = |m| m.{name}().at(0).{inside}exists()`"
+    );
+    ctxt.error(name_in(key, name), message);
+}
+
+/// Where an index names a field.
+fn name_in<'k>(key: &'k Key, field: &'k Ident) -> &'k Ident {
+    key.path.first().unwrap_or(field)
 }
 
 /// All declared indexes, those of fields first, each with the name to report errors at.
@@ -720,7 +810,7 @@ fn implementation(
     let filled = filled.map(|field| field.stored.to_token_stream());
     let filled = around(&separated(filled), |stored| quote!(filled: &[#stored],));
     let indexes =
-        declared(model, compound).map(|(keys, options, _)| index(&keys, options, private));
+        declared(model, compound).map(|(keys, options, _)| index(&keys, options, true, private));
     let mark = upgrade
         .as_ref()
         .map(|_| quote!(#private::index_of_versions()));
@@ -810,15 +900,26 @@ fn separated(all: impl Iterator<Item = TokenStream>) -> TokenStream {
     quote!(#(#all),*)
 }
 
-pub(super) fn index(keys: &[Key], options: &Options, private: &Private) -> TokenStream {
+/// `are_known` says that the types of the fields were looked at: of what is inside of them the compiler has to.
+pub(super) fn index(
+    keys: &[Key],
+    options: &Options,
+    are_known: bool,
+    private: &Private,
+) -> TokenStream {
     let ttl = options.expire_after_seconds.is_some();
+    let is_unique = options.unique && options.partial.is_none();
     let keys = keys.iter().map(|key| {
         let direction = match key.direction {
             Direction::Ascending => quote!(Ascending),
             Direction::Descending => quote!(Descending),
         };
         let steps = key.path.iter().map(|step| quote_spanned!(step.span()=> .#step()));
-        let call = if ttl { quote!(index_date) } else { quote!(index_key) };
+        let call = match is_unique && (!are_known || key.path.len() > 1) {
+            _ if ttl => quote!(index_date),
+            true => quote!(unique_key),
+            false => quote!(index_key),
+        };
         quote_spanned! {key.span()=>
             #private::#call(<Self as #private::Document>::fields() #(#steps)*, #private::Direction::#direction)
         }

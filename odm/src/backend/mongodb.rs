@@ -27,7 +27,7 @@ mod url_options;
 mod watch;
 mod write_command;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use ::mongodb::{ClientSession, Database, bson::Document};
 use bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
@@ -248,7 +248,6 @@ impl Backend for MongoDb {
         }))
     }
 
-    /// Indexes that [`Index`] cannot describe (text, geographic, wildcard, with a collation) are left out.
     fn list_indexes<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Vec<Index>>> {
         let (database, collection) = (self.database.clone(), collection.to_owned());
         Box::pin(task::finish(async move {
@@ -264,6 +263,23 @@ impl Backend for MongoDb {
         let (database, collection) = (self.database.clone(), collection.to_owned());
         Box::pin(task::finish(async move {
             index::create(&database, &collection, indexes).await
+        }))
+    }
+
+    /// It takes MongoDB 5.1 to let documents of an index expire that did not before.
+    fn set_expiry<'a>(
+        &'a self,
+        collection: &'a str,
+        index: &'a str,
+        after: Duration,
+    ) -> BoxFuture<'a, Result<()>> {
+        let (database, collection, index) = (
+            self.database.clone(),
+            collection.to_owned(),
+            index.to_owned(),
+        );
+        Box::pin(task::finish(async move {
+            index::set_expiry(&database, &collection, &index, after).await
         }))
     }
 

@@ -1,6 +1,6 @@
 //! What backends around other backends have in common.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use bson::{RawBson, RawDocumentBuf};
 
@@ -173,6 +173,17 @@ impl<W: Wrapper<Inner = dyn Backend>> Backend for W {
     fn drop_index<'a>(&'a self, collection: &'a str, name: &'a str) -> BoxFuture<'a, Result<()>> {
         let operation = Operation::DropIndex(collection.to_owned().into(), name.to_owned());
         self.perform(operation, self.inner().drop_index(collection, name))
+    }
+
+    fn set_expiry<'a>(
+        &'a self,
+        collection: &'a str,
+        index: &'a str,
+        after: Duration,
+    ) -> BoxFuture<'a, Result<()>> {
+        let name = collection.to_owned().into();
+        let operation = Operation::SetExpiry(name, index.to_owned(), after);
+        self.perform(operation, self.inner().set_expiry(collection, index, after))
     }
 
     fn shard_key_of<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Option<ShardKey>>> {

@@ -100,18 +100,32 @@ pub(super) fn is_rejection(error: &Error) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct Rejections {
     named: Vec<(Option<RawBson>, Rejection)>,
+    /// Those of the first ones.
+    errors: Vec<Error>,
     count: usize,
 }
 
 impl Rejections {
     /// Of a source some are enough. Without a source the rejecting document owes the work itself, so none may be forgotten.
-    pub(super) fn push(&mut self, source: Option<&RawBson>, rejection: Rejection) {
+    pub(super) fn push(
+        &mut self,
+        source: Option<&RawBson>,
+        model: &Model,
+        id: RawBson,
+        error: Error,
+    ) -> Result<()> {
         self.count += 1;
+        let id = Bson::try_from(id).map_err(error::encode)?;
+        let rejection = Rejection::new(model, id.clone(), &error);
+        if self.errors.len() < MAX_NAMED {
+            self.errors.push(error::of(model)(error).with_id(id));
+        }
         let same = self.named.iter();
         let same = same.filter(|(other, _)| other.as_ref() == source);
         if source.is_none() || same.count() < MAX_NAMED {
             self.named.push((source.cloned(), rejection));
         }
+        Ok(())
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -143,15 +157,11 @@ impl Rejections {
 
     /// An error that names the rejecting documents; none if there are none.
     pub(super) fn into_error(self) -> Option<Error> {
-        let errors = self.named.iter().take(MAX_NAMED).map(|(_, rejection)| {
-            let error = Error::new(ErrorKind::Invalid, rejection.reason.clone());
-            error
-                .with_collection(rejection.collection.clone())
-                .with_id(rejection.id.clone())
-        });
-        let errors: Vec<_> = errors.collect();
-        let first = errors.first().cloned()?;
-        Some(first.with_failures(errors.into_iter().enumerate()))
+        let first = self.errors.first().cloned()?;
+        Some(match self.errors.len() {
+            1 => first,
+            _ => first.with_failures(self.errors.into_iter().enumerate()),
+        })
     }
 }
 

@@ -172,7 +172,10 @@ async fn reads_of_the_application_have_the_level_of_the_url() {
 #[tokio::test]
 async fn one_connection_is_enough() {
     let url = url(mongod::replica_set().await, "maxPoolSize=1&minPoolSize=1");
-    agrees::<Copies>(backend::open(&url).await.expect("it opens")).await;
+    let storm = agrees::<Copies>(backend::open(&url).await.expect("it opens"));
+    // A write that waits for a transaction must not have the connection that its commit needs.
+    let in_time = tokio::time::timeout(std::time::Duration::from_secs(45), storm);
+    in_time.await.expect("no deadlock");
 }
 
 #[tokio::test]

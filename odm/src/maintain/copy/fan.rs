@@ -22,7 +22,7 @@ use crate::{
     decode, error,
     maintain::{
         Said,
-        blocked::{self, Rejection, Rejections, is_rejection},
+        blocked::{self, Rejections, is_rejection},
         link::linked::{Fate, by_id, one_of},
         stored::{Amendment, change_all, change_each, overlap},
     },
@@ -449,8 +449,7 @@ async fn bring_each(
         });
         let changes = changes.collect::<Result<_>>()?;
         for (id, error) in change_each(access, owner, changes).await? {
-            let id = Bson::try_from(id).map_err(error::encode)?;
-            rejected.push(newer.id, Rejection::new(owner, id, &error));
+            rejected.push(newer.id, owner, id, error)?;
         }
     }
     Ok(())

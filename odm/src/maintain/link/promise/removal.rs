@@ -1,6 +1,6 @@
 //! Deletions where there are no transactions.
 
-use bson::{Bson, RawBson, RawDocument, RawDocumentBuf, oid::ObjectId};
+use bson::{RawBson, RawDocument, RawDocumentBuf, oid::ObjectId};
 
 use super::{
     super::{
@@ -30,7 +30,7 @@ use crate::{
     },
     decode, error,
     maintain::{
-        Rejection, Write,
+        Write,
         blocked::{Rejections, is_rejection},
         copy, narrow, overflow, tally,
     },
@@ -302,8 +302,7 @@ impl Deletion<'_> {
             also(&mut one, "_id", document("$eq", id)?)?;
             match self.part_held(rule, one).await {
                 Err(error) if is_rejection(&error) => {
-                    let id = Bson::try_from(RawBson::from(id)).map_err(error::encode)?;
-                    rejected.push(None, Rejection::new(model, id, &error));
+                    rejected.push(None, model, id.into(), error)?;
                 }
                 done => parted += done?,
             }
