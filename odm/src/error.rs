@@ -461,10 +461,13 @@ pub(crate) fn of_model<T: Document>(error: Error) -> Error {
     of(&T::MODEL)(error)
 }
 
-/// Names a model and its collection in an error.
+/// Names a model and its collection in an error, unless it names those of another document already.
 pub(crate) fn of(model: &Model) -> impl Fn(Error) -> Error + Copy + use<> {
     let (name, collection) = (model.name, model.collection);
-    move |error| error.with_model(name).with_collection(collection)
+    move |error| match error.model() {
+        None => error.with_model(name).with_collection(collection),
+        Some(_) => error,
+    }
 }
 
 /// The array of a stored document has no room for what was to be appended.

@@ -262,38 +262,37 @@ async fn inside<W: Write>(
     if owed.is_nothing() {
         return tally::run(access, model, write, &mut owed).await;
     }
-    let (done, followed) = match owed.is_together() {
-        true => {
-            let is_rejected = AtomicBool::new(false);
-            let work = |access: Access| {
-                let (write, owed, is_rejected) = (write.clone(), &owed, &is_rejected);
-                is_rejected.store(false, Ordering::Relaxed);
-                async move {
-                    // What it shows of copies is no part of it: they are looked at behind it.
-                    let mut unseen = owed.clone();
-                    let done = tally::run(access.clone(), model, write, &mut unseen).await?;
-                    if access.unit().is_none() || W::documents(&done) == 0 {
-                        return Ok((done, Followed::Nobody));
-                    }
-                    let followed = owed.together(&access, model).await;
-                    let followed = followed.map_err(|error| {
-                        is_rejected.store(is_rejection(&error), Ordering::Relaxed);
-                        access.fail(error)
-                    });
-                    Ok((done, followed?))
+    let mut together = None;
+    if owed.is_together() {
+        let is_rejected = AtomicBool::new(false);
+        let work = |access: Access| {
+            let (write, owed, is_rejected) = (write.clone(), &owed, &is_rejected);
+            is_rejected.store(false, Ordering::Relaxed);
+            async move {
+                // What it shows of copies is no part of it: they are looked at behind it.
+                let mut unseen = owed.clone();
+                let done = tally::run(access.clone(), model, write, &mut unseen).await?;
+                if access.unit().is_none() || W::documents(&done) == 0 {
+                    return Ok((done, Followed::Nobody));
                 }
-            };
-            match access.together(unit::ATTEMPTS, work).await {
-                Ok((done, followed)) => (Ok(done), followed),
-                // A dependent rejects its copies, which is no reason to refuse the write: they stay pending.
-                Err(_) if access.unit().is_none() && is_rejected.load(Ordering::Relaxed) => (
-                    tally::run(access.clone(), model, write, &mut owed).await,
-                    Followed::Nobody,
-                ),
-                Err(error) => (Err(error), Followed::Nobody),
+                let followed = owed.together(&access, model).await;
+                let followed = followed.map_err(|error| {
+                    is_rejected.store(is_rejection(&error), Ordering::Relaxed);
+                    access.fail(error)
+                });
+                Ok((done, followed?))
             }
-        }
-        false => (
+        };
+        together = match access.together(unit::ATTEMPTS, work).await {
+            Ok((done, followed)) => Some((Ok(done), followed)),
+            // A dependent rejects its copies, which is no reason to refuse the write: they stay pending.
+            Err(_) if access.unit().is_none() && is_rejected.load(Ordering::Relaxed) => None,
+            Err(error) => Some((Err(error), Followed::Nobody)),
+        };
+    }
+    let (done, followed) = match together {
+        Some(done) => done,
+        None => (
             tally::run(access.clone(), model, write, &mut owed).await,
             Followed::Nobody,
         ),

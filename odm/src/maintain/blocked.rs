@@ -16,7 +16,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, also, found_by},
-    backend::operation::Find,
+    backend::{BoxFuture, operation::Find},
     decode, error,
     query::{append, by_id, document},
     schema::Model,
@@ -181,8 +181,19 @@ pub(super) fn blocked<'r>(
 
 /// Records who blocks the work that documents owe, and moves the next attempt at it. The log names the rejecting documents.
 ///
-/// Documents whose work has been finished or renewed meanwhile are left unchanged.
-pub(super) async fn note(
+/// Documents whose work has been finished or renewed meanwhile are left unchanged. It is a box of its own, as it is part of many futures and
+/// hardly ever run.
+pub(super) fn note<'a>(
+    access: &'a Access,
+    model: &'static Model,
+    promise: Promise,
+    owing: RawDocumentBuf,
+    rejections: &'a [Rejection],
+) -> BoxFuture<'a, Result<()>> {
+    Box::pin(record_all(access, model, promise, owing, rejections))
+}
+
+async fn record_all(
     access: &Access,
     model: &'static Model,
     promise: Promise,
@@ -289,6 +300,14 @@ pub(crate) fn promises(access: &Access, model: &'static Model) -> Vec<(&'static 
 /// Makes blocked work of a model due now.
 pub(crate) async fn unblock(access: &Access, model: &'static Model) -> Result<()> {
     for (model, promise) in promises(access, model) {
+        let find = Find {
+            projection: Some(document("_id", 1)?),
+            limit: Some(1),
+            ..found_by(&model.collection.into(), &recorded(promise)?)
+        };
+        if access.find_all(model, find).await?.is_empty() {
+            continue;
+        }
         let mut set = Document::new();
         set.insert(promise.due(), DateTime::now());
         let mut unset = Document::new();

@@ -394,7 +394,8 @@ pub(super) async fn bring(
     match change_all(access, owner, changes.collect::<Result<_>>()?).await {
         Err(error) if access.unit().is_none() && is_rejection(&error) => {
             for newer in &newer {
-                bring_each(access, owner, group, newer, &more, rejected).await?;
+                let each = bring_each(access, owner, group, newer, &more, rejected);
+                Box::pin(each).await?;
             }
         }
         done => drop(done?),

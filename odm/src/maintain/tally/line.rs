@@ -102,7 +102,7 @@ pub(super) async fn count_those(
     let ids: Vec<_> = ids.into_iter().map(RawBson::from).collect();
     let mut rejected = Rejected::default();
     for some in ids.chunks(BATCH) {
-        count_some(&all, model, some, &mut rejected).await?;
+        Box::pin(count_some(&all, model, some, &mut rejected)).await?;
     }
     rejected.note(&all, model).await
 }

@@ -249,7 +249,7 @@ impl Deletion<'_> {
         append(&mut unsaid, DUE, "")?;
         let done = match self.document().await? {
             Some(_) => match self.part_held(rule, held.clone()).await {
-                Err(error) if is_rejection(&error) => self.part_each(rule, &held).await,
+                Err(error) if is_rejection(&error) => Box::pin(self.part_each(rule, &held)).await,
                 done => done,
             },
             None => Ok(0),
