@@ -386,12 +386,12 @@ pub fn unique_key<P: AlwaysThere>(place: P, direction: Direction) -> (String, Di
     index_key(place, direction)
 }
 
-/// Places that have a value in every document, so that two documents are not the same for want of one.
+/// Places with exactly one value in every document.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "documents without a value here would be duplicates of each other",
-    label = "may be none, is inside of an array, or is no single value",
-    note = "let the index be of the documents that have a value: `partial = |m| m.address().zip().gt(\"\")`"
+    message = "a second document without a value would be a duplicate in this unique index",
+    label = "optional, an array, or inside of an array",
+    note = "limit the index to documents with a value: `partial = |m| m.address().zip().gt(\"\")`"
 )]
 pub trait AlwaysThere: Place {}
 #[diagnostic::do_not_recommend]

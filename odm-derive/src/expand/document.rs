@@ -365,6 +365,7 @@ fn right_indexes<'c>(
         }
     }
     let mut before = Before::default();
+    let mut refused: Vec<*const Options> = Vec::new();
     for (keys, options, at) in declared(model, &right) {
         let mut fields = model.fields.iter();
         let outlier = fields.find(|field| field.layout.overflow().is_some());
@@ -380,8 +381,8 @@ fn right_indexes<'c>(
         }
         before.refuse_same(ctxt, &keys, options, at);
         refuse_keys(ctxt, model, &keys);
-        if options.unique {
-            refuse_unique(ctxt, model, &keys, options);
+        if options.unique && !refuse_unique(ctxt, model, &keys, options) {
+            refused.push(options);
         }
     }
     // Nothing more is said of those that were refused.
@@ -389,7 +390,12 @@ fn right_indexes<'c>(
         let field = key.path.first().and_then(|first| model.field_named(first));
         field.is_some_and(|field| field.layout.overflow().is_some())
     };
-    right.retain(|index| !index.keys.iter().any(overflows));
+    right.retain(|index| {
+        let is_refused = refused
+            .iter()
+            .any(|other| std::ptr::eq(*other, &index.options));
+        !is_refused && !index.keys.iter().any(overflows)
+    });
     right
 }
 
@@ -433,8 +439,9 @@ fn refuse_keys(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[Key]) {
     }
 }
 
-/// What two documents may come to have the same of.
-fn refuse_unique(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[Key], options: &Options) {
+/// Refuses unique keys that documents would share by mistake. Returns false for such an index.
+fn refuse_unique(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[Key], options: &Options) -> bool {
+    let errors = ctxt.len();
     for key in keys {
         let Some(name) = key.path.first() else {
             continue;
@@ -477,6 +484,7 @@ fn refuse_unique(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[Key], options: &Opt
             format!("`{name}` is {filled}, and writes of others would fail where it comes to be the same twice: leave `unique` out"),
         );
     }
+    ctxt.len() == errors
 }
 
 /// None is a value for an index, unless it is not stored.
@@ -511,7 +519,7 @@ fn is_there(field: &Field<'_>) -> Option<String> {
     })
 }
 
-/// Without a part of the key two documents are the same by the others.
+/// Refuses a part of a unique key that may be none: the second document without it is a duplicate.
 fn refuse_second_without(
     ctxt: &mut Ctxt,
     model: &Model<'_>,
@@ -523,36 +531,40 @@ fn refuse_second_without(
         return;
     }
     let name = field.ident;
+    let path: Vec<_> = key.path.iter().map(|step| format!("{step}()")).collect();
+    let path = path.join(".");
     let remedy = match (is_there(field), key.path.len()) {
-        (Some(is_there), 1) => format!("`partial = |m| m.{name}(){is_there}`"),
+        (Some(is_there), 1) => format!("`partial = |m| m.{path}{is_there}`"),
         (None, 1) => format!(
-            "`partial = |m| m.{name}().exists()`, and do not store it, `#[serde(default, skip_serializing_if = \"Option::is_none\")]`"
+            "`partial = |m| m.{path}.exists()` with `#[serde(default, skip_serializing_if = \"Option::is_none\")]` on the field"
         ),
+        _ => format!("such as `partial = |m| m.{path}.gt(\"\")`"),
+    };
+    let (alike, otherwise) = match keys.len() {
+        1 => ("", String::new()),
         _ => {
-            let path: Vec<_> = key.path.iter().map(|step| format!("{step}()")).collect();
-            format!(
-                "by a condition on it, as `partial = |m| m.{}.gt(\"\")`",
-                path.join(".")
+            let others = keys.iter().filter(|other| other.path.len() == 1);
+            let mut others = others.filter_map(|other| model.field_named(other.path.first()?));
+            let always = others.find(|other| !is_option(other.ty));
+            let otherwise = always.map(|always| {
+                format!(
+                    "; to forbid the second document, use a condition that holds for every document, `partial = |m| m.{}().exists()`",
+                    always.ident
+                )
+            });
+            (
+                " and with the same other fields",
+                otherwise.unwrap_or_default(),
             )
         }
     };
-    let always = keys.iter().filter(|other| other.path.len() == 1);
-    let mut always = always.filter_map(|other| model.field_named(other.path.first()?));
-    let otherwise = match always.find(|field| !is_option(field.ty)) {
-        Some(other) => format!(
-            "; if two without it shall be duplicates, say so by a condition that all documents meet, `partial = |m| m.{}().exists()`",
-            other.ident
-        ),
-        None => String::new(),
-    };
     let message = format!(
-        "`{name}` may be none, and two documents without it and with the same other parts would be duplicates: let the index be of those \
-         that have it, {remedy}{otherwise}"
+        "a second document without `{name}`{alike} would be a duplicate: limit the index to documents with a value, {remedy}{otherwise}"
     );
     ctxt.error(name_in(key, name), message);
 }
 
-/// Of an array without elements an index has one entry, as of null.
+/// Refuses a unique key over an array: an index has one entry for an empty array, as for null.
 fn refuse_second_empty(
     ctxt: &mut Ctxt,
     field: &Field<'_>,
@@ -564,16 +576,12 @@ fn refuse_second_empty(
         return;
     }
     let name = field.ident;
-    let inside: Vec<_> = key
-        .path
-        .iter()
-        .skip(1)
-        .map(|step| format!("{step}()."))
-        .collect();
+    let inside = key.path.iter().skip(1);
+    let inside: Vec<_> = inside.map(|step| format!("{step}().")).collect();
     let inside = inside.concat();
     let message = format!(
-        "an array without elements is a value for an index, so the second one would be a duplicate: let the index be of those with \
-         elements, `partial = |m| m.{name}().at(0).{inside}exists()`"
+        "a second document with an empty `{name}` would be a duplicate: limit the index to arrays with elements, \
+         `partial = |m| m.{name}().at(0).{inside}exists()`"
     );
     ctxt.error(name_in(key, name), message);
 }

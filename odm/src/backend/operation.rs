@@ -384,10 +384,13 @@ impl Index {
     /// Refuses what no backend can keep exactly.
     #[cfg(any(feature = "engine", feature = "mongodb"))]
     pub(super) fn check(&self) -> Result<()> {
-        if let Some(other) = &self.other {
+        if self.other.is_some() {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                format!("index {}: it cannot be created here: {other:?}", self.name),
+                format!(
+                    "index {}: no backend creates an index with a collation, of texts, of places or of all paths",
+                    self.name
+                ),
             ));
         }
         if self

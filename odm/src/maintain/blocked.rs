@@ -96,6 +96,11 @@ pub(super) fn is_rejection(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::DuplicateKey | ErrorKind::Invalid)
 }
 
+/// The same, or work elsewhere that stays pending for such an error.
+pub(super) fn is_blocking(error: &Error) -> bool {
+    is_rejection(error) || error.kind() == ErrorKind::Unsettled
+}
+
 /// The rejections of one fan-out, by the source whose copies are rejected.
 #[derive(Debug, Default)]
 pub(super) struct Rejections {
@@ -170,13 +175,21 @@ pub(super) fn blocked<'r>(
     model: &Model,
     rejections: impl IntoIterator<Item = &'r Rejection>,
 ) -> Error {
-    let named = rejections.into_iter().take(MAX_NAMED);
-    let named: Vec<_> = named.map(ToString::to_string).collect();
+    let rejections: Vec<_> = rejections.into_iter().take(MAX_NAMED).collect();
+    let errors = rejections.iter().map(|rejection| {
+        let error = Error::new(ErrorKind::Invalid, rejection.reason.clone());
+        error
+            .with_collection(rejection.collection.clone())
+            .with_id(rejection.id.clone())
+    });
+    let errors: Vec<_> = errors.collect();
+    let named: Vec<_> = rejections.iter().map(ToString::to_string).collect();
     let message = format!(
         "documents reject follow-up writes, which stay pending: {}; let them accept these, then run `db.settle()`",
         named.join("; ")
     );
-    error::of(model)(Error::new(ErrorKind::Unsettled, message))
+    let error = error::of(model)(Error::new(ErrorKind::Unsettled, message));
+    error.with_failures(errors.into_iter().enumerate())
 }
 
 /// Records who blocks the work that documents owe, and moves the next attempt at it. The log names the rejecting documents.

@@ -47,7 +47,7 @@ pub(crate) use upgrade::bring_up;
 
 use super::{
     Means, Promise, Rejection, Removal, Write,
-    blocked::{self, is_rejection},
+    blocked::{self, is_blocking},
     computed, copy, narrow, overflow, tally,
 };
 use crate::{
@@ -519,7 +519,7 @@ pub(crate) async fn settle(
             match promise::settle(access, model, &id).await {
                 Ok(()) => settled.documents += 1,
                 Err(error) => {
-                    if is_rejection(&error) {
+                    if is_blocking(&error) {
                         let owing = by_id(&id)?;
                         let id = Bson::try_from(id).map_err(error::encode)?;
                         let by = Rejection::all_of(&error, model, &id);

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, fmt, pin::Pin, sync::Arc};
 
+use bson::{Document, RawDocument};
+
 use super::{Model, OnDelete, Schema};
 use crate::{
     Error, ErrorKind, Result,
@@ -595,13 +597,21 @@ fn describe(index: &Index) -> String {
         text.push_str(" sparse");
     }
     if let Some(partial) = &index.partial {
-        text.push_str(&format!(" partial {partial:?}"));
+        text.push_str(&format!(" partial {}", readable(partial)));
     }
     if let Some(after) = index.expire_after {
         text.push_str(&format!(" expires after {} s", after.as_secs()));
     }
     if let Some(other) = &index.other {
-        text.push_str(&format!(" {other:?}"));
+        text.push_str(&format!(" {}", readable(other)));
     }
     text
+}
+
+/// A document as people read it.
+fn readable(document: &RawDocument) -> String {
+    match Document::try_from(document) {
+        Ok(document) => document.to_string(),
+        Err(_) => format!("{document:?}"),
+    }
 }

@@ -621,6 +621,7 @@ macro_rules! for_every_test {
                     another_index_has_the_name,
                     expiry_ends_when_told,
                     one_that_fails_keeps_no_other_away,
+                    unique_among_those_with_a_value,
                 ]
                 injection: [
                     json_bodies,

@@ -168,6 +168,31 @@ async fn reads_of_the_application_have_the_level_of_the_url() {
     }
 }
 
+/// A server without members refuses levels that are about them, and says so at each read.
+#[tokio::test]
+async fn a_standalone_server_has_no_level_of_members() {
+    for level in ["linearizable", "snapshot"] {
+        let options = format!("readConcernLevel={level}");
+        let url = url(mongod::standalone().await, &options);
+        let backend = backend::open(&url).await.expect("it opens");
+        backend.insert(insert(1)).await.expect("an insert");
+        every_read(&*backend).await.expect("its own reads");
+        let reads = backend.client_reads().expect("MongoDB has some");
+        assert!(every_read(&*reads).await.is_err(), "{level}");
+    }
+}
+
+/// One member by itself is all there is of its set.
+#[tokio::test]
+async fn one_member_may_be_connected_directly() {
+    let server = mongod::replica_set().await;
+    if server.is_foreign() {
+        return;
+    }
+    let url = url(server, "directConnection=true");
+    agrees::<Copies>(backend::open(&url).await.expect("it opens")).await;
+}
+
 /// A pool of one connection is slow, and no deadlock.
 #[tokio::test]
 async fn one_connection_is_enough() {

@@ -1,6 +1,6 @@
 //! Storms whose URL reads from a member that is an hour behind: no read of the framework itself may come from there.
 
-use odm::{Database, prelude::*};
+use odm::{Database, ErrorKind, prelude::*};
 use odm_tests::{
     mongod::Trio,
     storm::{self, Copies, Counts, Links, Size, Storm},
@@ -57,7 +57,32 @@ async fn nothing_is_derived_from_a_member_that_is_behind() {
     .await
     .expect("a transaction");
 
+    // One member of several is the primary until the next election only.
+    let all = trio.url("notes");
+    let (host, _) = all.split_once(',').expect("three hosts");
+    let direct = Database::<Notes>::open(format!("{host}/notes?directConnection=true")).await;
+    let error = direct.expect_err("it is refused");
+    assert_eq!(error.kind(), ErrorKind::InvalidUrl);
+    assert!(error.to_string().contains("`replicaSet=odm`"), "{error}");
+
     all_agrees::<Copies>(&url("copies")).await;
     all_agrees::<Counts>(&url("counts")).await;
     all_agrees::<Links>(&url("links")).await;
+}
+
+/// A write that is not confirmed in time has an unknown outcome, and what follows from it is done once it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_is_confirmed_late_is_followed_all_the_same() {
+    let trio = Trio::start().await.expect("a replica set");
+    let url = format!("{}&wtimeoutMS=300", trio.url("late"));
+    let db = Database::<<Copies as Storm>::Schema>::open(&url).await;
+    let db = db.expect("its database");
+    storm::begin::<Copies>(&db, Size::of(1_000)).await;
+    trio.hold_back(true).await.expect("two locked members");
+    let error = Copies::rename(&db, 1, "late")
+        .await
+        .expect_err("no majority");
+    assert_eq!(error.kind(), ErrorKind::Connection, "{error}");
+    trio.hold_back(false).await.expect("two members");
+    storm::rest::<Copies>(&db).await;
 }

@@ -13,7 +13,7 @@ use crate::{
     backend::operation::Find,
     maintain::{
         Finished, Promise, Rejection,
-        blocked::{self, is_rejection},
+        blocked::{self, is_blocking},
         stored::{close, open},
     },
     schema::{Model, OverflowField},
@@ -65,7 +65,7 @@ async fn works(
             match finish(&at).await {
                 Ok(()) => settled.documents += 1,
                 Err(error) => {
-                    if is_rejection(&error) {
+                    if is_blocking(&error) {
                         let owing = close(&doc! { "_id": { "$eq": id.clone() } })?;
                         let by = Rejection::all_of(&error, model, &id);
                         let work = Promise(field.work);

@@ -31,7 +31,7 @@ use crate::{
     decode, error,
     maintain::{
         Write,
-        blocked::{Rejections, is_rejection},
+        blocked::{Rejections, is_blocking, is_rejection},
         copy, narrow, overflow, tally,
     },
     query::{append, document},
@@ -153,7 +153,7 @@ pub(super) async fn go(
             };
             for owner in &owners {
                 match deletion.part(&rule, owner, attempt).await {
-                    Err(error) if is_rejection(&error) => drop(rejected.get_or_insert(error)),
+                    Err(error) if is_blocking(&error) => drop(rejected.get_or_insert(error)),
                     done => parted = parted.max(done?),
                 }
             }

@@ -344,3 +344,85 @@ pub async fn another_index_has_the_name(fixture: Fixture) {
     );
     assert_eq!(db.sync_indexes().await.unwrap(), Default::default());
 }
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+struct Card {
+    number: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(
+    collection = "holders",
+    index(bank, partner; unique, partial = |h| h.partner().gte(i64::MIN)),
+    index(cards.number; unique, partial = |h| h.cards().at(0).number().exists())
+)]
+struct Holder {
+    #[serde(rename = "_id")]
+    id: i64,
+    bank: i64,
+    partner: Option<i64>,
+    #[index(unique, partial = |h| h.names().at(0).exists())]
+    #[embed(max = 3)]
+    names: Vec<String>,
+    #[embed(max = 3)]
+    cards: Vec<Card>,
+}
+
+#[derive(Schema)]
+#[schema(models(Holder))]
+struct Bank;
+
+/// As the compiler advises: none and nothing are there as often as one likes, and what is there once.
+pub async fn unique_among_those_with_a_value(fixture: Fixture) {
+    let db = Database::<Bank>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    assert_eq!(db.sync_indexes().await.unwrap(), Default::default());
+    let none = |id| Holder {
+        id,
+        bank: 1,
+        partner: None,
+        names: Vec::new(),
+        cards: Vec::new(),
+    };
+    let card = || Card {
+        number: "1".to_owned(),
+    };
+    let one = |id| Holder {
+        partner: Some(7),
+        names: vec!["ann".to_owned()],
+        cards: vec![card()],
+        ..none(id)
+    };
+    db.insert_many([none(1), none(2), one(3)]).await.unwrap();
+    for (index, twice) in [
+        (
+            "bank_1_partner_1",
+            Holder {
+                partner: Some(7),
+                ..none(4)
+            },
+        ),
+        (
+            "names_1",
+            Holder {
+                names: vec!["bob".to_owned(), "ann".to_owned()],
+                ..none(4)
+            },
+        ),
+        (
+            "cards.number_1",
+            Holder {
+                cards: vec![card()],
+                ..none(4)
+            },
+        ),
+    ] {
+        let error = db.insert(twice).await.unwrap_err();
+        assert_eq!(error.index(), Some(index), "{error}");
+    }
+    // What becomes empty is no duplicate either.
+    let emptied = db
+        .update::<Holder>(3)
+        .set(|h| h.names(), Vec::<String>::new());
+    emptied.await.unwrap();
+}
