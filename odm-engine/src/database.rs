@@ -111,8 +111,8 @@ impl Database {
         self.write(|overlay| indexes::set_hidden(overlay, collection, name, hidden))
     }
 
-    /// Changes how long after the date in its one field the documents of an index expire, without building the index again: `collMod` with
-    /// `expireAfterSeconds` on MongoDB. An index without expiry gets one.
+    /// Changes the time after which an index expires documents, as `collMod` with `expireAfterSeconds` on MongoDB. The index is not rebuilt.
+    /// An index without expiry gets one.
     ///
     /// ```
     /// use std::time::Duration;
@@ -127,7 +127,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// There is no such index, or it cannot expire documents: it is that of `_id`, or has several fields; I/O.
+    /// No such index; the index of `_id`, or with several fields; I/O.
     pub fn set_index_expiry(&self, collection: &str, name: &str, after: Duration) -> Result<()> {
         self.write(|overlay| indexes::set_expiry(overlay, collection, name, after))?;
         self.shared.expiry.start()

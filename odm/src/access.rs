@@ -29,7 +29,7 @@ use crate::{
 pub struct Access {
     executor: Arc<dyn Executor>,
     backend: Arc<dyn Backend>,
-    /// The executor of [`Reads::AsClient`]; none in a transaction, and where all reads are alike.
+    /// The executor of [`Reads::AsClient`]. None in a transaction, and where all reads are alike.
     client_reads: Option<Arc<dyn Executor>>,
     reads: Reads,
     /// The models of the schema.
@@ -128,8 +128,8 @@ impl Access {
         everything.reading_from_primary()
     }
 
-    /// The same access, whose reads follow the options of the URL. Only for what an application reads for itself: a write or a check
-    /// that depends on such a read may depend on old data.
+    /// The same access with reads by the options of the URL. Only for documents that go to the application: a write or a check after such
+    /// a read may depend on stale data.
     pub(crate) fn reading_as_client(self) -> Self {
         Self {
             reads: Reads::AsClient,
@@ -137,7 +137,7 @@ impl Access {
         }
     }
 
-    /// The same access, whose reads are answered by the primary.
+    /// The same access with reads from the primary.
     pub(crate) fn reading_from_primary(self) -> Self {
         Self {
             reads: Reads::Primary,
@@ -293,7 +293,7 @@ impl Access {
         Self { sight, ..self }
     }
 
-    /// The same with copies as their sources are now, which only the primary knows.
+    /// The same access with copies as current as the sources. Only the primary has these.
     pub(crate) fn reading_current(self) -> Self {
         Self {
             is_current: true,

@@ -160,8 +160,8 @@ pub trait Backend: Executor {
     /// What this backend can do beyond the operations that every backend has.
     fn capabilities(&self) -> Capabilities;
 
-    /// The same database for data that goes to an application and nowhere else: its reads follow the options of the URL, and may
-    /// be behind. Its writes are the backend's. None where all reads are alike.
+    /// An executor for the reads of an application, which follow the options of the URL and may be stale. Writes are the same as of the
+    /// backend. None where all reads are alike.
     ///
     /// ```
     /// use odm::backend::{Backend, operation::Count};
@@ -187,8 +187,8 @@ pub trait Backend: Executor {
     /// Drops a collection with its documents and indexes. Nothing happens if there is none.
     fn drop_collection<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<()>>;
 
-    /// The indexes of a collection without the one on `_id`; none if the collection does not exist. What [`Index`] cannot describe of one
-    /// is in [`Index::other`].
+    /// The indexes of a collection without the one on `_id`; none if the collection does not exist. [`Index::other`] has the options that
+    /// [`Index`] cannot describe.
     fn list_indexes<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Vec<Index>>>;
 
     /// Creates indexes, with the collection if need be, over the documents that are there.
@@ -200,8 +200,7 @@ pub trait Backend: Executor {
         indexes: Vec<Index>,
     ) -> BoxFuture<'a, Result<()>>;
 
-    /// Changes how long after the date in its one field the documents of an index expire. The index stands meanwhile, and is not built
-    /// again.
+    /// Changes the time after which an index expires documents. The index stays in use and is not rebuilt.
     fn set_expiry<'a>(
         &'a self,
         collection: &'a str,

@@ -133,8 +133,8 @@ impl<S: Schema> Database<S> {
 
     /// Waits until nothing is owed any more of what writes leave to be carried out behind them: until every copy is as its source.
     ///
-    /// It is an error of kind [`Unsettled`](crate::ErrorKind::Unsettled) once all that is left waits for documents that reject it, as they
-    /// would be too large, break a validation rule of the server, or have the key of another document. The message names them.
+    /// Returns an error of kind [`Unsettled`](crate::ErrorKind::Unsettled) once all remaining work is rejected: documents would be too
+    /// large, break a validation rule of the server, or duplicate a key. The message names the rejecting documents.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -171,7 +171,7 @@ impl<S: Schema> Database<S> {
     /// than 10,000 documents with it. These say in their own document what is to follow, and five seconds later anybody may do it. Call
     /// this when a process begins, and now and then. [`settled`](Self::settled) waits until there is none.
     ///
-    /// Work that documents have rejected before is tried again too: see [`OwedOf::rejections`](crate::settled::OwedOf::rejections).
+    /// Rejected work is tried again too: see [`OwedOf::rejections`](crate::settled::OwedOf::rejections).
     ///
     /// # Errors
     ///

@@ -380,7 +380,7 @@ pub fn index_key<P: Place>(place: P, direction: Direction) -> (String, Direction
     (place.path().to_string(), direction)
 }
 
-/// The path of a unique index of all documents.
+/// A path of a unique index of all documents.
 #[doc(hidden)]
 pub fn unique_key<P: AlwaysThere>(place: P, direction: Direction) -> (String, Direction) {
     index_key(place, direction)

@@ -261,7 +261,7 @@ impl Error {
         violations.map(|(path, message)| (path.as_str(), message.as_str()))
     }
 
-    /// What [`sync_indexes`](crate::Database::sync_indexes) has done and found, if it could not make all indexes as they are declared.
+    /// The report of [`sync_indexes`](crate::Database::sync_indexes), if an index could not be made as declared.
     #[must_use]
     pub fn index_report(&self) -> Option<&IndexReport> {
         self.0.indexes.as_deref()
@@ -461,7 +461,7 @@ pub(crate) fn of_model<T: Document>(error: Error) -> Error {
     of(&T::MODEL)(error)
 }
 
-/// Names a model and its collection in an error, unless it names those of another document already.
+/// Names the model and collection in an error without a model.
 pub(crate) fn of(model: &Model) -> impl Fn(Error) -> Error + Copy + use<> {
     let (name, collection) = (model.name, model.collection);
     move |error| match error.model() {

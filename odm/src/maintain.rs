@@ -269,7 +269,7 @@ async fn inside<W: Write>(
             let (write, owed, is_rejected) = (write.clone(), &owed, &is_rejected);
             is_rejected.store(false, Ordering::Relaxed);
             async move {
-                // What it shows of copies is no part of it: they are looked at behind it.
+                // Copies are revalidated after the commit.
                 let mut unseen = owed.clone();
                 let done = tally::run(access.clone(), model, write, &mut unseen).await?;
                 if access.unit().is_none() || W::documents(&done) == 0 {
@@ -285,7 +285,7 @@ async fn inside<W: Write>(
         };
         together = match access.together(unit::ATTEMPTS, work).await {
             Ok((done, followed)) => Some((Ok(done), followed)),
-            // A dependent rejects its copies, which is no reason to refuse the write: they stay pending.
+            // A dependent rejects a copy. Commit the write without the fan-out, which stays pending.
             Err(_) if access.unit().is_none() && is_rejected.load(Ordering::Relaxed) => None,
             Err(error) => Some((Err(error), Followed::Nobody)),
         };

@@ -159,16 +159,16 @@ pub struct OwedOf {
     pub arrays: u64,
     /// How long the oldest of it has been owed, by the clock of this process.
     pub age: Duration,
-    /// How many of these documents wait because other documents reject the writes that are due to them. They are tried again after growing
-    /// pauses, of an hour at most, and at once by [`Database::settle`](crate::Database::settle).
+    /// How many of these documents wait because documents reject the follow-up writes. The next attempt comes after a growing pause of an
+    /// hour at most, or at once by [`Database::settle`](crate::Database::settle).
     pub blocked: u64,
-    /// Which documents reject the writes, and why: ten at most.
+    /// The rejecting documents with the reasons: ten at most.
     pub rejections: Vec<Rejection>,
     /// Whether some of it is for anybody to carry out.
     is_overdue: bool,
 }
 
-/// How many rejecting documents are named of a model.
+/// How many rejecting documents a report names for a model.
 const MAX_NAMED: usize = 10;
 
 impl Owed {
@@ -178,7 +178,7 @@ impl Owed {
         self.models.is_empty()
     }
 
-    /// Whether there is work, and all of it waits for documents that reject it.
+    /// Whether work is pending and all of the work is rejected.
     fn is_blocked(&self) -> bool {
         let is_blocked = |of: &OwedOf| {
             let OwedOf {
@@ -345,7 +345,7 @@ async fn owed_by(
     Ok(count)
 }
 
-/// What is owed of a model, and waits for documents that reject it.
+/// The rejected part of the pending work of a model.
 #[derive(Default)]
 struct Blocked {
     count: u64,

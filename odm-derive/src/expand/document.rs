@@ -385,7 +385,7 @@ fn right_indexes<'c>(
             refused.push(options);
         }
     }
-    // Nothing more is said of those that were refused.
+    // The compiler reports nothing more about refused indexes.
     let overflows = |key: &Key| {
         let field = key.path.first().and_then(|first| model.field_named(first));
         field.is_some_and(|field| field.layout.overflow().is_some())
@@ -507,7 +507,7 @@ fn refuse_second_none(ctxt: &mut Ctxt, field: &Field<'_>, options: &Options) {
     );
 }
 
-/// The condition that an option has a value, if its type has an order in which all values come behind one.
+/// The condition that an option has a value, for types with a least value.
 fn is_there(field: &Field<'_>) -> Option<String> {
     let inside = text(field.ty);
     let inside = inside.trim_start_matches("Option<").trim_end_matches('>');
@@ -586,7 +586,7 @@ fn refuse_second_empty(
     ctxt.error(name_in(key, name), message);
 }
 
-/// Where an index names a field.
+/// The token of a field in an index declaration.
 fn name_in<'k>(key: &'k Key, field: &'k Ident) -> &'k Ident {
     key.path.first().unwrap_or(field)
 }
@@ -908,7 +908,7 @@ fn separated(all: impl Iterator<Item = TokenStream>) -> TokenStream {
     quote!(#(#all),*)
 }
 
-/// `are_known` says that the types of the fields were looked at: of what is inside of them the compiler has to.
+/// `are_known`: the derive has checked the types of the model's own fields. The compiler checks embedded fields.
 pub(super) fn index(
     keys: &[Key],
     options: &Options,

@@ -139,7 +139,7 @@ pub(crate) fn set_hidden(
     overlay.redefine_index(&collection, state.id, |index| index.hidden = hidden)
 }
 
-/// Changes how long after the date in an index its documents expire, without building the index again.
+/// Changes the time after which an index expires documents. The index is not rebuilt.
 pub(crate) fn set_expiry(
     overlay: &mut Overlay,
     name: &str,

@@ -45,7 +45,7 @@ impl<T: Document> Get<T> {
         P: Place<Scope: In<T>, Value: OverflowArray>,
     {
         let FindById { access, key } = self.0;
-        // The parts of an array fit together only if one server answers for all of them.
+        // Read all parts of the array from one server: parts of different age do not fit together.
         let access = access.reading_from_primary();
         Elements::new(access, key, &array(T::fields()).path())
     }

@@ -46,11 +46,10 @@ use cursor::Batches;
 /// A database on a MongoDB server, replica set or sharded cluster.
 ///
 /// Writes are acknowledged when a majority of the replica set (or the one server that there is) has them in its journal; a
-/// transaction reads a snapshot. Reads come from the primary, and of a replica set they see only data that a majority has: a copy
-/// must not come from a change that a new primary does not have. `readPreference`, `readConcernLevel` and the options that belong to
-/// them apply to [`Backend::client_reads`] and to [`watch`](Backend::watch) alone. The guide's page on MongoDB says for every option of
-/// the URL what becomes of it. What the driver retries by itself (a read, or a write of one document, once, after the loss of a
-/// connection or of a primary) it retries here too.
+/// transaction reads a snapshot. Reads come from the primary, with data that a majority of the replica set has: a copy must not come
+/// from a change that a new primary does not have. `readPreference`, `readConcernLevel`, `maxStalenessSeconds` and `readPreferenceTags`
+/// apply to [`Backend::client_reads`] and to [`watch`](Backend::watch) alone. The guide's page on MongoDB has a table of all options of
+/// the URL. The driver retries a read, or a write of one document, once after the loss of a connection or of a primary.
 ///
 /// [`Executor::find_each`] needs MongoDB 5.1 or later, everything else 5.0. It runs as one aggregation, a `$lookup` from
 /// the keys, which uses an index on the path, and one on the path and the sort's fields also for order and limit.
@@ -266,7 +265,7 @@ impl Backend for MongoDb {
         }))
     }
 
-    /// It takes MongoDB 5.1 to let documents of an index expire that did not before.
+    /// Needs MongoDB 5.1 to add expiry to an index without.
     fn set_expiry<'a>(
         &'a self,
         collection: &'a str,

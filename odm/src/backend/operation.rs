@@ -307,8 +307,8 @@ pub struct Index {
     pub partial: Option<RawDocumentBuf>,
     /// How long after the date in its one field a document is deleted.
     pub expire_after: Option<Duration>,
-    /// What this type cannot describe: another kind of key (text, geographic, wildcard), a collation. Only in lists of what there is; no
-    /// backend creates such an index.
+    /// The definition of an index that this type cannot describe: with a text, geographic or wildcard key, or with a collation. Present in
+    /// lists alone; no backend creates such an index.
     pub other: Option<RawDocumentBuf>,
 }
 
@@ -366,7 +366,7 @@ impl Index {
         index
     }
 
-    /// Declares one by which the documents with a value at a path are found, unless one of those that are declared serves as it.
+    /// Declares an index for lookups of documents by a value at a path, unless a declared index serves these lookups.
     pub(crate) fn declare_on(path: impl Into<String>, declared: &mut Vec<Self>) {
         let own = Self::new(vec![(path.into(), Direction::Ascending)]);
         if !declared.iter().any(|index| index.serves_as(&own)) {
@@ -374,7 +374,7 @@ impl Index {
         }
     }
 
-    /// Whether it begins with the paths of another one, and has all documents with a value at the first of them. A sparse index does.
+    /// Whether the index begins with the paths of `other` and contains every document with a value at the first path. A sparse index does.
     pub(crate) fn serves_as(&self, other: &Self) -> bool {
         let is_prefix = self.keys.starts_with(&other.keys);
         let is_plain = self.hashed.is_none() && self.other.is_none();

@@ -33,8 +33,8 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
     /// The same wrapper around a transaction that has begun.
     fn around(&self, transaction: Arc<dyn Transaction>) -> Arc<dyn Transaction>;
 
-    /// The same wrapper around the [reads of a client](Backend::client_reads). Without one, these reads go through this wrapper
-    /// as all others do.
+    /// The same wrapper around the [reads of a client](Backend::client_reads). With `None` these reads go through this wrapper like all
+    /// reads.
     fn around_reads(&self, reads: Arc<dyn Executor>) -> Option<Arc<dyn Executor>> {
         let _ = reads;
         None

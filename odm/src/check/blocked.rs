@@ -1,4 +1,4 @@
-//! Which documents wait for others that reject a write.
+//! Pending work that documents reject.
 
 use bson::RawDocumentBuf;
 
@@ -10,7 +10,7 @@ use crate::{
     schema::Model,
 };
 
-/// The blocked work in a batch, with the documents that reject it.
+/// Returns the blocked work in a batch with the rejecting documents.
 pub(super) fn look_at(
     access: &Access,
     model: &'static Model,

@@ -155,8 +155,8 @@ pub enum Fault {
         /// The number of the document.
         seq: i64,
     },
-    /// Follow-up work of a write to the document is pending, as another document, or this one, rejects a write of it: let that accept the
-    /// write, then run `db.settle()`.
+    /// Follow-up work of the document is pending because a document rejects the write. Let the rejecting document accept the write, then
+    /// run `db.settle()`.
     Blocked {
         /// The collection of the rejecting document.
         by: String,

@@ -482,7 +482,7 @@ fn is_about_the_document(error: &Error) -> bool {
             | ErrorKind::TooManyElements
             | ErrorKind::Conflict
             | ErrorKind::Decode
-            // It, or a document that is derived from it, rejects a write.
+            // The document, or a derived document, rejects a write.
             | ErrorKind::DuplicateKey
             | ErrorKind::Invalid
             | ErrorKind::Unsettled

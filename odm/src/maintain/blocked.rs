@@ -1,9 +1,9 @@
-//! Blocked follow-up work: a document rejects the write that is due to it. It would be too large, break a validation rule of the
-//! server, or have the key of another document in a unique index.
+//! Blocked follow-up work: a document rejects a follow-up write. The result would be too large, break a validation rule of the server,
+//! or duplicate a key of a unique index.
 //!
-//! One such document must not stop the work on others, so each is found and left out. The work on it stays pending: the document that
-//! owes the work has a record of who rejects it and why, and its next attempt comes after a pause that grows with the age of the record.
-//! `owed`, `check` and the log name the rejecting documents.
+//! A rejecting document must not stop the work on the rest of a batch, so the batch is written again document by document. The rejected
+//! work stays pending: the document with the pending work gets a record of the rejecting documents and their reasons. The pause before
+//! the next attempt grows with the age of the record. `owed`, `check` and the log name the rejecting documents.
 
 use std::{fmt, time::Duration};
 
@@ -25,22 +25,22 @@ use crate::{
 /// The longest pause between two attempts at blocked work.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60 * 60);
 
-/// How many rejecting documents are named for each document that owes work.
+/// How many rejecting documents a record names.
 const MAX_NAMED: usize = 10;
 
-/// How many characters of a reason are kept.
+/// How many characters of a reason a record keeps.
 const MAX_REASON: usize = 300;
 
 /// A document that rejects a follow-up write, and the reason.
 ///
-/// Let it accept the write: make it smaller, change the key that another document has, or relax the collection's validation rule. Then
-/// [`Database::settle`](crate::Database::settle) tries again at once.
+/// Make the document smaller, change the duplicate key, or relax the collection's validation rule. Then call
+/// [`Database::settle`](crate::Database::settle), which tries again at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rejection {
     /// The collection of the rejecting document.
     pub collection: String,
-    /// Its `_id`.
+    /// The `_id` of the rejecting document.
     pub id: Bson,
     /// The message of the error.
     pub reason: String,
@@ -55,7 +55,7 @@ impl Rejection {
         }
     }
 
-    /// The rejecting documents that an error names. One that names none is of the document that owes the work.
+    /// Returns the rejecting documents that an error names. Without a name the document with the pending work rejects the write.
     pub(super) fn all_of(error: &Error, model: &Model, owing: &Bson) -> Vec<Self> {
         let one = |error: &Error| Self {
             collection: error.collection().unwrap_or(model.collection).to_owned(),
@@ -91,27 +91,28 @@ impl fmt::Display for Rejection {
     }
 }
 
-/// Whether an error is of one document and its write, and would be the same again: other documents can be written.
+/// Whether an error is about one document alone and would come back: the rest of a batch can be written.
 pub(super) fn is_rejection(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::DuplicateKey | ErrorKind::Invalid)
 }
 
-/// The same, or work elsewhere that stays pending for such an error.
+/// Whether an error is a rejection, or says that other work stays pending after a rejection.
 pub(super) fn is_blocking(error: &Error) -> bool {
     is_rejection(error) || error.kind() == ErrorKind::Unsettled
 }
 
-/// The rejections of one fan-out, by the source whose copies are rejected.
+/// The rejections of one fan-out, grouped by the source of the rejected copy.
 #[derive(Debug, Default)]
 pub(super) struct Rejections {
     named: Vec<(Option<RawBson>, Rejection)>,
-    /// Those of the first ones.
+    /// The errors of the first rejections.
     errors: Vec<Error>,
     count: usize,
 }
 
 impl Rejections {
-    /// Of a source some are enough. Without a source the rejecting document owes the work itself, so none may be forgotten.
+    /// Adds a rejection. A source needs only some names. Without a source the pending work is in the rejecting document, so every
+    /// rejection is kept.
     pub(super) fn push(
         &mut self,
         source: Option<&RawBson>,
@@ -145,7 +146,7 @@ impl Rejections {
         self.named.iter().map(|(_, rejection)| rejection)
     }
 
-    /// The sources whose copies are rejected, each with the rejections.
+    /// Returns each source of a rejected copy with the rejections.
     pub(super) fn by_source(&self) -> Vec<(RawBson, Vec<Rejection>)> {
         let mut found: Vec<(RawBson, Vec<Rejection>)> = Vec::new();
         for (source, rejection) in &self.named {
@@ -160,7 +161,7 @@ impl Rejections {
         found
     }
 
-    /// An error that names the rejecting documents; none if there are none.
+    /// Returns an error that names the rejecting documents, or `None` without rejections.
     pub(super) fn into_error(self) -> Option<Error> {
         let first = self.errors.first().cloned()?;
         Some(match self.errors.len() {
@@ -170,7 +171,7 @@ impl Rejections {
     }
 }
 
-/// The error of work that stays pending, as documents reject it.
+/// The error of work that stays pending because documents reject the writes.
 pub(super) fn blocked<'r>(
     model: &Model,
     rejections: impl IntoIterator<Item = &'r Rejection>,
@@ -192,10 +193,9 @@ pub(super) fn blocked<'r>(
     error.with_failures(errors.into_iter().enumerate())
 }
 
-/// Records who blocks the work that documents owe, and moves the next attempt at it. The log names the rejecting documents.
+/// Records the rejections in the documents with the pending work, and delays the next attempt. The log names the rejecting documents.
 ///
-/// Documents whose work has been finished or renewed meanwhile are left unchanged. It is a box of its own, as it is part of many futures and
-/// hardly ever run.
+/// Documents without that work, or with renewed work, stay unchanged. The future is boxed: many futures contain this rare call.
 pub(super) fn note<'a>(
     access: &'a Access,
     model: &'static Model,
@@ -251,13 +251,13 @@ async fn record_all(
         with_record.push(Amendment::new(filter, doc! { "$set": set }));
     }
     match change_all(access, model, with_record).await {
-        // It has no room for the record. The date is as long as before.
+        // The document has no room for the record. A date replaces a date of the same size.
         Err(error) if is_rejection(&error) => change_all(access, model, without).await.map(drop),
         noted => noted.map(drop),
     }
 }
 
-/// The record of a document, if its work has not been renewed since.
+/// Returns the record of a document unless the work was renewed after the record was written.
 fn record(raw: &RawDocument, promise: Promise) -> Result<Option<&RawDocument>> {
     let record = promise.said_in(raw, "blocked")?;
     let record = record.and_then(RawBsonRef::as_document);
@@ -269,7 +269,7 @@ fn since(raw: &RawDocument, promise: Promise) -> Result<Option<DateTime>> {
     Ok(record(raw, promise)?.and_then(|record| record.get_datetime("since").ok()))
 }
 
-/// The documents that reject the work that a document owes; empty if the work is not blocked.
+/// Returns the documents that reject the pending work of a document. Empty if the work is not blocked.
 pub(crate) fn rejections(raw: &RawDocument, promise: Promise) -> Result<Vec<Rejection>> {
     let by = record(raw, promise)?.and_then(|record| record.get_array("by").ok());
     let by = by.into_iter().flatten().flatten();
@@ -277,12 +277,12 @@ pub(crate) fn rejections(raw: &RawDocument, promise: Promise) -> Result<Vec<Reje
     Ok(by.collect())
 }
 
-/// Whether the work that a document owes is blocked.
+/// Whether the pending work of a document is blocked.
 pub(super) fn is_blocked(raw: &RawDocument, promise: Promise) -> bool {
     record(raw, promise).is_ok_and(|record| record.is_some())
 }
 
-/// The condition that a document owes work, and has a record of who blocks it.
+/// The condition that a document has pending work with a record of rejections.
 pub(crate) fn recorded(promise: Promise) -> Result<RawDocumentBuf> {
     let mut filter = document(&promise.due(), document("$exists", true)?)?;
     append(
@@ -293,7 +293,7 @@ pub(crate) fn recorded(promise: Promise) -> Result<RawDocumentBuf> {
     Ok(filter)
 }
 
-/// The work that documents of a model, and the chunk documents of their arrays, may owe.
+/// The kinds of pending work of a model and of the chunk documents of the overflow arrays.
 pub(crate) fn promises(access: &Access, model: &'static Model) -> Vec<(&'static Model, Promise)> {
     let all = [
         Promise::FAN,

@@ -126,7 +126,7 @@ pub(super) fn is_cleared(access: &Access, model: &'static Model) -> bool {
     dependents(access.models(), model).any(|(_, group)| group.is_clearing())
 }
 
-/// A copy that a model has of the documents of another one, and that becomes null when these are deleted: the path of one such field.
+/// Returns the path of a copy in `model` that a deletion of the source document clears.
 pub(crate) fn cleared(model: &Model, source: &Model) -> Option<String> {
     let groups = groups(model).into_iter();
     let mut groups = groups.filter(|group| (group.model)().collection == source.collection);

@@ -78,7 +78,7 @@ pub(super) async fn change_all(
     Ok(done.matched)
 }
 
-/// Makes changes of one document each; gives the documents that reject theirs, with the reasons.
+/// Makes changes of one document each. Returns the rejecting documents with the errors.
 pub(super) async fn change_each(
     access: &Access,
     model: &'static Model,

@@ -182,7 +182,7 @@ impl Work {
             _ => return None,
         };
         let due = work.get_datetime("due").ok().copied()?;
-        // Whoever waits for blocked work tries it, and is told who rejects it.
+        // Blocked work counts as abandoned: a waiting writer tries the work and gets the rejection.
         let blocked = work.get_document("blocked").ok();
         let is_blocked =
             blocked.is_some_and(|record| record.get_datetime("due").ok() == Some(&due));

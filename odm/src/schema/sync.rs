@@ -14,21 +14,21 @@ use crate::{
     error, maintain,
 };
 
-/// MongoDB's numbers for an index in the way of another one: it has the same keys, or the same name.
+/// MongoDB's codes for a conflict of two indexes: the same keys, or the same name.
 const IN_THE_WAY: [i32; 2] = [85, 86];
 
 /// Brings the declared indexes to the database; made by [`Database::sync_indexes`](crate::Database::sync_indexes).
 ///
-/// Awaited as it is, it creates what is missing and reports the rest. Nothing is dropped unless asked for. On a sharded cluster, it
-/// then shards the collection of each model with a `shard_key`; one that is sharded by another key is reported, and left as it is.
+/// Creates missing indexes and reports differences. Drops indexes only on request. On a sharded cluster the call also shards the
+/// collection of each model with a `shard_key`; a collection with another shard key is reported and left alone.
 ///
-/// Every index is tried, whatever becomes of the others. If some cannot be made, the error has the kind of the first failure, the report in
-/// its message, and the report itself as [`Error::index_report`](crate::Error::index_report).
+/// Every index is tried, also after a failure. After a failure the error has the kind of the first failure and the whole report in the
+/// message; [`Error::index_report`](crate::Error::index_report) returns the report.
 ///
 /// # Errors
 ///
-/// [`Unsupported`](crate::ErrorKind::Unsupported), before anything is done, if documents expire by an index though others are derived from
-/// them: nothing would follow from that. [`Connection`](crate::ErrorKind::Connection) ends it where it is.
+/// [`Unsupported`](crate::ErrorKind::Unsupported), before any change, if an index expires documents that counts, copies or links are
+/// derived from: the server deletes without follow-up work. [`Connection`](crate::ErrorKind::Connection) ends the call at once.
 #[must_use = "indexes are synchronised when this is awaited"]
 #[derive(Debug)]
 pub struct SyncIndexes {
@@ -46,17 +46,15 @@ pub struct SyncIndexes {
 pub struct IndexReport {
     /// Declared, and missing before: created.
     pub created: Vec<(String, Index)>,
-    /// Declared, and there with other options, or another one has the name: left as they are, or replaced if asked for. Collection,
-    /// declared, found.
+    /// Found with other options, or with the name of a declared index: left alone, or replaced on request. Collection, declared, found.
     pub differing: Vec<(String, Index, Index)>,
-    /// Those of the differing ones that differ in the time of expiry alone, and have the declared one now: changed where they are, if asked
-    /// for. Collection, declared, found.
+    /// Differed in the time of expiry alone: changed in place on request. Collection, declared, found.
     pub changed: Vec<(String, Index, Index)>,
     /// There, and not declared: left alone, or dropped if asked for.
     pub undeclared: Vec<(String, Index)>,
     /// Dropped, because asked for.
     pub dropped: Vec<(String, Index)>,
-    /// Those that could not be created, changed or dropped. If there are some, this report comes with an
+    /// Indexes that could not be created, changed or dropped. With failures the report is part of an
     /// [error](crate::Error::index_report).
     pub failed: Vec<FailedIndex>,
     /// Collections of models with a shard key that are sharded by it now, and were not before.
@@ -71,16 +69,16 @@ pub struct IndexReport {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct FailedIndex {
-    /// Its collection.
+    /// The collection.
     pub collection: String,
     /// The index.
     pub index: Index,
-    /// Why.
+    /// The failure.
     pub error: Error,
 }
 
 impl PartialEq for FailedIndex {
-    /// Errors are equal if they say the same.
+    /// Errors with the same text are equal.
     fn eq(&self, other: &Self) -> bool {
         self.collection == other.collection
             && self.index == other.index
@@ -108,20 +106,20 @@ impl SyncIndexes {
         }
     }
 
-    /// Replaces an index that differs from its declaration. One that differs in the time of expiry alone is changed where it is.
+    /// Replaces an index that differs from the declaration. Another time of expiry is changed in place.
     ///
-    /// The new index stands before the old one goes: it is built under another name, such as `email_1_2`, if the old one has its. So no
-    /// query goes without, and a unique index that cannot be built, because there are duplicates, leaves the old one where it is.
+    /// The new index is built before the old index is dropped, under another name such as `email_1_2` if the old index has the declared
+    /// name. Queries always have an index, and a unique index that fails on duplicates leaves the old index in place.
     ///
-    /// Two changes have no such order, as the server has no room for both indexes: documents that are not to expire any more, and, before
-    /// MongoDB 5.0, `unique` and `sparse`. There the old index goes first, and is created again if the new one cannot be.
+    /// Two changes have another order, because the server refuses both indexes side by side: the removal of `expire_after_seconds`, and
+    /// `unique` or `sparse` before MongoDB 5.0. There the old index is dropped first, and created again if the new index fails.
     pub fn replace_differing(mut self) -> Self {
         self.replace_differing = true;
         self
     }
 
-    /// Drops indexes of the models' collections that no model declares, except those that no model can declare: with a collation, of
-    /// texts, of places, of all paths. They are reported alone.
+    /// Drops undeclared indexes of the models' collections. Indexes that no model can declare are reported and stay: with a collation, and
+    /// text, geographic and wildcard indexes.
     pub fn drop_undeclared(mut self) -> Self {
         self.drop_undeclared = true;
         self
@@ -154,7 +152,7 @@ impl SyncIndexes {
         Err(with_report.with_source(error))
     }
 
-    /// What is not of one index is the error.
+    /// Syncs one collection. Failures of single indexes go to the report.
     async fn sync_all(
         &self,
         model: &Model,
@@ -163,7 +161,7 @@ impl SyncIndexes {
     ) -> Result<()> {
         let collection = model.collection;
         if let Err(error) = self.sync(collection, declared, report).await {
-            // Of none of them it is known what there is.
+            // The list of indexes failed, so no index of the collection was tried.
             for index in declared {
                 note(report, collection, index, error.clone())?;
             }
@@ -212,7 +210,7 @@ impl SyncIndexes {
             .found
             .extend(found.iter().map(|index| index.name.clone()));
         let mut differing = Vec::new();
-        // What is as it is declared is no other index that differs.
+        // Exact matches first: another declared index must not be compared with one of these.
         for index in declared {
             match found.iter().position(|other| !options_differ(index, other)) {
                 Some(at) => drop(found.swap_remove(at)),
@@ -245,7 +243,7 @@ impl SyncIndexes {
         }
         self.create_all(collection, missing, report).await?;
         for index in found {
-            // The new one was built under another name, and whoever did that could not drop this one any more.
+            // An earlier replacement built the new index under another name and ended before the drop of this one.
             let was_replaced = declared.iter().find(|other| other.name == index.name);
             let is_dropped = match was_replaced {
                 Some(declared) => {
@@ -265,7 +263,7 @@ impl SyncIndexes {
         Ok(())
     }
 
-    /// In one go; and each by itself if that is not possible, so that one keeps none of the others from being created.
+    /// Creates all in one command. After a failure creates each by itself, so that one failure stops no other index.
     async fn create_all(
         &self,
         collection: &str,
@@ -292,7 +290,7 @@ impl SyncIndexes {
         Ok(())
     }
 
-    /// Replaces an index by the declared one, which stands before the other goes, where the server has room for both.
+    /// Builds the declared index, then drops the found index.
     async fn replace(
         &self,
         collection: &str,
@@ -334,7 +332,7 @@ impl SyncIndexes {
         }
     }
 
-    /// The server has no room for both.
+    /// Drops the found index, then builds the declared index: the server refuses both side by side.
     async fn replace_in_its_place(
         &self,
         collection: &str,
@@ -366,7 +364,7 @@ impl SyncIndexes {
     async fn drop(&self, collection: &str, index: &Index, report: &mut IndexReport) -> Result<()> {
         match self.backend.drop_index(collection, &index.name).await {
             Ok(()) => report.dropped.push((collection.to_owned(), index.clone())),
-            // Another process does the same.
+            // Another process was faster.
             Err(error) if error.is_not_found() => {}
             Err(error) => note(report, collection, index, error)?,
         }
@@ -374,7 +372,7 @@ impl SyncIndexes {
     }
 }
 
-/// Keeps why something could not be done; an error if there is no connection, as then nothing else can be done either.
+/// Adds a failure to the report. Returns the error of a lost connection, which ends the sync.
 fn note(report: &mut IndexReport, collection: &str, index: &Index, error: Error) -> Result<()> {
     if error.kind() == ErrorKind::Connection {
         return Err(error);
@@ -395,7 +393,7 @@ impl IntoFuture for SyncIndexes {
     }
 }
 
-/// The indexes of each collection: each once, and no two by one name, which the server would refuse.
+/// Groups the indexes by collection, without repetitions, and with distinct names: the server refuses equal names.
 fn by_collection(declared: Vec<(&'static Model, Vec<Index>)>) -> Vec<(&'static Model, Vec<Index>)> {
     let mut all: Vec<(&'static Model, Vec<Index>)> = Vec::new();
     for (model, indexes) in declared {
@@ -426,13 +424,13 @@ fn by_collection(declared: Vec<(&'static Model, Vec<Index>)>) -> Vec<(&'static M
 /// The names of the indexes of a collection.
 #[derive(Debug, Default)]
 struct Names {
-    /// Those that are there.
+    /// Names in the database.
     found: BTreeSet<String>,
     declared: BTreeSet<String>,
 }
 
 impl Names {
-    /// A name for a declared index that is none of these: its own if no other index has it, else that with a number.
+    /// Returns the declared name if that is free, else the name with a number.
     fn free(&self, declared: &str) -> String {
         let is_free = |name: &String| !self.found.contains(name) && !self.declared.contains(name);
         let mut numbered = (2..).map(|number| format!("{declared}_{number}"));
@@ -441,7 +439,7 @@ impl Names {
     }
 }
 
-/// An index that deletes documents asks nobody: what is derived from these would stay as it was.
+/// Refuses indexes that expire documents with derived data: the server deletes without follow-up work.
 fn refuse_expiry(models: &[&'static Model], model: &Model, declared: &[Index]) -> Result<()> {
     let Some(index) = declared.iter().find(|index| index.expire_after.is_some()) else {
         return Ok(());
@@ -454,7 +452,7 @@ fn refuse_expiry(models: &[&'static Model], model: &Model, declared: &[Index]) -
         let error = Error::new(ErrorKind::Unsupported, message);
         Err(error::of(model)(error))
     };
-    // An index is of all documents of a collection, of whichever model they are.
+    // An index covers all models of the collection.
     let own = models.iter();
     for own in own.filter(|own| own.collection == model.collection) {
         if let Some(link) = own.links().iter().find(|link| link.inverse.is_some()) {
@@ -501,7 +499,7 @@ fn refuse_expiry(models: &[&'static Model], model: &Model, declared: &[Index]) -
     Ok(())
 }
 
-/// Whether a found index is the declared one with other options: the server tells indexes of one collection apart by these.
+/// Whether a found index has the keys and the condition of the declared index.
 fn has_same_keys(declared: &Index, found: &Index) -> bool {
     let keys = |index: &Index| (index.keys.clone(), index.hashed.clone());
     found.other.is_none() && keys(declared) == keys(found) && declared.partial == found.partial
@@ -608,7 +606,7 @@ fn describe(index: &Index) -> String {
     text
 }
 
-/// A document as people read it.
+/// A document in readable form.
 fn readable(document: &RawDocument) -> String {
     match Document::try_from(document) {
         Ok(document) => document.to_string(),

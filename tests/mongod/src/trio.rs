@@ -84,12 +84,12 @@ impl Trio {
         Ok(())
     }
 
-    /// Makes one secondary apply every write an hour late, so that it has nothing of what is written from now on. It has the tag
-    /// `lag:hour`, for `readPreferenceTags`. The other two members go on as a majority.
+    /// Delays one secondary by an hour: the member has none of the later writes. Its tag is `lag:hour`, for `readPreferenceTags`. The
+    /// other two members are a majority.
     ///
     /// # Errors
     ///
-    /// If the set does not take that configuration.
+    /// If the set refuses the configuration.
     pub async fn delay_one(&self) -> Result<(), String> {
         let text = |error: mongodb::error::Error| error.to_string();
         let primary = self.primary().await?;
@@ -112,7 +112,7 @@ impl Trio {
         });
         let reconfig = doc! { "replSetReconfig": config.clone() };
         admin.run_command(reconfig).await.map_err(text)?;
-        // The member says of itself whether it has the configuration.
+        // Wait for the member to apply the configuration.
         let member = direct(self.0[delayed].port()).await?.database("admin");
         let deadline = Instant::now() + ELECTION;
         while Instant::now() < deadline {

@@ -1,5 +1,4 @@
-//! Unique among the documents that have a value: none of a text or a number is not indexed, and one that is not stored neither; nor is an
-//! array without elements, or a document without a part of the key.
+//! Unique indexes over optional values and arrays: missing values and empty arrays repeat, present values do not.
 
 use odm::prelude::*;
 
@@ -56,7 +55,7 @@ pub(crate) async fn main() -> odm::Result<()> {
     db.sync_indexes().await?;
     let none = |id: i64| Member {
         id,
-        // Two without a parent shall be duplicates.
+        // Two documents without a parent are duplicates here.
         club: id,
         nick: None,
         number: None,

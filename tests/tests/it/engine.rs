@@ -205,7 +205,7 @@ struct Person {
 #[schema(models(Person))]
 struct Persons;
 
-/// An index that was made by the engine alone, with a collation: it is seen, and replaced when told.
+/// An index with a collation, made through the engine alone, is reported, and replaced on request.
 #[tokio::test]
 async fn an_index_with_a_collation_is_not_in_the_way() {
     let files = tempfile::tempdir().unwrap();

@@ -346,7 +346,7 @@ async fn net(fixture: &Fixture) -> odm::Database<Net> {
     db
 }
 
-/// A validation rule of the server that one dependent breaks.
+/// One dependent would break a validation rule of the server.
 #[tokio::test]
 async fn a_validation_rule_stops_no_other_copy() {
     for fixture in [
@@ -375,7 +375,7 @@ async fn a_validation_rule_stops_no_other_copy() {
         );
         assert!(rejection.reason.contains("validation"), "{rejection}");
 
-        // In a transaction of the caller the server ends that, and names the document.
+        // In a transaction of the caller the error names the document.
         let together = db.transaction(|tx| async move {
             let renamed = tx.update::<Host>(1).set(|h| h.name(), "c");
             renamed.await.map(drop)
@@ -426,7 +426,7 @@ struct Like {
 #[schema(models(Board, Like))]
 struct Boards;
 
-/// A parent that rejects its new count keeps its child from being deleted, and no other.
+/// A parent that rejects the new count stops the deletion of that child alone.
 #[tokio::test]
 async fn a_validation_rule_stops_no_other_count() {
     for fixture in [
@@ -470,7 +470,7 @@ async fn a_validation_rule_stops_no_other_count() {
     }
 }
 
-/// An index with a collation is not the declared one, though its name and fields are: it is seen, and replaced when told.
+/// An index with a collation under the name of a declared index is reported, and replaced on request.
 #[tokio::test]
 async fn an_index_with_a_collation_is_not_in_the_way() {
     for fixture in [
@@ -507,7 +507,7 @@ async fn an_index_with_a_collation_is_not_in_the_way() {
             .map(|(_, index)| &*index.name)
             .collect();
         assert_eq!(dropped, ["email_1"], "{report}");
-        // What no model can declare is left.
+        // Indexes that no model can declare stay.
         let undeclared: Vec<_> = report
             .undeclared
             .iter()
@@ -523,7 +523,7 @@ async fn an_index_with_a_collation_is_not_in_the_way() {
     }
 }
 
-/// What is declared compares texts as they are, in a collection with another collation too.
+/// Declared indexes have the simple collation, also in a collection with another default.
 #[tokio::test]
 async fn a_collation_of_the_collection_is_not_that_of_declared_indexes() {
     let fixture = Fixture::mongodb_replica_set().await;

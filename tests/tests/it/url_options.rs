@@ -1,4 +1,4 @@
-//! Options of a MongoDB URL: each keeps its promise, leaves the framework's own reads alone, or is refused.
+//! Options of a MongoDB URL: passed on without an effect on internal reads, or refused.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -30,7 +30,7 @@ async fn refused(url: &str) -> Error {
     backend::open(url).await.expect_err("it cannot be opened")
 }
 
-/// The options are refused before a server is looked for.
+/// Options are refused before the first connection.
 #[tokio::test]
 async fn what_would_break_a_guarantee_is_refused_with_a_remedy() {
     for (options, said) in [
@@ -62,7 +62,7 @@ async fn what_would_break_a_guarantee_is_refused_with_a_remedy() {
     }
 }
 
-/// A majority is what every write waits for anyway.
+/// Every write waits for a majority, with and without the option.
 #[tokio::test]
 async fn a_majority_may_be_asked_for() {
     for server in [mongod::standalone().await, mongod::replica_set().await] {
@@ -133,7 +133,7 @@ async fn every_read(reads: &dyn Executor) -> Result<()> {
     reads.explain(find()).await.map(drop)
 }
 
-/// What the application asks for is asked of the server, and nothing of it gets into the backend's own reads, which go on.
+/// Reads of the application have the level of the URL; reads of the backend do not.
 #[tokio::test]
 async fn reads_of_the_application_have_the_level_of_the_url() {
     for (server, levels) in [
@@ -168,7 +168,7 @@ async fn reads_of_the_application_have_the_level_of_the_url() {
     }
 }
 
-/// A server without members refuses levels that are about them, and says so at each read.
+/// A standalone server refuses levels that need a replica set, at each read of the application.
 #[tokio::test]
 async fn a_standalone_server_has_no_level_of_members() {
     for level in ["linearizable", "snapshot"] {
@@ -182,7 +182,7 @@ async fn a_standalone_server_has_no_level_of_members() {
     }
 }
 
-/// One member by itself is all there is of its set.
+/// A set of one member can be connected directly.
 #[tokio::test]
 async fn one_member_may_be_connected_directly() {
     let server = mongod::replica_set().await;
@@ -193,12 +193,12 @@ async fn one_member_may_be_connected_directly() {
     agrees::<Copies>(backend::open(&url).await.expect("it opens")).await;
 }
 
-/// A pool of one connection is slow, and no deadlock.
+/// A pool of one connection is slow, without a deadlock.
 #[tokio::test]
 async fn one_connection_is_enough() {
     let url = url(mongod::replica_set().await, "maxPoolSize=1&minPoolSize=1");
     let storm = agrees::<Copies>(backend::open(&url).await.expect("it opens"));
-    // A write that waits for a transaction must not have the connection that its commit needs.
+    // A write that waits for a transaction must not take the connection of the commit.
     let in_time = tokio::time::timeout(std::time::Duration::from_secs(45), storm);
     in_time.await.expect("no deadlock");
 }
@@ -225,12 +225,12 @@ async fn agrees<S: Storm>(backend: Arc<dyn Backend>) {
     storm::run::<S>(&db, size).await;
 }
 
-/// A backend around another one that remembers the reads of clients, and has none if it is told so.
+/// A backend wrapper that records the reads of clients, or has no such reads.
 #[derive(Debug)]
 struct Watched<T: ?Sized = dyn Backend> {
     inner: Arc<T>,
     has_client_reads: bool,
-    /// Whether this is around the reads of a client.
+    /// Whether this wraps the reads of a client.
     is_client: bool,
     seen: Arc<Mutex<Vec<Operation>>>,
 }
@@ -286,7 +286,7 @@ impl<T: Executor + ?Sized> Wrapper for Watched<T> {
     }
 }
 
-/// Nothing that writes, checks, repairs or waits reads as the application does. The operations of the storms are all of these.
+/// Writes, checks, repairs and waits make no read of a client. The storms have all of these operations.
 #[tokio::test]
 async fn only_the_application_reads_as_the_url_says() {
     for server in [mongod::standalone().await, mongod::replica_set().await] {
@@ -307,7 +307,7 @@ async fn only_the_application_reads_as_the_url_says() {
     }
 }
 
-/// Its ids have numbers.
+/// A model with numbered ids.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "shelves", id = "shelves/{#number}")]
 struct Shelf {
@@ -317,7 +317,7 @@ struct Shelf {
     room: String,
 }
 
-/// Its array overflows, and refers to a document with a number.
+/// A model with an overflow array and a checked reference.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "books", version)]
 struct Book {
@@ -358,7 +358,7 @@ async fn jobs(watched: Arc<Watched>) {
     assert!(db.check().await.expect("a report").is_clean());
     db.repair().apply().await.expect("a report");
     db.upgrade::<Book>().await.expect("a report");
-    // The parts of an array are read from one server.
+    // Elements of an overflow array come from one server.
     let pages = db.get::<Book>(1).elements(|b| b.pages()).all().await;
     assert_eq!(pages.expect("all of them").len(), 9);
     assert_eq!(watched.seen(), []);
@@ -372,8 +372,7 @@ async fn jobs(watched: Arc<Watched>) {
     assert_eq!(watched.seen().len(), 6);
 }
 
-/// What the server is sent: each read of the framework has the primary and a majority, or a transaction's snapshot; each write waits for a
-/// majority.
+/// The commands at the server: internal reads have the primary with a majority or a snapshot, writes wait for a majority.
 #[tokio::test]
 async fn commands_of_the_framework_ignore_the_read_options() {
     for server in [mongod::standalone().await, mongod::replica_set().await] {

@@ -1,4 +1,4 @@
-//! Storms whose URL reads from a member that is an hour behind: no read of the framework itself may come from there.
+//! Storms with a URL that reads from a member delayed by an hour: internal reads must not come from that member.
 
 use odm::{Database, ErrorKind, prelude::*};
 use odm_tests::{
@@ -29,20 +29,20 @@ struct Note {
 #[schema(models(Note))]
 struct Notes;
 
-/// All in one set, as it takes longer to start than the storms.
+/// One set for all storms: the start of the set takes longer than the storms.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_derived_from_a_member_that_is_behind() {
     let trio = Trio::start().await.expect("a replica set");
     trio.delay_one().await.expect("a delayed member");
     let url = |name: &str| format!("{}{BEHIND}", trio.url(name));
 
-    // The URL does lead there.
+    // Reads of the application come from the delayed member.
     let db = Database::<Notes>::open(url("notes")).await.expect("it");
     let text = "first".to_owned();
     db.insert(Note { id: 1, text }).await.expect("an insert");
     assert!(db.get::<Note>(1).await.is_err_and(|e| e.is_not_found()));
     assert_eq!(db.find::<Note>().count().await.expect("a count"), 0);
-    // Changes are made of what the primary has.
+    // Changes read the primary first.
     let changed = db.modify::<Note>(1, |note| note.text.push('!'));
     changed.await.expect("the document");
     let mut edited = db.edit::<Note>(1).await.expect("the document");
@@ -70,7 +70,7 @@ async fn nothing_is_derived_from_a_member_that_is_behind() {
     all_agrees::<Links>(&url("links")).await;
 }
 
-/// A write that is not confirmed in time has an unknown outcome, and what follows from it is done once it is.
+/// A write without confirmation in time has an unknown outcome. The follow-up work is done after the confirmation.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_that_is_confirmed_late_is_followed_all_the_same() {
     let trio = Trio::start().await.expect("a replica set");

@@ -84,7 +84,7 @@ impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
     /// # fn main() {}
     /// ```
     pub fn drift(mut self) -> FindDrift<S, T, C> {
-        // A document that is older than its source would seem to differ from it.
+        // A stale document would seem to differ from the source.
         self.access = self.access.reading_from_primary();
         FindDrift { find: self }
     }

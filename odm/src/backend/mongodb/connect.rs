@@ -23,21 +23,20 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A database with what its server can do.
 pub(super) struct Connected {
-    /// Reads from the primary what a majority has, whatever the URL says.
+    /// Reads from the primary, with data of a majority.
     pub(super) database: Database,
-    /// Reads as the URL says.
+    /// Reads by the options of the URL.
     pub(super) client_reads: Database,
-    /// The database of transactions, with connections of its own. A write outside of a transaction waits in the server, with its
-    /// connection, until a transaction that has the document ends; with connections in common that could be all of them, and none
-    /// were left for the commit.
+    /// The database of transactions, with a separate connection pool. A plain write to a document of an open transaction waits in the
+    /// server and keeps the connection. With a shared pool such writes could take every connection, and the commit would have none.
     pub(super) transactions: Database,
     pub(super) capabilities: Capabilities,
 }
 
 /// Connects, and finds out what the server can do.
 ///
-/// The driver's client itself gets the options of internal reads and writes. What the URL says of reads is in one of its two databases
-/// alone, so that no other use of the client can read by them.
+/// The driver's client gets the options of internal reads and writes. The read options of the URL are in one database handle alone, so
+/// that no other use of the client reads by these options.
 pub(super) async fn connect(url: &str) -> Result<Connected> {
     let mut options = parse(url).await?;
     let hosts = hosts(&options);

@@ -1,7 +1,7 @@
-//! The options of a MongoDB URL: each is passed to the driver, or refused with the reason.
+//! The options of a MongoDB URL: passed to the driver, or refused with the reason.
 //!
-//! `docs/guide/mongodb.md` has the table for readers; a test compares the two. An option that is missing here is refused, so that a new
-//! version of the driver adds none that nobody has looked at.
+//! `docs/guide/mongodb.md` has the table for readers; a test compares the two tables. An unlisted option is refused, so that a new version
+//! of the driver cannot add an untested option.
 
 use ::mongodb::{
     bson::{Bson, Document},
@@ -10,16 +10,16 @@ use ::mongodb::{
 
 use crate::{Error, ErrorKind, Result};
 
-/// What becomes of an option.
+/// How an option is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Policy {
-    /// It is about connections, names or credentials, and changes no answer.
+    /// Passed to the driver: the option is about connections, names or credentials and changes no answer.
     Passed,
-    /// The same, if the driver was built with a feature that `odm` leaves out.
+    /// Passed to the driver, which needs a feature that `odm` does not enable.
     PassedWith(&'static str),
-    /// It changes the reads of the application, and no other.
+    /// Applies to the reads of the application alone.
     OwnReads,
-    /// Some of its values are refused by [`refuse_values`].
+    /// Some values are refused by [`refuse_values`].
     Checked,
     /// Refused, with the reason and a remedy.
     Refused(&'static str),
@@ -98,9 +98,9 @@ const OPTIONS: &[(&str, Policy)] = &[
     ("zlibCompressionLevel", PassedWith("zlib-compression")),
 ];
 
-/// Refuses options by their name, before the driver looks at them: it ignores some, and says nothing helpful of others.
+/// Refuses options by name before the driver parses the URL: the driver ignores some of these options silently.
 ///
-/// The URL may be malformed, and any part of it the password. So only names of [`OPTIONS`] get into the message.
+/// The URL may be malformed, and any part may be the password. So the message contains names of [`OPTIONS`] alone.
 pub(super) fn refuse_names(url: &str) -> Result<()> {
     for name in names(url) {
         if let Some((name, Refused(why))) = policy(name) {
@@ -112,7 +112,7 @@ pub(super) fn refuse_names(url: &str) -> Result<()> {
     Ok(())
 }
 
-/// The option of a URL that the driver refused because it was built without a feature.
+/// Returns the error for an option that needs a missing feature of the driver.
 pub(super) fn missing_feature(url: &str, refusal: &str) -> Option<Error> {
     let mut needing = names(url).filter_map(|name| match policy(name) {
         Some((name, PassedWith(feature))) => Some((name, feature)),
@@ -127,7 +127,7 @@ pub(super) fn missing_feature(url: &str, refusal: &str) -> Option<Error> {
     Some(Error::new(ErrorKind::InvalidUrl, message))
 }
 
-/// Refuses options that nobody has looked at, and values that would break a guarantee, of a URL that the driver has parsed.
+/// Refuses unlisted options, and values that would break a guarantee. The driver has parsed the URL by then.
 pub(super) fn refuse_values(url: &str, options: &ClientOptions) -> Result<()> {
     let refuse = |message: String| Err(Error::new(ErrorKind::InvalidUrl, message));
     if let Some(name) = names(url).find(|name| policy(name).is_none()) {
@@ -165,8 +165,8 @@ pub(super) fn refuse_values(url: &str, options: &ClientOptions) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a connection to one member of a replica set with several. The driver would go on reading there after the election of
-/// another primary, and follow-up work would be found done on a member that is behind.
+/// Refuses a direct connection to one member of a larger replica set. After an election the driver would read from the same member, now
+/// a secondary, and pending work would be missing in a stale answer.
 pub(super) fn refuse_direct(options: &ClientOptions, hello: &Document) -> Result<()> {
     let members = ["hosts", "passives"].into_iter();
     let members: usize = members
@@ -183,7 +183,7 @@ pub(super) fn refuse_direct(options: &ClientOptions, hello: &Document) -> Result
     Err(Error::new(ErrorKind::InvalidUrl, message))
 }
 
-/// How every write is confirmed: a majority has it in its journal. Of the URL it has the time limit.
+/// The write concern of every write: a majority with the journal, and the time limit of the URL.
 pub(super) fn write_concern(options: &ClientOptions) -> WriteConcern {
     let writes = options.write_concern.as_ref();
     WriteConcern::builder()
@@ -193,14 +193,14 @@ pub(super) fn write_concern(options: &ClientOptions) -> WriteConcern {
         .build()
 }
 
-/// The names of the options in a URL. User, password and hosts of a URL that the driver takes have no question mark.
+/// The names of the options in a URL. User, password and hosts of a valid URL have no question mark.
 fn names(url: &str) -> impl Iterator<Item = &str> {
     let options = url.split_once('?').map_or("", |(_, options)| options);
     let pairs = options.split('&').filter(|pair| !pair.is_empty());
     pairs.map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name))
 }
 
-/// An option with its name as it is documented. Names in a URL may be in any case.
+/// Returns an option with the documented spelling. Names in a URL may be in any case.
 fn policy(name: &str) -> Option<(&'static str, Policy)> {
     let mut options = OPTIONS.iter();
     let found = options.find(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -211,7 +211,7 @@ fn policy(name: &str) -> Option<(&'static str, Policy)> {
 mod tests {
     use super::*;
 
-    /// The rows of the guide's table: the options of each, and what it says of them.
+    /// The rows of the guide's table: the options of a row, and the policy.
     fn documented() -> Vec<(Vec<&'static str>, &'static str)> {
         let page = include_str!("../../../../docs/guide/mongodb.md");
         let rows = page.lines().filter(|line| line.starts_with("| `"));

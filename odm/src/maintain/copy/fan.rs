@@ -85,8 +85,8 @@ impl Room {
 ///
 /// # Errors
 ///
-/// [`Unsettled`](crate::ErrorKind::Unsettled) if dependents reject their copies, once all others have theirs. The sources of these stay
-/// pending, and have a record of who rejects them.
+/// [`Unsettled`](crate::ErrorKind::Unsettled) if dependents reject copies. The fan-out has written all other dependents by then; the
+/// sources of the rejected copies stay pending, with a record of the rejections.
 pub(super) async fn follow(
     access: &Access,
     model: &'static Model,
@@ -110,8 +110,8 @@ pub(super) async fn follow(
     }
 }
 
-/// Brings the dependents of some sources up to their revisions; tells whether there was room for all. Those that reject their copies are
-/// left out.
+/// Brings the dependents of some sources up to the current revisions. Returns whether there was room for all dependents. Rejecting
+/// dependents are skipped.
 pub(super) fn fan_out<'a>(
     access: &'a Access,
     model: &'static Model,
@@ -233,7 +233,7 @@ async fn in_batches(
             }
         }
         if rejected.len() - before == ids.len() {
-            // They would be read again, and again.
+            // The next read would return the same documents.
             return Ok(true);
         }
     }
@@ -298,7 +298,7 @@ pub(super) struct Newer<'s> {
     pub(super) source: &'s Source,
     /// The documents that are meant; all of them if it is empty.
     pub(super) those: RawDocumentBuf,
-    /// The `_id` of the source, if that owes the fan-out.
+    /// The `_id` of the source, if the fan-out is pending there.
     pub(super) id: Option<&'s RawBson>,
 }
 
@@ -374,8 +374,8 @@ fn further(access: &Access, owner: &'static Model, group: &Group) -> Vec<Follows
     further
 }
 
-/// Writes what is newer over the older copies of those that refer to it, and lets those follow that copy from these. Documents that
-/// reject their copies are left out; in a transaction the first of them is an error.
+/// Writes newer values over the older copies of all dependents, then starts the fan-out of the changed dependents. Rejecting documents
+/// are skipped; in a transaction the first rejection is the error.
 pub(super) async fn bring(
     access: &Access,
     owner: &'static Model,
@@ -410,7 +410,7 @@ pub(super) async fn bring(
         other => other,
     };
     if access.unit().is_none() {
-        // Copies of these copies that are rejected are owed by these documents.
+        // A rejected copy of a copy is pending work of the document in between.
         return match Box::pin(fan_said(access, owner, said, room)).await {
             Err(error) if error.kind() == ErrorKind::Unsettled => Ok(()),
             done => done,
@@ -424,7 +424,7 @@ pub(super) async fn bring(
     Ok(())
 }
 
-/// The same for each document by itself, after one of them has rejected its copies.
+/// Writes each stale copy by itself, after a document has rejected the write of all.
 async fn bring_each(
     access: &Access,
     owner: &'static Model,
@@ -486,7 +486,7 @@ async fn at_once(
 ///
 /// # Errors
 ///
-/// That of the first document that rejects it, once all others have null.
+/// The error of the first rejecting document, after the copies of all other documents are null.
 pub(in crate::maintain) async fn clear(
     access: &Access,
     model: &'static Model,

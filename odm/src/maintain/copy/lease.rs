@@ -51,14 +51,14 @@ impl Fanning {
         self.sources.iter().map(|of| &of.id)
     }
 
-    /// One of them, if it has not been written since it was read.
+    /// The condition for one source that was not written after the read.
     pub(super) fn of(&self, source: &RawBson) -> Result<RawDocumentBuf> {
         let mut filter = by_id(source)?;
         append(&mut filter, &FAN.token(), document("$eq", self.said.token)?)?;
         Ok(filter)
     }
 
-    /// Takes back, behind the fan-out, that there is to be one: but not of sources whose copies are rejected.
+    /// Removes the pending fan-out, except from the sources of rejected copies.
     pub(super) async fn unsay_but(
         &self,
         access: &Access,

@@ -95,7 +95,7 @@ impl Owed {
         let mut room = Room::of(pace);
         let all = access.to_everything();
         let sources = fanning(&all, model, said.filter(FAN)?, None).await?;
-        // The first of them is an error here.
+        // In a transaction the first rejection is the error.
         let mut rejected = Rejections::default();
         for fanning in &sources {
             if !fan_out(&all, model, fanning, &mut room, &mut rejected).await? {
@@ -219,7 +219,7 @@ fn touched(
 }
 
 /// Lets the dependents follow of all documents that a write was about: as many as there is room for, and the rest in a task of its own.
-/// Sources whose copies are rejected keep none of the others from it; the first of them is the error.
+/// A rejected copy does not stop other sources; the first rejection is the error.
 pub(super) async fn fan_said(
     access: &Access,
     model: &'static Model,
@@ -237,7 +237,7 @@ pub(super) async fn fan_said(
                     fan_later(access, model, said).await;
                     return Ok(());
                 }
-                // They say so by another date from now on, and are not found again.
+                // The blocked sources have another date now, so the next read does not return them.
                 Err(error) if error.kind() == ErrorKind::Unsettled => {
                     blocked.get_or_insert(error);
                 }

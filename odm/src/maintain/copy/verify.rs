@@ -58,7 +58,7 @@ pub(super) struct Verified {
     pub(super) documents: u64,
     /// Whether there are others.
     pub(super) are_left: bool,
-    /// Why some of them stay as they are: they reject their copies.
+    /// The rejections, if documents reject the current copies.
     pub(super) blocked: Option<Error>,
 }
 

@@ -69,7 +69,7 @@ async fn count_some(
             let ids: Vec<_> = owner.moved.iter().map(|moved| moved.id.clone()).collect();
             let counted = at_owner(access, model, groups, position, &owner.at, &ids).await;
             let counted = match counted {
-                // What these members are at their other owners is counted, and other members at this one when it accepts that.
+                // Count these members at other owners, and the remaining members.
                 Err(error) if is_rejection(&error) => {
                     let rejection = Rejection::new(group.owner, owner.at.clone(), &error);
                     for id in &ids {
@@ -109,7 +109,7 @@ async fn count_some(
     rejected.note(access, model).await
 }
 
-/// The members whose owners reject their counts.
+/// Members with an owner that rejects the count.
 #[derive(Default)]
 pub(super) struct Rejected(BTreeMap<Id, (RawBson, Vec<Rejection>)>);
 
@@ -120,13 +120,13 @@ impl Rejected {
         own.push(rejection.clone());
     }
 
-    /// Lets the members say so.
+    /// Records the rejections in the members.
     ///
     /// # Errors
     ///
-    /// [`Unsettled`](ErrorKind::Unsettled) if there are some.
+    /// [`Unsettled`](ErrorKind::Unsettled) if there are rejections.
     pub(super) async fn note(self, access: &Access, model: &'static Model) -> Result<()> {
-        // Those of one owner are many.
+        // Members of one owner share a record.
         let mut alike: Vec<(&[Rejection], Vec<RawBson>)> = Vec::new();
         for (id, by) in self.0.values() {
             match alike.iter_mut().find(|(other, _)| other == by) {

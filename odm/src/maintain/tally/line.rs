@@ -107,7 +107,7 @@ pub(super) async fn count_those(
     rejected.note(&all, model).await
 }
 
-/// Counts these documents in a transaction. The members of an owner that rejects this are left out.
+/// Counts documents in a transaction. Members of a rejecting owner are excluded and stay pending.
 async fn count_some(
     all: &Access,
     model: &'static Model,
@@ -146,7 +146,7 @@ async fn count_some(
             true => Vec::new(),
             false => all.find_all(model, find).await?,
         };
-        // It is not the owner of any of them.
+        // Not an owner of these members: the transaction would fail again.
         let Some(id) = error.id().filter(|_| !found.is_empty()) else {
             return Err(error);
         };

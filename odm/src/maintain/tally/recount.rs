@@ -60,12 +60,12 @@ pub(super) async fn new_owners(
     for id in owners(access, model, said.filter(RECOUNT)?).await? {
         blocked = blocked.or(count_or_note(access, model, &id).await?);
     }
-    // Those that reject it say so by another date from now on.
+    // Blocked owners have another date now and keep the pending work.
     unsay(access, model, RECOUNT, said).await?;
     blocked.map_or(Ok(()), Err)
 }
 
-/// Counts the members of an owner again. One that rejects what they make of it has a record of that, and the error is given.
+/// Counts the members of an owner again. Returns the error of a rejecting owner, which gets a record of the rejection.
 async fn count_or_note(access: &Access, model: &'static Model, id: &Bson) -> Result<Option<Error>> {
     match count_again(access, model, id).await {
         Err(error) if is_rejection(&error) => {
@@ -77,7 +77,7 @@ async fn count_or_note(access: &Access, model: &'static Model, id: &Bson) -> Res
     }
 }
 
-/// The same of owners that nobody else sees to. One of which that is not possible keeps none of the others from it.
+/// Counts the members of abandoned owners. A failure does not stop the remaining owners.
 pub(super) async fn overdue(access: &Access, model: &'static Model, ids: &[RawBson]) -> Result<()> {
     let mut failed = None;
     for id in ids {
@@ -134,7 +134,7 @@ pub(crate) async fn count_again(access: &Access, model: &'static Model, id: &Bso
             let say = doc! { "$set": { COUNT.0: Said::now().to_document() } };
             change(&all, member, Amendment::new(close(&silent)?, say)).await?;
             match line::count_those(&all, member, close(&those)?).await {
-                // Those that another owner rejects stay pending.
+                // Members with another rejecting owner stay pending.
                 Err(error) if error.kind() == ErrorKind::Unsettled => {}
                 done => done?,
             }

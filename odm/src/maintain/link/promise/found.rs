@@ -30,7 +30,7 @@ pub(super) const APPLIED: &str = "_odm.link.applied";
 pub(super) const GIVEN_UP: &str = "_odm.link.given_up";
 /// When others may keep it.
 pub(in super::super) const DUE: &str = "_odm.due";
-/// Who rejects what is promised, or follows from the deletion.
+/// The record of documents that reject this work.
 pub(super) const BLOCKED: &str = "_odm.blocked";
 
 /// A document with its bookkeeping.
@@ -41,7 +41,7 @@ pub(super) struct Found {
     fields: Vec<(&'static str, Option<RawBson>)>,
     pub(super) promise: Option<Promise>,
     pub(super) due: Option<DateTime>,
-    /// Whether the next attempt waits because documents have rejected the last one.
+    /// Whether documents have rejected the last attempt.
     is_blocked: bool,
     pub(super) going: Option<ObjectId>,
     pub(super) is_closing: bool,
@@ -118,7 +118,7 @@ impl Found {
         })
     }
 
-    /// Whether nobody is at it who has begun something. Whoever waits for blocked work tries it, and is told who rejects it.
+    /// Whether no process works on the document. Blocked work counts as abandoned: a waiting writer tries the work and gets the rejection.
     pub(super) fn is_overdue(&self) -> bool {
         self.is_blocked || self.due.is_none_or(|due| due <= DateTime::now())
     }

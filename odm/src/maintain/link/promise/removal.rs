@@ -113,7 +113,7 @@ fn only(inverse: &InverseLink, listed: &[RawBson]) -> Result<RawDocumentBuf> {
 ///
 /// # Errors
 ///
-/// That of the first document that rejects the change, once it has been tried on all others. The marked document stays pending.
+/// The error of the first rejecting document, after the change of all other documents. The marked document stays pending.
 pub(super) async fn go(
     all: &Access,
     model: &'static Model,
@@ -158,7 +158,7 @@ pub(super) async fn go(
                 }
             }
         }
-        // What rejects it now would do so again at once.
+        // Another attempt now would fail again.
         if let Some(error) = rejected {
             return Err(error);
         }
@@ -282,11 +282,11 @@ impl Deletion<'_> {
         done.map(|done| done.deleted).map_err(error::of(rule.model))
     }
 
-    /// The same for each document by itself, after one of them has rejected it.
+    /// Detaches each held document by itself, after a document has rejected the write of all.
     ///
     /// # Errors
     ///
-    /// That of the documents that reject it, once it has been tried on all.
+    /// The error of the rejecting documents, after the attempt on all.
     async fn part_each(&self, rule: &Rule, held: &RawDocument) -> Result<u64> {
         let model = rule.model;
         let those = Find {

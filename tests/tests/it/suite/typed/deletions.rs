@@ -452,7 +452,7 @@ pub async fn what_is_referred_to_does_not_expire(fixture: Fixture) {
     assert_eq!(created, [], "nothing was created before");
 }
 
-/// Counts visits.
+/// A parent with a count.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "places")]
 struct Spot {
@@ -477,7 +477,7 @@ struct Look {
 #[schema(models(Spot, Look))]
 struct Counted;
 
-/// Is copied, and the copy cleared with it.
+/// A source with a copy that a deletion clears.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "offers")]
 struct Offer {
@@ -503,7 +503,7 @@ struct Sheet {
 #[schema(models(Offer, Sheet))]
 struct Copied;
 
-/// Counts would count what is gone, and copies that are to be cleared would stay.
+/// Counts would stay too high, and cleared copies would stay.
 pub async fn what_others_are_derived_from_does_not_expire(fixture: Fixture) {
     async fn refused<S: Schema>(fixture: &Fixture, derived: &str) {
         let db = odm::Database::<S>::with_backend(fixture.backend());

@@ -1,4 +1,4 @@
-//! Declared indexes and what is in their way: every one is tried, the report is whole, and the new one stands before the old one goes.
+//! `sync_indexes` with conflicts: every index is tried, the report is complete, and a replacement is built before the drop.
 
 use std::time::Duration;
 
@@ -118,7 +118,7 @@ pub async fn one_that_fails_keeps_no_other_away(fixture: Fixture) {
     assert_eq!(db.sync_indexes().await.unwrap(), Default::default());
 }
 
-/// The old one goes when the new one stands, and stays if that cannot be built.
+/// The old index is dropped after the build of the new index, and stays after a failed build.
 pub async fn a_replaced_index_is_built_first(fixture: Fixture) {
     let recorder = Recorder::new(fixture.backend());
     let db = Db::with_backend(std::sync::Arc::new(recorder.clone()));
@@ -166,7 +166,7 @@ pub async fn a_replaced_index_is_built_first(fixture: Fixture) {
     );
 }
 
-/// Whoever dies in between leaves two, of which the next one drops the right one.
+/// A process that dies between build and drop leaves two indexes. The next call drops the old index.
 pub async fn a_replacement_that_was_cut_off_is_finished(fixture: Fixture) {
     let faults = Faults::new(fixture.backend());
     let db = Db::with_backend(std::sync::Arc::new(faults.clone()));
@@ -197,7 +197,7 @@ pub async fn a_replacement_that_was_cut_off_is_finished(fixture: Fixture) {
     assert_eq!(db.sync_indexes().await.unwrap(), Default::default());
 }
 
-/// Another time of expiry is no other index.
+/// Another time of expiry is changed in place.
 pub async fn another_expiry_builds_no_index(fixture: Fixture) {
     let recorder = Recorder::new(fixture.backend());
     let db = Db::with_backend(std::sync::Arc::new(recorder.clone()));
@@ -226,7 +226,7 @@ pub async fn another_expiry_builds_no_index(fixture: Fixture) {
     assert_eq!(visits, [ascending("left"), expiring("seen", 3600)]);
     assert_eq!(db.sync_indexes().await.unwrap(), Default::default());
 
-    // A plain one expires from now on.
+    // A plain index gets expiry in place.
     let backend = fixture.backend();
     backend.drop_index("visits", "seen_1").await.unwrap();
     create(&fixture, "visits", ascending("seen")).await;
@@ -235,7 +235,7 @@ pub async fn another_expiry_builds_no_index(fixture: Fixture) {
     assert_eq!(listed(&fixture, "visits").await, visits);
 }
 
-/// The server has no room for two that differ in nothing else than that the one expires and the other does not.
+/// The server refuses an index with expiry beside the same index without.
 pub async fn expiry_ends_when_told(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     create(&fixture, "visits", expiring("left", 3600)).await;
@@ -277,7 +277,7 @@ struct Worker {
 #[schema(models(Desk, Worker))]
 struct Rooms;
 
-/// A rule finds referrers by a sparse index as well; beside a partial one it has its own, by another name.
+/// A delete rule uses a declared sparse index. Beside a partial index the rule has a separate index with another name.
 pub async fn a_rule_and_an_index_on_one_field(fixture: Fixture) {
     let db = Database::<Rooms>::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
@@ -326,7 +326,7 @@ pub async fn a_rule_and_an_index_on_one_field(fixture: Fixture) {
     assert_eq!(db.get::<Desk>(1).await.unwrap(), desk(1));
 }
 
-/// An index under the name of a declared one, over other fields.
+/// An index over other fields has the name of a declared index.
 pub async fn another_index_has_the_name(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let other = Index {
@@ -372,7 +372,7 @@ struct Holder {
 #[schema(models(Holder))]
 struct Bank;
 
-/// As the compiler advises: none and nothing are there as often as one likes, and what is there once.
+/// The remedies of the compiler: missing values repeat, present values do not.
 pub async fn unique_among_those_with_a_value(fixture: Fixture) {
     let db = Database::<Bank>::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
@@ -420,7 +420,7 @@ pub async fn unique_among_those_with_a_value(fixture: Fixture) {
         let error = db.insert(twice).await.unwrap_err();
         assert_eq!(error.index(), Some(index), "{error}");
     }
-    // What becomes empty is no duplicate either.
+    // An array that becomes empty is no duplicate.
     let emptied = db
         .update::<Holder>(3)
         .set(|h| h.names(), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! Documents that reject follow-up writes: the work on others goes on, and `owed`, `settled` and `check` name them.
+//! Documents that reject follow-up writes: other work goes on, and `owed`, `settled` and `check` name the rejecting documents.
 
 use odm::{
     Database, ErrorKind,
@@ -19,7 +19,7 @@ struct Host {
     name: String,
 }
 
-/// Two with the same copy are not in one slot.
+/// A unique index over the slot and the copy makes rejections.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "services")]
 struct Service {
@@ -64,7 +64,7 @@ async fn net(fixture: &Fixture) -> Db {
     db
 }
 
-/// A unique index around the framework, which refuses one over what others write.
+/// A unique index over copies, which the derive refuses.
 async fn unique(fixture: &Fixture, collection: &str, paths: [&str; 2]) {
     let keys = paths.map(|path| (path.to_owned(), Direction::Ascending));
     let mut index = Index::new(keys.to_vec());
@@ -89,7 +89,7 @@ async fn at(db: &Db, id: i64) -> String {
     db.get::<Service>(id).await.unwrap().at
 }
 
-/// What `settled`, `owed` and `check` say while one document of those that follow rejects its copy.
+/// Asserts the reports of `settled`, `owed`, `check`, `repair` and `settle` while one document rejects a write.
 async fn is_blocked_by<S: Schema>(db: &Database<S>, owing: (&str, i64), by: (&str, i64)) {
     let error = db.settled().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsettled, "{error}");
@@ -119,10 +119,10 @@ async fn is_blocked_by<S: Schema>(db: &Database<S>, owing: (&str, i64), by: (&st
     };
     assert_eq!((of.as_str(), id), (by.0, &by.1.into()));
     assert!(!reason.is_empty());
-    // A repair says what to do, and does not end with it.
+    // The repair goes on, and says what to do.
     let report = db.repair().apply().await.unwrap();
     assert!(report.to_string().contains("db.settle()"), "{report}");
-    // Trying it again is no spinning: it is due later each time.
+    // Another attempt is an error, not a loop.
     let error = db.settle().await.unwrap_err();
     assert!(error.to_string().contains(by.0), "{error}");
 }
@@ -135,7 +135,7 @@ pub async fn a_rejected_copy_stops_no_other(fixture: Fixture) {
     db.insert(service(6, 3, 2)).await.unwrap();
     db.settled().await.unwrap();
 
-    // The write itself is no worse for it.
+    // The write itself succeeds.
     let renamed = db.update::<Host>(1).set(|h| h.name(), "b");
     renamed.await.unwrap();
     for id in [1, 2, 4, 5] {
@@ -144,7 +144,7 @@ pub async fn a_rejected_copy_stops_no_other(fixture: Fixture) {
     assert_eq!(at(&db, 3).await, "a");
     is_blocked_by(&db, ("hosts", 1), ("services", 3)).await;
 
-    // The next change may be one that is accepted, and is tried at once.
+    // The next change of the source is tried at once.
     let renamed = db.update::<Host>(1).set(|h| h.name(), "c");
     renamed.await.unwrap();
     is_clean(&db).await;
@@ -152,7 +152,7 @@ pub async fn a_rejected_copy_stops_no_other(fixture: Fixture) {
         assert_eq!(at(&db, id).await, "c");
     }
 
-    // Or the document accepts it later.
+    // The document accepts the write later.
     let renamed = db.update::<Host>(1).set(|h| h.name(), "b");
     renamed.await.unwrap();
     is_blocked_by(&db, ("hosts", 1), ("services", 3)).await;
@@ -162,7 +162,7 @@ pub async fn a_rejected_copy_stops_no_other(fixture: Fixture) {
     assert_eq!(at(&db, 3).await, "b");
 }
 
-/// Many follow behind the write, in batches or in transactions of their own.
+/// Many dependents follow after the write, in batches or separate transactions.
 pub async fn a_rejected_copy_stops_no_batch(fixture: Fixture) {
     let db = net(&fixture).await;
     let many = (1..=1_100).map(|id| service(id, id, 1));
@@ -179,7 +179,7 @@ pub async fn a_rejected_copy_stops_no_batch(fixture: Fixture) {
     is_clean(&db).await;
 }
 
-/// The source of what is rejected is the copy in between.
+/// The pending work of a rejected copy of a copy is in the document between.
 pub async fn a_rejected_copy_of_a_copy_is_owed_by_that(fixture: Fixture) {
     let db = net(&fixture).await;
     for (id, host) in [(1, 1), (2, 2)] {
@@ -199,7 +199,7 @@ pub async fn a_rejected_copy_of_a_copy_is_owed_by_that(fixture: Fixture) {
     assert_eq!(db.get::<Alert>(1).await.unwrap().at, "b");
 }
 
-/// A document of 16 MiB takes no longer copy.
+/// A document near 16 MiB rejects a longer copy.
 pub async fn a_document_without_room_is_named(fixture: Fixture) {
     let db = net(&fixture).await;
     let padding = Some("x".repeat(16 * 1024 * 1024 - 500));
@@ -221,7 +221,7 @@ pub async fn a_document_without_room_is_named(fixture: Fixture) {
     is_clean(&db).await;
 }
 
-/// A change of what is stored around the framework.
+/// Changes a stored document around the framework.
 async fn raw(fixture: &Fixture, collection: &'static str, id: i64, change: RawDocumentBuf) {
     let update = Update {
         collection: collection.into(),
@@ -238,7 +238,7 @@ fn overdue() -> RawDocumentBuf {
     rawdoc! { "token": ObjectId::new(), "due": due }
 }
 
-/// Copies that are looked at again, as after a process that died behind their insert.
+/// Revalidation after a process died between insert and revalidation.
 pub async fn a_rejected_copy_stops_no_revalidation(fixture: Fixture) {
     let db = net(&fixture).await;
     for id in 1..=3 {
@@ -311,8 +311,8 @@ fn like(id: i64, board: i64) -> Like {
 
 const NO_ROOM: usize = 16 * 1024 * 1024 - 600;
 
-/// A parent without room for what its children make of it: where parent and child are written in one, the child is refused with the
-/// parent's name; elsewhere its count is pending, and other parents have theirs.
+/// A parent without room for a longer list of children. With transactions the insert of the child is an error that names the parent;
+/// without, the count is pending and the counts of other parents are written.
 pub async fn a_parent_without_room_is_named(fixture: Fixture) {
     let db = Database::<Boards>::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
@@ -344,7 +344,7 @@ pub async fn a_parent_without_room_is_named(fixture: Fixture) {
     assert_eq!(db.get::<Board>(1).await.unwrap().likes, 1);
 }
 
-/// Children of several parents are counted together: those of one that rejects it stay pending alone.
+/// Children of several parents are counted in one batch: only children of the rejecting parent stay pending.
 pub async fn a_parent_without_room_stops_no_other(fixture: Fixture) {
     let db = Database::<Boards>::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
@@ -362,7 +362,7 @@ pub async fn a_parent_without_room_stops_no_other(fixture: Fixture) {
         .update::<Board>(2)
         .set(|b| b.padding(), "x".repeat(NO_ROOM));
     grown.await.unwrap();
-    // As if a process had died behind a change of each of them.
+    // As after a process that died between the change of each child and the count.
     for id in 1..=3 {
         let changed = rawdoc! { "$set": { "text": like(id, id).text, "_odm.count": overdue() } };
         raw(&fixture, "likes", id, changed).await;
@@ -379,7 +379,7 @@ pub async fn a_parent_without_room_stops_no_other(fixture: Fixture) {
     assert_eq!(db.get::<Board>(2).await.unwrap().last[0].text.len(), 1_120);
 }
 
-/// The same of parents that are to be counted from all of their children.
+/// A parent without room does not stop the recount of other parents.
 pub async fn a_parent_without_room_stops_no_recount(fixture: Fixture) {
     let db = Database::<Boards>::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
@@ -429,7 +429,7 @@ struct Thing {
 #[schema(models(Owner, Thing))]
 struct Owners;
 
-/// Referrers that must stay as they are keep their target, and no other referrer keeps its reference for them.
+/// A referrer that rejects the change does not stop the change of other referrers.
 pub async fn a_referrer_that_keeps_its_reference_is_named(fixture: Fixture) {
     let db = Database::<Owners>::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
@@ -447,7 +447,7 @@ pub async fn a_referrer_that_keeps_its_reference_is_named(fixture: Fixture) {
     let error = db.delete::<Owner>(1).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DuplicateKey, "{error}");
     if fixture.backend().capabilities().transactions {
-        // Nothing of it was done.
+        // The transaction was rolled back.
         is_clean(&db).await;
         assert_eq!(db.find::<Owner>().count().await.unwrap(), 1);
         return;
@@ -455,7 +455,7 @@ pub async fn a_referrer_that_keeps_its_reference_is_named(fixture: Fixture) {
     let held = db.find::<Thing>().filter(|t| t.owner().is_some());
     let held = held.all().await.unwrap();
     assert_eq!(held.iter().map(|thing| thing.id).collect::<Vec<_>>(), [2]);
-    // Whoever died behind the first attempt leaves it to others.
+    // As after a process that died after the first attempt.
     let due = overdue().get_datetime("due").unwrap();
     raw(
         &fixture,
