@@ -41,7 +41,10 @@ async fn nothing_is_derived_from_a_member_that_is_behind() {
     let text = "first".to_owned();
     db.insert(Note { id: 1, text }).await.expect("an insert");
     let read = db.get::<Note>(1).await;
-    assert!(read.as_ref().is_err_and(odm::Error::is_not_found), "{read:?}");
+    assert!(
+        read.as_ref().is_err_and(odm::Error::is_not_found),
+        "{read:?}"
+    );
     assert_eq!(db.find::<Note>().count().await.expect("a count"), 0);
     // Changes read the primary first.
     let changed = db.modify::<Note>(1, |note| note.text.push('!'));

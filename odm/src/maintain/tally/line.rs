@@ -10,7 +10,9 @@ use bson::{Bson, RawBson, RawDocumentBuf, doc};
 use super::{
     BATCH, COUNT, Said,
     apart::{self, Rejected},
-    groups, together,
+    groups, owner,
+    parent::Parent,
+    together,
 };
 use crate::{
     Result,
@@ -130,7 +132,11 @@ async fn count_some(
         if let (Some(collection), Some(id)) = (error.collection(), error.id()) {
             for group in groups(all.models(), model) {
                 if group.owner.collection == collection {
-                    let concerned = group.concerned(&doc! { "$eq": id.clone() });
+                    let mut concerned = group.concerned(&doc! { "$eq": id.clone() });
+                    // A child of another scope with the same reference is not a member.
+                    if let Some(held) = owner::read_any(all, &group, id).await? {
+                        concerned.extend(Parent::of_document(&group, &held).same_scope(&group));
+                    }
                     theirs.push(Bson::Document(concerned));
                 }
             }
