@@ -111,6 +111,28 @@ impl Database {
         self.write(|overlay| indexes::set_hidden(overlay, collection, name, hidden))
     }
 
+    /// Changes the time after which an index expires documents, as `collMod` with `expireAfterSeconds` on MongoDB. The index is not rebuilt.
+    /// An index without expiry gets one.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use odm_engine::{Database, Direction, Index};
+    ///
+    /// let database = Database::memory();
+    /// let seen = Index::new([("seen", Direction::Ascending)]).expire_after(Duration::from_secs(60));
+    /// database.create_indexes("visits", &[seen])?;
+    /// database.set_index_expiry("visits", "seen_1", Duration::from_secs(3_600))?;
+    /// assert_eq!(database.list_indexes("visits")?[1].expire_after, Some(Duration::from_secs(3_600)));
+    /// # Ok::<(), odm_engine::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No such index; the index of `_id`, or with several fields; I/O.
+    pub fn set_index_expiry(&self, collection: &str, name: &str, after: Duration) -> Result<()> {
+        self.write(|overlay| indexes::set_expiry(overlay, collection, name, after))?;
+        self.shared.expiry.start()
+    }
+
     /// Drops the index with this name.
     ///
     /// # Errors

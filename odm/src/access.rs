@@ -29,6 +29,9 @@ use crate::{
 pub struct Access {
     executor: Arc<dyn Executor>,
     backend: Arc<dyn Backend>,
+    /// The executor of [`Reads::AsClient`]. None in a transaction, and where all reads are alike.
+    client_reads: Option<Arc<dyn Executor>>,
+    reads: Reads,
     /// The models of the schema.
     models: &'static [&'static Model],
     /// The transaction with which a write is committed; none where it is by itself.
@@ -45,6 +48,16 @@ pub struct Access {
     depth: u8,
 }
 
+/// Which server answers the reads of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reads {
+    /// The primary, with data that a majority has. A stale answer here would become a stale copy, a lost reference or a
+    /// report that nothing is pending.
+    Primary,
+    /// Any server that the options of the URL allow: only for data that goes to the application and nowhere else.
+    AsClient,
+}
+
 /// How many hooks may lead to one another.
 const DEPTH: u8 = 16;
 
@@ -52,7 +65,9 @@ impl Access {
     pub(crate) fn of_database<S: Schema>(backend: Arc<dyn Backend>) -> Self {
         Self {
             executor: backend.clone(),
+            client_reads: backend.client_reads(),
             backend,
+            reads: Reads::Primary,
             models: S::MODELS,
             unit: None,
             depth: 0,
@@ -70,6 +85,7 @@ impl Access {
         let executor: Arc<dyn Executor> = unit.transaction().clone();
         Self {
             executor,
+            client_reads: None,
             unit: Some(unit),
             ..self.clone()
         }
@@ -98,6 +114,9 @@ impl Access {
             depth: self.depth + 1,
             scope,
             sight: Sight::Present,
+            // The write depends on what its hooks read.
+            client_reads: None,
+            reads: Reads::Primary,
             operation: Arc::new(Operation::new("session", None)),
             ..self.clone()
         })
@@ -105,7 +124,33 @@ impl Access {
 
     /// The same for the documents of all scopes, and for those that are deleted by a mark.
     pub(crate) fn to_everything(&self) -> Self {
-        self.clone().within(Scope::ALL).seeing(Sight::All)
+        let everything = self.clone().within(Scope::ALL).seeing(Sight::All);
+        everything.reading_from_primary()
+    }
+
+    /// The same access with reads by the options of the URL. Only for documents that go to the application: a write or a check after such
+    /// a read may depend on stale data.
+    pub(crate) fn reading_as_client(self) -> Self {
+        Self {
+            reads: Reads::AsClient,
+            ..self
+        }
+    }
+
+    /// The same access with reads from the primary.
+    pub(crate) fn reading_from_primary(self) -> Self {
+        Self {
+            reads: Reads::Primary,
+            ..self
+        }
+    }
+
+    /// The executor of reads.
+    fn reader(&self) -> &dyn Executor {
+        match (self.reads, &self.client_reads) {
+            (Reads::AsClient, Some(reads)) => &**reads,
+            _ => &*self.executor,
+        }
     }
 
     /// The models of the schema.
@@ -258,11 +303,11 @@ impl Access {
         Self { sight, ..self }
     }
 
-    /// The same with copies as their sources are now.
+    /// The same access with copies as current as the sources. Only the primary has these.
     pub(crate) fn reading_current(self) -> Self {
         Self {
             is_current: true,
-            ..self
+            ..self.reading_from_primary()
         }
     }
 
@@ -358,7 +403,7 @@ impl Access {
     pub(crate) async fn find(&self, model: &Model, mut find: Find) -> Result<Box<dyn Cursor>> {
         self.narrow(model, &mut find.filter)?;
         self.tell_plan(model, || Ok(find.clone())).await;
-        self.ask(model, self.executor.find(find)).await
+        self.ask(model, self.reader().find(find)).await
     }
 
     /// The documents that match, all of them.
@@ -369,7 +414,7 @@ impl Access {
     ) -> Result<Vec<RawDocumentBuf>> {
         self.narrow(model, &mut find.filter)?;
         self.tell_plan(model, || Ok(find.clone())).await;
-        self.all(model, self.executor.find_all(find)).await
+        self.all(model, self.reader().find_all(find)).await
     }
 
     pub(crate) async fn find_each(
@@ -379,7 +424,7 @@ impl Access {
     ) -> Result<Vec<RawDocumentBuf>> {
         self.narrow(model, &mut find.filter)?;
         self.tell_plan(model, || of_each(&find)).await;
-        let all = async { drain(self.executor.find_each(find).await?).await };
+        let all = async { drain(self.reader().find_each(find).await?).await };
         self.all(model, all).await
     }
 
@@ -399,7 +444,7 @@ impl Access {
             return Ok(found);
         }
         self.operation.asks();
-        let all = async { drain(self.executor.find_several(FindSeveral { finds }).await?).await };
+        let all = async { drain(self.reader().find_several(FindSeveral { finds }).await?).await };
         let all = all.instrument(self.span()).await?;
         self.operation.had(all.len() as u64);
         for row in all {
@@ -418,14 +463,14 @@ impl Access {
 
     pub(crate) async fn explain(&self, model: &Model, mut find: Find) -> Result<Explain> {
         self.narrow(model, &mut find.filter)?;
-        self.ask(model, self.executor.explain(find)).await
+        self.ask(model, self.reader().explain(find)).await
     }
 
     pub(crate) async fn count(&self, model: &Model, mut count: Count) -> Result<u64> {
         self.narrow(model, &mut count.filter)?;
         self.tell_plan(model, || Ok(found_by(&count.collection, &count.filter)))
             .await;
-        self.ask(model, self.executor.count(count)).await
+        self.ask(model, self.reader().count(count)).await
     }
 
     pub(crate) async fn distinct(
@@ -436,7 +481,7 @@ impl Access {
         self.narrow(model, &mut distinct.filter)?;
         let find = || Ok(found_by(&distinct.collection, &distinct.filter));
         self.tell_plan(model, find).await;
-        self.ask(model, self.executor.distinct(distinct)).await
+        self.ask(model, self.reader().distinct(distinct)).await
     }
 
     pub(crate) async fn aggregate(
@@ -445,7 +490,7 @@ impl Access {
         aggregate: Aggregate,
     ) -> Result<Box<dyn Cursor>> {
         let aggregate = self.narrowed(model, aggregate).await?;
-        self.ask(model, self.executor.aggregate(aggregate)).await
+        self.ask(model, self.reader().aggregate(aggregate)).await
     }
 
     /// What a pipeline gives, all of it.
@@ -455,7 +500,7 @@ impl Access {
         aggregate: Aggregate,
     ) -> Result<Vec<RawDocumentBuf>> {
         let aggregate = self.narrowed(model, aggregate).await?;
-        self.all(model, self.executor.aggregate_all(aggregate))
+        self.all(model, self.reader().aggregate_all(aggregate))
             .await
     }
 

@@ -30,6 +30,10 @@
 //! **Durability.** A write that returned `Ok` outside a transaction, or a [`Transaction::commit`] that did, survives a
 //! crash of the process and of the machine.
 //!
+//! **Reads.** A read sees every write that was acknowledged before it began, and nothing that a later failure can take back.
+//! Options of the URL that say otherwise (MongoDB's `readPreference` and `readConcernLevel`) apply to
+//! [`Backend::client_reads`] alone.
+//!
 //! **Errors.** An error from a read has no effect. An error from a write of one document means that nothing was written,
 //! except for kind [`Connection`](ErrorKind::Connection): the connection was lost and the outcome is unknown.
 //! In a transaction every error ends the transaction, and nothing of it is kept; after one of kind
@@ -65,7 +69,7 @@ pub use recorder::Recorder;
 pub(crate) use task::outcome;
 pub use wrapper::Wrapper;
 
-use std::{fmt, pin::Pin, sync::Arc};
+use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
 use bson::{RawBson, RawDocumentBuf};
 
@@ -156,6 +160,24 @@ pub trait Backend: Executor {
     /// What this backend can do beyond the operations that every backend has.
     fn capabilities(&self) -> Capabilities;
 
+    /// An executor for the reads of an application, which follow the options of the URL and may be stale. Writes are the same as of the
+    /// backend. None where all reads are alike.
+    ///
+    /// ```
+    /// use odm::backend::{Backend, operation::Count};
+    /// # async fn example(backend: &dyn Backend) -> odm::Result<()> {
+    /// let all = Count { collection: "posts".into(), filter: Default::default(), limit: None };
+    /// let posts = match backend.client_reads() {
+    ///     Some(reads) => reads.count(all).await?, // from a secondary, if the URL has `readPreference=secondary`
+    ///     None => backend.count(all).await?,
+    /// };
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn client_reads(&self) -> Option<Arc<dyn Executor>> {
+        None
+    }
+
     /// The names of the collections, sorted, without views and those of the database itself.
     fn list_collections(&self) -> BoxFuture<'_, Result<Vec<String>>>;
 
@@ -165,7 +187,8 @@ pub trait Backend: Executor {
     /// Drops a collection with its documents and indexes. Nothing happens if there is none.
     fn drop_collection<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<()>>;
 
-    /// The indexes of a collection without the one on `_id`; none if the collection does not exist.
+    /// The indexes of a collection without the one on `_id`; none if the collection does not exist. [`Index::other`] has the options that
+    /// [`Index`] cannot describe.
     fn list_indexes<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Vec<Index>>>;
 
     /// Creates indexes, with the collection if need be, over the documents that are there.
@@ -175,6 +198,14 @@ pub trait Backend: Executor {
         &'a self,
         collection: &'a str,
         indexes: Vec<Index>,
+    ) -> BoxFuture<'a, Result<()>>;
+
+    /// Changes the time after which an index expires documents. The index stays in use and is not rebuilt.
+    fn set_expiry<'a>(
+        &'a self,
+        collection: &'a str,
+        index: &'a str,
+        after: Duration,
     ) -> BoxFuture<'a, Result<()>>;
 
     /// Drops the index with this name.

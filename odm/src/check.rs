@@ -1,5 +1,6 @@
 //! Whether what is stored is as the schema says: [`Session::check`](crate::Session::check).
 
+mod blocked;
 mod computed;
 pub(crate) mod declared;
 mod derived;
@@ -245,6 +246,7 @@ impl Findings {
         let (references, mut found) = look_at(&self.access, check, &open.batch).await?;
         found.extend(link::look_at(&self.access, check.model, &open.batch).await?);
         found.extend(derived::look_at(&self.access, check.model, &open.batch).await?);
+        found.extend(blocked::look_at(&self.access, check.model, &open.batch)?);
         found.extend(computed::look_at(check.model, &open.batch)?);
         found.extend(overflow::look_at(&self.access, check.model, &open.batch).await?);
         found.sort_by_key(|(position, _)| *position);

@@ -133,6 +133,9 @@ impl<S: Schema> Database<S> {
 
     /// Waits until nothing is owed any more of what writes leave to be carried out behind them: until every copy is as its source.
     ///
+    /// Returns an error of kind [`Unsettled`](crate::ErrorKind::Unsettled) once all remaining work is rejected: documents would be too
+    /// large, break a validation rule of the server, or duplicate a key. The message names the rejecting documents.
+    ///
     /// ```
     /// # use std::time::Duration;
     /// # use odm::prelude::*;
@@ -168,10 +171,17 @@ impl<S: Schema> Database<S> {
     /// than 10,000 documents with it. These say in their own document what is to follow, and five seconds later anybody may do it. Call
     /// this when a process begins, and now and then. [`settled`](Self::settled) waits until there is none.
     ///
+    /// Rejected work is tried again too: see [`OwedOf::rejections`](crate::settled::OwedOf::rejections).
+    ///
     /// # Errors
     ///
     /// Those of the backend; and, once all else is finished, that of the first document that could not be.
     pub async fn settle(&self) -> Result<u64> {
+        let access = self.session.access().operation("settle", None);
+        let access = access.to_everything();
+        for model in S::MODELS {
+            maintain::unblock(&access, model).await?;
+        }
         let settled = self.settle_all().await?;
         settled.failed.map_or(Ok(settled.documents), Err)
     }

@@ -13,7 +13,7 @@ use crate::{
     decode,
     document::{Document, Embedded, Stored, VariantOf, kind},
     error::too_many,
-    field::{AlwaysStored, Date, FromPath, Path, Place, Variants, shape},
+    field::{AlwaysStored, Date, Field, FromPath, Path, Place, Variants, shape},
     hook::{Erased, Hooks, RunHooks},
     projection::{Holds, Projected},
     query::{IntoFilter, IntoKey},
@@ -414,6 +414,23 @@ pub fn validate_len(found: usize, path: &Path, max: usize) -> Result<()> {
 pub fn index_key<P: Place>(place: P, direction: Direction) -> (String, Direction) {
     (place.path().to_string(), direction)
 }
+
+/// A path of a unique index of all documents.
+#[doc(hidden)]
+pub fn unique_key<P: AlwaysThere>(place: P, direction: Direction) -> (String, Direction) {
+    index_key(place, direction)
+}
+
+/// Places with exactly one value in every document.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a second document without a value would be a duplicate in this unique index",
+    label = "optional, an array, or inside of an array",
+    note = "limit the index to documents with a value: `partial = |m| m.address().zip().gt(\"\")`"
+)]
+pub trait AlwaysThere: Place {}
+#[diagnostic::do_not_recommend]
+impl<M, T, R> AlwaysThere for Field<M, T, R, shape::One> where Self: Place {}
 
 /// The path of an index that deletes documents some time after the date in it.
 #[doc(hidden)]

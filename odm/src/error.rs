@@ -4,7 +4,11 @@ use std::{error, fmt, sync::Arc};
 
 use bson::{Bson, RawDocument};
 
-use crate::{document::Document, query::encode as encode_value, schema::Model};
+use crate::{
+    document::Document,
+    query::encode as encode_value,
+    schema::{IndexReport, Model},
+};
 
 /// A result with this crate's error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -32,6 +36,7 @@ struct Inner {
     inserted: Option<usize>,
     failures: Vec<(usize, Error)>,
     violations: Vec<(String, String)>,
+    indexes: Option<Arc<IndexReport>>,
     source: Option<Arc<dyn error::Error + Send + Sync>>,
     is_passing: bool,
 }
@@ -112,6 +117,7 @@ impl Error {
             inserted: None,
             failures: Vec::new(),
             violations: Vec::new(),
+            indexes: None,
             source: None,
             is_passing: false,
         }))
@@ -255,6 +261,12 @@ impl Error {
         violations.map(|(path, message)| (path.as_str(), message.as_str()))
     }
 
+    /// The report of [`sync_indexes`](crate::Database::sync_indexes), if an index could not be made as declared.
+    #[must_use]
+    pub fn index_report(&self) -> Option<&IndexReport> {
+        self.0.indexes.as_deref()
+    }
+
     /// The backend's or the application's own error that this one was made from, to be downcast.
     #[must_use]
     pub fn cause(&self) -> Option<&(dyn error::Error + Send + Sync + 'static)> {
@@ -337,6 +349,10 @@ impl Error {
     }
 
     /// An insert of one has no part that succeeded.
+    pub(crate) fn with_index_report(self, report: IndexReport) -> Self {
+        self.with(|e| e.indexes = Some(Arc::new(report)))
+    }
+
     pub(crate) fn without_inserted(self) -> Self {
         self.with(|e| {
             e.inserted = None;
@@ -454,10 +470,13 @@ pub(crate) fn of_model<T: Document>(error: Error) -> Error {
     of(&T::MODEL)(error)
 }
 
-/// Names a model and its collection in an error.
+/// Names the model and collection in an error without a model.
 pub(crate) fn of(model: &Model) -> impl Fn(Error) -> Error + Copy + use<> {
     let (name, collection) = (model.name, model.collection);
-    move |error| error.with_model(name).with_collection(collection)
+    move |error| match error.model() {
+        None => error.with_model(name).with_collection(collection),
+        Some(_) => error,
+    }
 }
 
 /// The array of a stored document has no room for what was to be appended.

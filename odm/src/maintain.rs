@@ -6,6 +6,7 @@
 
 mod any;
 mod behind;
+mod blocked;
 mod bulk;
 mod computed;
 mod copy;
@@ -19,16 +20,21 @@ mod scope;
 mod stored;
 mod tally;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use any::Any;
 use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
 use tracing::Instrument;
 
+pub use blocked::Rejection;
+use blocked::is_rejection;
+pub(crate) use blocked::{promises, recorded, rejections, unblock};
 pub(crate) use bulk::{Narrowed, Planned, SentWith, run_bulk};
 pub(crate) use computed::{Miscomputed, compute_again, fill as compute, fill_open, miscomputed};
 use copy::Followed;
 pub(crate) use copy::{
-    Sources, StaleCopy, bring_current, brings_copies, copied, copy_again, drifted, of_a_save,
-    resolve, snapshots, stale, with_indexes as with_copies,
+    Sources, StaleCopy, bring_current, brings_copies, cleared, copied, copy_again, drifted,
+    of_a_save, resolve, snapshots, stale, with_indexes as with_copies,
 };
 pub use link::Consequences;
 pub(crate) use link::{
@@ -267,27 +273,37 @@ async fn inside<W: Write>(
     if owed.is_nothing() {
         return tally::run(access, model, write, &mut owed).await;
     }
-    let (done, followed) = match owed.is_together() {
-        true => {
-            let work = |access: Access| {
-                let (write, owed) = (write.clone(), &owed);
-                async move {
-                    // What it shows of copies is no part of it: they are looked at behind it.
-                    let mut unseen = owed.clone();
-                    let done = tally::run(access.clone(), model, write, &mut unseen).await?;
-                    if access.unit().is_none() || W::documents(&done) == 0 {
-                        return Ok((done, Followed::Nobody));
-                    }
-                    let followed = owed.together(&access, model).await;
-                    Ok((done, followed.map_err(|error| access.fail(error))?))
+    let mut together = None;
+    if owed.is_together() {
+        let is_rejected = AtomicBool::new(false);
+        let work = |access: Access| {
+            let (write, owed, is_rejected) = (write.clone(), &owed, &is_rejected);
+            is_rejected.store(false, Ordering::Relaxed);
+            async move {
+                // Copies are revalidated after the commit.
+                let mut unseen = owed.clone();
+                let done = tally::run(access.clone(), model, write, &mut unseen).await?;
+                if access.unit().is_none() || W::documents(&done) == 0 {
+                    return Ok((done, Followed::Nobody));
                 }
-            };
-            match access.together(unit::ATTEMPTS, work).await {
-                Ok((done, followed)) => (Ok(done), followed),
-                Err(error) => (Err(error), Followed::Nobody),
+                let followed = owed.together(&access, model).await;
+                let followed = followed.map_err(|error| {
+                    is_rejected.store(is_rejection(&error), Ordering::Relaxed);
+                    access.fail(error)
+                });
+                Ok((done, followed?))
             }
-        }
-        false => (
+        };
+        together = match access.together(unit::ATTEMPTS, work).await {
+            Ok((done, followed)) => Some((Ok(done), followed)),
+            // A dependent rejects a copy. Commit the write without the fan-out, which stays pending.
+            Err(_) if access.unit().is_none() && is_rejected.load(Ordering::Relaxed) => None,
+            Err(error) => Some((Err(error), Followed::Nobody)),
+        };
+    }
+    let (done, followed) = match together {
+        Some(done) => done,
+        None => (
             tally::run(access.clone(), model, write, &mut owed).await,
             Followed::Nobody,
         ),

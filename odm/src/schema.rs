@@ -33,7 +33,7 @@ pub use overflow::{
     ElementOrder, OverflowField, Overflown, element_fields, extras_are_alone,
     overflowing_references, overflows_plainly, overflows_references, sorts_by,
 };
-pub use sync::{IndexReport, SyncIndexes};
+pub use sync::{FailedIndex, IndexReport, SyncIndexes};
 pub use tally::{
     CountedBy, Counter, ExcerptOf, Excerpts, Keeps, SameAs, SeesParent, Steady, Summed, Tally,
     condition, counted, excerpted, is_counter, ordered, sees_parent, summed,

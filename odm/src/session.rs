@@ -62,6 +62,11 @@ impl<S: Schema, C: Reach> Session<S, C> {
         self.access.operation(name, Some(&T::MODEL))
     }
 
+    /// The access of an operation whose documents go to the application and nowhere else.
+    fn reading<T: Document>(&self, name: &'static str) -> Access {
+        self.operation::<T>(name).reading_as_client()
+    }
+
     /// The document with this id.
     ///
     /// # Errors
@@ -71,7 +76,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
     where
         S: Contains<T, C>,
     {
-        Get::new(self.operation::<T>("get"), id.into_key())
+        Get::new(self.reading::<T>("get"), id.into_key())
     }
 
     /// The document with this id, if there is one.
@@ -83,7 +88,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
     where
         S: Contains<T, C>,
     {
-        FindById::new(self.operation::<T>("find_by_id"), id.into_key())
+        FindById::new(self.reading::<T>("find_by_id"), id.into_key())
     }
 
     /// The documents with these ids, in one query: in the order of the ids, with what is missing told.
@@ -92,7 +97,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
         S: Contains<T, C>,
     {
         GetMany::new(
-            self.operation::<T>("get_many"),
+            self.reading::<T>("get_many"),
             ids.into_iter().map(|id| id.into_key().into_id()).collect(),
         )
     }
@@ -124,7 +129,8 @@ impl<S: Schema, C: Reach> Session<S, C> {
     /// # }
     /// ```
     pub fn load<L: Loads<S, C>>(&self, ids: L) -> Load<L::Parts> {
-        Load::new(self.access.operation("load", None), ids.into_parts())
+        let access = self.access.operation("load", None).reading_as_client();
+        Load::new(access, ids.into_parts())
     }
 
     /// A query over the documents of a model.
@@ -132,7 +138,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
     where
         S: Contains<T, C>,
     {
-        Find::new(self.operation::<T>("find"))
+        Find::new(self.reading::<T>("find"))
     }
 
     /// The arrays of a model that overflow: asks for documents by an element wherever it is, brings elements back, lets old documents

@@ -9,9 +9,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+pub use crate::maintain::Rejection;
 pub use worker::{Progress, Worker};
 
-use bson::{DateTime, RawBsonRef, RawDocumentBuf};
+use bson::{DateTime, RawArrayBuf, RawBsonRef, RawDocumentBuf};
 use tokio::time::Instant;
 
 use crate::{
@@ -20,7 +21,7 @@ use crate::{
     backend::operation::{Count, Find},
     document::Document,
     error,
-    maintain::{self, Promise},
+    maintain::{self, Promise, rejections},
     query::{IntoKey, Key, document},
     schema::{Model, Schema},
 };
@@ -65,6 +66,7 @@ impl<S: Schema> Settled<S> {
         let deadline = self.limit.map(|limit| Instant::now() + limit);
         let one = self.one.transpose()?;
         let begun = Instant::now();
+        let mut is_tried = false;
         loop {
             // From now on: what is carried out while it looks is not missed.
             let behind = self.access.shared().behind();
@@ -78,6 +80,19 @@ impl<S: Schema> Settled<S> {
                 let message =
                     format!("not all was carried out in time; there is owed still: {owed}");
                 return Err(Error::new(ErrorKind::Unsettled, message));
+            }
+            if owed.is_blocked() {
+                if is_tried {
+                    let message = format!(
+                        "documents reject follow-up writes, and nothing else is pending: {owed}; let them accept these, then run `db.settle()`"
+                    );
+                    return Err(Error::new(ErrorKind::Unsettled, message));
+                }
+                is_tried = true;
+                for model in S::MODELS {
+                    maintain::unblock(&self.access, model).await?;
+                }
+                continue;
             }
             for model in S::MODELS {
                 // Before that it is left to whoever said it.
@@ -144,15 +159,40 @@ pub struct OwedOf {
     pub arrays: u64,
     /// How long the oldest of it has been owed, by the clock of this process.
     pub age: Duration,
+    /// How many of these documents wait because documents reject the follow-up writes. The next attempt comes after a growing pause of an
+    /// hour at most, or at once by [`Database::settle`](crate::Database::settle).
+    pub blocked: u64,
+    /// The rejecting documents with the reasons: ten at most.
+    pub rejections: Vec<Rejection>,
     /// Whether some of it is for anybody to carry out.
     is_overdue: bool,
 }
+
+/// How many rejecting documents a report names for a model.
+const MAX_NAMED: usize = 10;
 
 impl Owed {
     /// Whether nothing is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.models.is_empty()
+    }
+
+    /// Whether work is pending and all of the work is rejected.
+    fn is_blocked(&self) -> bool {
+        let is_blocked = |of: &OwedOf| {
+            let OwedOf {
+                sources,
+                dependents,
+                members,
+                owners,
+                links,
+                arrays,
+                ..
+            } = of;
+            of.blocked == sources + dependents + members + owners + links + arrays
+        };
+        !self.is_empty() && self.models.iter().all(is_blocked)
     }
 }
 
@@ -178,7 +218,16 @@ impl fmt::Display for Owed {
             if of.followed > 0 {
                 parts.push(format!("{} have followed so far", of.followed));
             }
-            format!("{}: {}, for {:?}", of.model, parts.join(", "), of.age)
+            let mut line = format!("{}: {}, for {:?}", of.model, parts.join(", "), of.age);
+            if of.blocked > 0 {
+                let by: Vec<_> = of.rejections.iter().map(ToString::to_string).collect();
+                line.push_str(&format!(
+                    "; {} of these are blocked by documents that reject the write: {}",
+                    of.blocked,
+                    by.join("; ")
+                ));
+            }
+            line
         });
         f.write_str(&lines.collect::<Vec<_>>().join("; "))
     }
@@ -196,6 +245,7 @@ pub(crate) async fn owed(
             continue;
         }
         let (mut dues, mut since, mut followed) = (Vec::new(), None, 0);
+        let mut blocked = Blocked::default();
         let filter = one.map(|(_, filter)| filter);
         let [
             mut sources,
@@ -207,12 +257,20 @@ pub(crate) async fn owed(
         ] = [0; 6];
         for field in model.overflows {
             let promise = Promise::of_array(field);
-            arrays += owed_by(access, model, promise, filter, &mut dues).await?;
+            arrays += owed_by(access, model, promise, filter, &mut dues, &mut blocked).await?;
         }
         if one.is_none() {
             for (extras, promise) in maintain::owed_outside(model) {
                 let owing = Some(maintain::owing_outside()?);
-                arrays += owed_by(access, extras, promise, owing.as_ref(), &mut dues).await?;
+                arrays += owed_by(
+                    access,
+                    extras,
+                    promise,
+                    owing.as_ref(),
+                    &mut dues,
+                    &mut blocked,
+                )
+                .await?;
             }
         }
         for (promise, count) in [
@@ -225,7 +283,7 @@ pub(crate) async fn owed(
             if !promise.is_of(access, model) {
                 continue;
             }
-            *count = owed_by(access, model, promise, filter, &mut dues).await?;
+            *count = owed_by(access, model, promise, filter, &mut dues, &mut blocked).await?;
             if promise == Promise::FAN && *count > 0 {
                 (since, followed) = under_way(access, model, one).await?;
             }
@@ -244,6 +302,8 @@ pub(crate) async fn owed(
                 links,
                 arrays,
                 age: age(oldest),
+                blocked: blocked.count,
+                rejections: blocked.by,
                 is_overdue,
             });
         }
@@ -258,6 +318,7 @@ async fn owed_by(
     promise: Promise,
     one: Option<&RawDocumentBuf>,
     dues: &mut Vec<Option<DateTime>>,
+    blocked: &mut Blocked,
 ) -> Result<u64> {
     let mut filter = one.cloned().unwrap_or_default();
     also(&mut filter, &promise.due(), document("$exists", true)?)?;
@@ -280,7 +341,62 @@ async fn owed_by(
     let found = access.find_all(model, first).await?;
     let due = found.first().map(|raw| promise.due_of(raw)).transpose();
     dues.push(due.map_err(error::of(model))?.flatten());
+    blocked.add(access, model, promise, one).await?;
     Ok(count)
+}
+
+/// The rejected part of the pending work of a model.
+#[derive(Default)]
+struct Blocked {
+    count: u64,
+    by: Vec<Rejection>,
+}
+
+impl Blocked {
+    async fn add(
+        &mut self,
+        access: &Access,
+        model: &'static Model,
+        promise: Promise,
+        one: Option<&RawDocumentBuf>,
+    ) -> Result<()> {
+        let mut filter = maintain::recorded(promise)?;
+        if let Some(one) = one {
+            filter = both(filter, one)?;
+        }
+        let some = Find {
+            projection: Some(document(promise.name(), 1)?),
+            limit: Some(MAX_NAMED as u64),
+            ..found_by(&model.collection.into(), &filter)
+        };
+        let found = access.find_all(model, some).await?;
+        self.count += match found.len() {
+            many if many >= MAX_NAMED => {
+                let count = Count {
+                    collection: model.collection.into(),
+                    filter,
+                    limit: None,
+                };
+                access.count(model, count).await?
+            }
+            few => few as u64,
+        };
+        for raw in &found {
+            for rejection in rejections(raw, promise).map_err(error::of(model))? {
+                if self.by.len() < MAX_NAMED && !self.by.contains(&rejection) {
+                    self.by.push(rejection);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn both(filter: RawDocumentBuf, other: &RawDocumentBuf) -> Result<RawDocumentBuf> {
+    let mut all = RawArrayBuf::new();
+    all.push(filter);
+    all.push(other.clone());
+    document("$and", all)
 }
 
 /// Since when fan-outs are owed that go on in batches, and how many documents have followed.

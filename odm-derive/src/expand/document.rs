@@ -365,6 +365,7 @@ fn right_indexes<'c>(
         }
     }
     let mut before = Before::default();
+    let mut refused: Vec<*const Options> = Vec::new();
     for (keys, options, at) in declared(model, &right) {
         let mut fields = model.fields.iter();
         let outlier = fields.find(|field| field.layout.overflow().is_some());
@@ -380,16 +381,21 @@ fn right_indexes<'c>(
         }
         before.refuse_same(ctxt, &keys, options, at);
         refuse_keys(ctxt, model, &keys);
-        if options.unique {
-            refuse_unique(ctxt, model, &keys, options);
+        if options.unique && !refuse_unique(ctxt, model, &keys, options) {
+            refused.push(options);
         }
     }
-    // Nothing more is said of those that were refused.
+    // The compiler reports nothing more about refused indexes.
     let overflows = |key: &Key| {
         let field = key.path.first().and_then(|first| model.field_named(first));
         field.is_some_and(|field| field.layout.overflow().is_some())
     };
-    right.retain(|index| !index.keys.iter().any(overflows));
+    right.retain(|index| {
+        let is_refused = refused
+            .iter()
+            .any(|other| std::ptr::eq(*other, &index.options));
+        !is_refused && !index.keys.iter().any(overflows)
+    });
     right
 }
 
@@ -433,15 +439,29 @@ fn refuse_keys(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[Key]) {
     }
 }
 
-/// What two documents may come to have the same of.
-fn refuse_unique(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[Key], options: &Options) {
+/// Refuses unique keys that documents would share by mistake. Returns false for such an index.
+fn refuse_unique(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[Key], options: &Options) -> bool {
+    let errors = ctxt.len();
     for key in keys {
-        let [name] = key.path.as_slice() else {
+        let Some(name) = key.path.first() else {
             continue;
         };
         let Some(field) = model.field_named(name) else {
             continue;
         };
+        let is_array = matches!(
+            field.layout,
+            Layout::EmbedMany(_) | Layout::ReferenceMany(_)
+        );
+        let is_alone = keys.len() == 1 && key.path.len() == 1;
+        if is_array {
+            refuse_second_empty(ctxt, field, key, is_alone, options);
+        } else if is_option(field.ty) && !is_alone {
+            refuse_second_without(ctxt, model, field, (keys, key), options);
+        }
+        if key.path.len() > 1 {
+            continue;
+        }
         let filled = match field.filled {
             Some(What::Copy) if field.follows() => "a copy",
             Some(What::Tally) => "made of other documents",
@@ -453,7 +473,7 @@ fn refuse_unique(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[Key], options: &Opt
                 );
                 continue;
             }
-            _ if is_option(field.ty) && keys.len() == 1 => {
+            _ if is_option(field.ty) && is_alone => {
                 refuse_second_none(ctxt, field, options);
                 continue;
             }
@@ -464,6 +484,7 @@ fn refuse_unique(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[Key], options: &Opt
             format!("`{name}` is {filled}, and writes of others would fail where it comes to be the same twice: leave `unique` out"),
         );
     }
+    ctxt.len() == errors
 }
 
 /// None is a value for an index, unless it is not stored.
@@ -472,25 +493,102 @@ fn refuse_second_none(ctxt: &mut Ctxt, field: &Field<'_>, options: &Options) {
         return;
     }
     let name = field.ident;
-    let (remedy, inside) = (format!("partial = |m| m.{name}()"), text(field.ty));
-    let inside = inside.trim_start_matches("Option<").trim_end_matches('>');
-    let remedy = match inside {
-        "String" => format!("{remedy}.gt(\"\")"),
-        "i32" | "i64" => format!("{remedy}.gte({inside}::MIN)"),
-        "DateTime" => format!("{remedy}.gte(DateTime::MIN)"),
-        _ => {
-            ctxt.error(
-                name,
-                "none is stored as null, so the second one would be a duplicate: say `#[index(unique, sparse)]`, and do not store it, \
-                 `#[serde(default, skip_serializing_if = \"Option::is_none\")]`",
-            );
-            return;
-        }
+    let Some(is_there) = is_there(field) else {
+        ctxt.error(
+            name,
+            "none is stored as null, so the second one would be a duplicate: say `#[index(unique, sparse)]`, and do not store it, \
+             `#[serde(default, skip_serializing_if = \"Option::is_none\")]`",
+        );
+        return;
     };
     ctxt.error(
         name,
-        format!("none is stored as null, so the second one would be a duplicate: let the index be of what is there, `#[index(unique, {remedy})]`"),
+        format!("none is stored as null, so the second one would be a duplicate: let the index be of what is there, `#[index(unique, partial = |m| m.{name}(){is_there})]`"),
     );
+}
+
+/// The condition that an option has a value, for types with a least value.
+fn is_there(field: &Field<'_>) -> Option<String> {
+    let inside = text(field.ty);
+    let inside = inside.trim_start_matches("Option<").trim_end_matches('>');
+    Some(match inside {
+        "String" => ".gt(\"\")".to_owned(),
+        "i32" | "i64" => format!(".gte({inside}::MIN)"),
+        "DateTime" => ".gte(DateTime::MIN)".to_owned(),
+        _ => return None,
+    })
+}
+
+/// Refuses a part of a unique key that may be none: the second document without it is a duplicate.
+fn refuse_second_without(
+    ctxt: &mut Ctxt,
+    model: &Model<'_>,
+    field: &Field<'_>,
+    (keys, key): (&[Key], &Key),
+    options: &Options,
+) {
+    if options.partial.is_some() {
+        return;
+    }
+    let name = field.ident;
+    let path: Vec<_> = key.path.iter().map(|step| format!("{step}()")).collect();
+    let path = path.join(".");
+    let remedy = match (is_there(field), key.path.len()) {
+        (Some(is_there), 1) => format!("`partial = |m| m.{path}{is_there}`"),
+        (None, 1) => format!(
+            "`partial = |m| m.{path}.exists()` with `#[serde(default, skip_serializing_if = \"Option::is_none\")]` on the field"
+        ),
+        _ => format!("such as `partial = |m| m.{path}.gt(\"\")`"),
+    };
+    let (alike, otherwise) = match keys.len() {
+        1 => ("", String::new()),
+        _ => {
+            let others = keys.iter().filter(|other| other.path.len() == 1);
+            let mut others = others.filter_map(|other| model.field_named(other.path.first()?));
+            let always = others.find(|other| !is_option(other.ty));
+            let otherwise = always.map(|always| {
+                format!(
+                    "; to forbid the second document, use a condition that holds for every document, `partial = |m| m.{}().exists()`",
+                    always.ident
+                )
+            });
+            (
+                " and with the same other fields",
+                otherwise.unwrap_or_default(),
+            )
+        }
+    };
+    let message = format!(
+        "a second document without `{name}`{alike} would be a duplicate: limit the index to documents with a value, {remedy}{otherwise}"
+    );
+    ctxt.error(name_in(key, name), message);
+}
+
+/// Refuses a unique key over an array: an index has one entry for an empty array, as for null.
+fn refuse_second_empty(
+    ctxt: &mut Ctxt,
+    field: &Field<'_>,
+    key: &Key,
+    is_alone: bool,
+    options: &Options,
+) {
+    if options.partial.is_some() || (is_alone && options.sparse && field.skip_if.is_some()) {
+        return;
+    }
+    let name = field.ident;
+    let inside = key.path.iter().skip(1);
+    let inside: Vec<_> = inside.map(|step| format!("{step}().")).collect();
+    let inside = inside.concat();
+    let message = format!(
+        "a second document with an empty `{name}` would be a duplicate: limit the index to arrays with elements, \
+         `partial = |m| m.{name}().at(0).{inside}exists()`"
+    );
+    ctxt.error(name_in(key, name), message);
+}
+
+/// The token of a field in an index declaration.
+fn name_in<'k>(key: &'k Key, field: &'k Ident) -> &'k Ident {
+    key.path.first().unwrap_or(field)
 }
 
 /// All declared indexes, those of fields first, each with the name to report errors at.
@@ -728,7 +826,7 @@ fn implementation(
     let filled = filled.map(|field| field.stored.to_token_stream());
     let filled = around(&separated(filled), |stored| quote!(filled: &[#stored],));
     let indexes =
-        declared(model, compound).map(|(keys, options, _)| index(&keys, options, private));
+        declared(model, compound).map(|(keys, options, _)| index(&keys, options, true, private));
     let mark = upgrade
         .as_ref()
         .map(|_| quote!(#private::index_of_versions()));
@@ -819,15 +917,26 @@ fn separated(all: impl Iterator<Item = TokenStream>) -> TokenStream {
     quote!(#(#all),*)
 }
 
-pub(super) fn index(keys: &[Key], options: &Options, private: &Private) -> TokenStream {
+/// `are_known`: the derive has checked the types of the model's own fields. The compiler checks embedded fields.
+pub(super) fn index(
+    keys: &[Key],
+    options: &Options,
+    are_known: bool,
+    private: &Private,
+) -> TokenStream {
     let ttl = options.expire_after_seconds.is_some();
+    let is_unique = options.unique && options.partial.is_none();
     let keys = keys.iter().map(|key| {
         let direction = match key.direction {
             Direction::Ascending => quote!(Ascending),
             Direction::Descending => quote!(Descending),
         };
         let steps = key.path.iter().map(|step| quote_spanned!(step.span()=> .#step()));
-        let call = if ttl { quote!(index_date) } else { quote!(index_key) };
+        let call = match is_unique && (!are_known || key.path.len() > 1) {
+            _ if ttl => quote!(index_date),
+            true => quote!(unique_key),
+            false => quote!(index_key),
+        };
         quote_spanned! {key.span()=>
             #private::#call(<Self as #private::Document>::fields() #(#steps)*, #private::Direction::#direction)
         }

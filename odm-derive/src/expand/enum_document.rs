@@ -357,7 +357,7 @@ impl<'a> Kinds<'a> {
         let own_indexes = self
             .indexes
             .iter()
-            .map(|attr| index(&attr.keys, &attr.options, private));
+            .map(|attr| index(&attr.keys, &attr.options, false, private));
         let checks = self.model_checks().map(|check| quote!(const { #check };));
         let same = types.iter().map(|ty| {
             at(

@@ -1,5 +1,7 @@
 //! The indexes of a collection: create, list, drop.
 
+use std::time::Duration;
+
 use bson::{RawBsonRef, RawDocumentBuf};
 
 use crate::catalog::Collection;
@@ -135,6 +137,34 @@ pub(crate) fn set_hidden(
         return Ok(());
     }
     overlay.redefine_index(&collection, state.id, |index| index.hidden = hidden)
+}
+
+/// Changes the time after which an index expires documents. The index is not rebuilt.
+pub(crate) fn set_expiry(
+    overlay: &mut Overlay,
+    name: &str,
+    index: &str,
+    after: Duration,
+) -> Result<()> {
+    let collection = overlay
+        .collection(name)
+        .ok_or_else(|| index_not_found(index))?;
+    let state = collection
+        .indexes
+        .iter()
+        .find(|state| state.index.name == index)
+        .ok_or_else(|| index_not_found(index))?;
+    let changed = Index {
+        expire_after: Some(after),
+        ..state.index.clone()
+    };
+    changed.check()?;
+    if state.index.expire_after == Some(after) {
+        return Ok(());
+    }
+    overlay.redefine_index(&collection, state.id, |index| {
+        index.expire_after = Some(after);
+    })
 }
 
 /// Whether this asks for the index that every collection has.

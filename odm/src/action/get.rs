@@ -45,6 +45,8 @@ impl<T: Document> Get<T> {
         P: Place<Scope: In<T>, Value: OverflowArray>,
     {
         let FindById { access, key } = self.0;
+        // Read all parts of the array from one server: parts of different age do not fit together.
+        let access = access.reading_from_primary();
         Elements::new(access, key, &array(T::fields()).path())
     }
 }

@@ -13,7 +13,7 @@ mod transaction;
 mod watch;
 mod work;
 
-use std::{fmt, ops::Deref, path::PathBuf, sync::Arc};
+use std::{fmt, ops::Deref, path::PathBuf, sync::Arc, time::Duration};
 
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf, raw::cstr};
 use odm_engine::{Database, Session};
@@ -259,7 +259,7 @@ impl Backend for Engine {
         self.on(collection.to_owned().into(), |database, collection| {
             let listed = database.list_indexes(collection)?.into_iter();
             let listed = listed.filter(|index| index.name != "_id_");
-            Ok(listed.filter_map(convert::index_from_engine).collect())
+            Ok(listed.map(convert::index_from_engine).collect())
         })
     }
 
@@ -278,6 +278,18 @@ impl Backend for Engine {
                 database.create_indexes(collection, &indexes)
             });
             created.await
+        })
+    }
+
+    fn set_expiry<'a>(
+        &'a self,
+        collection: &'a str,
+        index: &'a str,
+        after: Duration,
+    ) -> BoxFuture<'a, Result<()>> {
+        let index = index.to_owned();
+        self.on(collection.to_owned().into(), move |database, collection| {
+            database.set_index_expiry(collection, &index, after)
         })
     }
 

@@ -168,6 +168,13 @@ impl<T: Executor + Abandon + ?Sized> Wrapper for Faults<T> {
             plan: Arc::clone(&self.plan),
         })
     }
+
+    fn around_reads(&self, reads: Arc<dyn Executor>) -> Option<Arc<dyn Executor>> {
+        Some(Arc::new(Faults {
+            inner: reads,
+            plan: Arc::clone(&self.plan),
+        }))
+    }
 }
 
 /// What an error ends: a transaction, but not a backend.
@@ -177,6 +184,12 @@ pub trait Abandon {
 }
 
 impl Abandon for dyn Backend {
+    fn abandon(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+impl Abandon for dyn Executor {
     fn abandon(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }

@@ -23,12 +23,13 @@ mod shard;
 mod task;
 mod transaction;
 mod update;
+mod url_options;
 mod watch;
 mod write_command;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
-use ::mongodb::{Client, ClientSession, Database, bson::Document};
+use ::mongodb::{ClientSession, Database, bson::Document};
 use bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::operation::{
@@ -44,11 +45,11 @@ use cursor::Batches;
 
 /// A database on a MongoDB server, replica set or sharded cluster.
 ///
-/// Writes are acknowledged when a majority of the replica set (or the one server that there is) has them in its journal,
-/// unless the URL asks for something else; a transaction reads a snapshot. Of a replica set only what a majority has is read, unless
-/// the URL has `readConcernLevel`, or asks for writes that may be lost: what is derived from a document must not come from a change that
-/// a new primary does not have. What the driver retries by itself (a read, or
-/// a write of one document, once, after the loss of a connection or of a primary) it retries here too.
+/// Writes are acknowledged when a majority of the replica set (or the one server that there is) has them in its journal; a
+/// transaction reads a snapshot. Reads come from the primary, with data that a majority of the replica set has: a copy must not come
+/// from a change that a new primary does not have. `readPreference`, `readConcernLevel`, `maxStalenessSeconds` and `readPreferenceTags`
+/// apply to [`Backend::client_reads`] and to [`watch`](Backend::watch) alone. The guide's page on MongoDB has a table of all options of
+/// the URL. The driver retries a read, or a write of one document, once after the loss of a connection or of a primary.
 ///
 /// [`Executor::find_each`] needs MongoDB 5.1 or later, everything else 5.0. It runs as one aggregation, a `$lookup` from
 /// the keys, which uses an index on the path, and one on the path and the sort's fields also for order and limit.
@@ -57,6 +58,10 @@ use cursor::Batches;
 #[derive(Clone)]
 pub struct MongoDb {
     database: Database,
+    /// The same database with the read options of the URL.
+    client_reads: Database,
+    /// The same database with connections for transactions alone.
+    transactions: Database,
     capabilities: Capabilities,
 }
 
@@ -67,18 +72,16 @@ impl MongoDb {
     ///
     /// # Errors
     ///
-    /// [`InvalidUrl`](ErrorKind::InvalidUrl) if the URL is malformed or names no database,
+    /// [`InvalidUrl`](ErrorKind::InvalidUrl) if the URL is malformed, names no database, or has an option that is not supported;
     /// [`Connection`](ErrorKind::Connection) if the server cannot be reached.
     pub async fn connect(url: &str) -> Result<Self> {
-        let (database, capabilities) = connect::connect(url).await?;
+        let connected = connect::connect(url).await?;
         Ok(Self {
-            database,
-            capabilities,
+            database: connected.database,
+            client_reads: connected.client_reads,
+            transactions: connected.transactions,
+            capabilities: connected.capabilities,
         })
-    }
-
-    fn client(&self) -> &Client {
-        self.database.client()
     }
 
     async fn open_find(&self, find: Find, batches: Batches) -> Result<Box<dyn Cursor>> {
@@ -216,6 +219,13 @@ impl Backend for MongoDb {
         self.capabilities
     }
 
+    fn client_reads(&self) -> Option<Arc<dyn Executor>> {
+        Some(Arc::new(Self {
+            database: self.client_reads.clone(),
+            ..self.clone()
+        }))
+    }
+
     fn list_collections(&self) -> BoxFuture<'_, Result<Vec<String>>> {
         let database = self.database.clone();
         Box::pin(task::finish(
@@ -237,7 +247,6 @@ impl Backend for MongoDb {
         }))
     }
 
-    /// Indexes that [`Index`] cannot describe (text, geographic, wildcard, with a collation) are left out.
     fn list_indexes<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Vec<Index>>> {
         let (database, collection) = (self.database.clone(), collection.to_owned());
         Box::pin(task::finish(async move {
@@ -253,6 +262,23 @@ impl Backend for MongoDb {
         let (database, collection) = (self.database.clone(), collection.to_owned());
         Box::pin(task::finish(async move {
             index::create(&database, &collection, indexes).await
+        }))
+    }
+
+    /// Needs MongoDB 5.1 to add expiry to an index without.
+    fn set_expiry<'a>(
+        &'a self,
+        collection: &'a str,
+        index: &'a str,
+        after: Duration,
+    ) -> BoxFuture<'a, Result<()>> {
+        let (database, collection, index) = (
+            self.database.clone(),
+            collection.to_owned(),
+            index.to_owned(),
+        );
+        Box::pin(task::finish(async move {
+            index::set_expiry(&database, &collection, &index, after).await
         }))
     }
 
@@ -308,8 +334,8 @@ impl Backend for MongoDb {
                     "a standalone MongoDB server has no transactions: run it as a replica set, if only of one member",
                 ));
             }
-            let (client, database) = (self.client().clone(), self.database.clone());
-            task::finish(async move { transaction::begin(&client, database).await }).await
+            let database = self.transactions.clone();
+            task::finish(async move { transaction::begin(database).await }).await
         })
     }
 
@@ -321,8 +347,10 @@ impl Backend for MongoDb {
                     "a standalone MongoDB server has no change streams: run it as a replica set, if only of one member",
                 ));
             }
+            // A change stream gives what a majority has, on any member.
             let database = self.database.clone();
-            task::finish(async move { watch::watch(&database, watch).await }).await
+            let reads = self.client_reads.selection_criteria().cloned();
+            task::finish(async move { watch::watch(&database, watch, reads).await }).await
         })
     }
 }

@@ -307,6 +307,9 @@ pub struct Index {
     pub partial: Option<RawDocumentBuf>,
     /// How long after the date in its one field a document is deleted.
     pub expire_after: Option<Duration>,
+    /// The definition of an index that this type cannot describe: with a text, geographic or wildcard key, or with a collation. Present in
+    /// lists alone; no backend creates such an index.
+    pub other: Option<RawDocumentBuf>,
 }
 
 impl Index {
@@ -321,6 +324,7 @@ impl Index {
             sparse: false,
             partial: None,
             expire_after: None,
+            other: None,
         }
     }
 
@@ -351,7 +355,7 @@ impl Index {
                 && (is_hashed || *direction == Direction::Ascending)
         };
         let is_prefix = self.keys.len() >= key.fields.len();
-        let is_whole = !self.sparse && self.partial.is_none();
+        let is_whole = !self.sparse && self.partial.is_none() && self.other.is_none();
         is_prefix && is_whole && self.keys.iter().zip(&key.fields).all(is_field)
     }
 
@@ -362,7 +366,7 @@ impl Index {
         index
     }
 
-    /// Declares one on a path, unless one of those that are declared serves as it.
+    /// Declares an index for lookups of documents by a value at a path, unless a declared index serves these lookups.
     pub(crate) fn declare_on(path: impl Into<String>, declared: &mut Vec<Self>) {
         let own = Self::new(vec![(path.into(), Direction::Ascending)]);
         if !declared.iter().any(|index| index.serves_as(&own)) {
@@ -370,15 +374,25 @@ impl Index {
         }
     }
 
-    /// Whether it has all documents, and begins with the paths of another one.
+    /// Whether the index begins with the paths of `other` and contains every document with a value at the first path. A sparse index does.
     pub(crate) fn serves_as(&self, other: &Self) -> bool {
         let is_prefix = self.keys.starts_with(&other.keys);
-        is_prefix && self.hashed.is_none() && !self.sparse && self.partial.is_none()
+        let is_plain = self.hashed.is_none() && self.other.is_none();
+        is_prefix && is_plain && self.partial.is_none()
     }
 
     /// Refuses what no backend can keep exactly.
     #[cfg(any(feature = "engine", feature = "mongodb"))]
     pub(super) fn check(&self) -> Result<()> {
+        if self.other.is_some() {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "index {}: no backend creates an index with a collation, of texts, of places or of all paths",
+                    self.name
+                ),
+            ));
+        }
         if self
             .expire_after
             .is_some_and(|after| after.subsec_nanos() != 0)
@@ -513,6 +527,8 @@ pub enum Operation {
     CreateIndexes(Collection, Vec<Index>),
     /// The end of an index, by name.
     DropIndex(Collection, String),
+    /// Another time after which the documents of an index expire, by name.
+    SetExpiry(Collection, String, Duration),
     /// A look at what a collection is sharded by.
     ShardKeyOf(Collection),
     /// The sharding of a collection.

@@ -111,4 +111,11 @@ impl<T: Executor + ?Sized> Wrapper for Recorder<T> {
             operations: Arc::clone(&self.operations),
         })
     }
+
+    fn around_reads(&self, reads: Arc<dyn Executor>) -> Option<Arc<dyn Executor>> {
+        Some(Arc::new(Recorder {
+            inner: reads,
+            operations: Arc::clone(&self.operations),
+        }))
+    }
 }

@@ -1,6 +1,6 @@
 //! What backends around other backends have in common.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use bson::{RawBson, RawDocumentBuf};
 
@@ -32,6 +32,13 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
 
     /// The same wrapper around a transaction that has begun.
     fn around(&self, transaction: Arc<dyn Transaction>) -> Arc<dyn Transaction>;
+
+    /// The same wrapper around the [reads of a client](Backend::client_reads). With `None` these reads go through this wrapper like all
+    /// reads.
+    fn around_reads(&self, reads: Arc<dyn Executor>) -> Option<Arc<dyn Executor>> {
+        let _ = reads;
+        None
+    }
 
     /// What it says of itself, of what it is around.
     fn capabilities(&self, inner: Capabilities) -> Capabilities {
@@ -131,6 +138,10 @@ impl<W: Wrapper<Inner = dyn Backend>> Backend for W {
         Wrapper::capabilities(self, self.inner().capabilities())
     }
 
+    fn client_reads(&self) -> Option<Arc<dyn Executor>> {
+        self.around_reads(self.inner().client_reads()?)
+    }
+
     fn list_collections(&self) -> BoxFuture<'_, Result<Vec<String>>> {
         self.perform(Operation::ListCollections, self.inner().list_collections())
     }
@@ -162,6 +173,17 @@ impl<W: Wrapper<Inner = dyn Backend>> Backend for W {
     fn drop_index<'a>(&'a self, collection: &'a str, name: &'a str) -> BoxFuture<'a, Result<()>> {
         let operation = Operation::DropIndex(collection.to_owned().into(), name.to_owned());
         self.perform(operation, self.inner().drop_index(collection, name))
+    }
+
+    fn set_expiry<'a>(
+        &'a self,
+        collection: &'a str,
+        index: &'a str,
+        after: Duration,
+    ) -> BoxFuture<'a, Result<()>> {
+        let name = collection.to_owned().into();
+        let operation = Operation::SetExpiry(name, index.to_owned(), after);
+        self.perform(operation, self.inner().set_expiry(collection, index, after))
     }
 
     fn shard_key_of<'a>(&'a self, collection: &'a str) -> BoxFuture<'a, Result<Option<ShardKey>>> {

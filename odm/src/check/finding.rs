@@ -9,7 +9,7 @@ use super::id_of;
 use crate::{
     Error, ErrorKind,
     field::Referring,
-    maintain::{Miscomputed, Miscounted, StaleCopy},
+    maintain::{Miscomputed, Miscounted, Promise, Rejection, StaleCopy},
     schema::{LinkSide, Model},
 };
 
@@ -155,6 +155,16 @@ pub enum Fault {
         /// The number of the document.
         seq: i64,
     },
+    /// Follow-up work of the document is pending because a document rejects the write. Let the rejecting document accept the write, then
+    /// run `db.settle()`.
+    Blocked {
+        /// The collection of the rejecting document.
+        by: String,
+        /// Its `_id`.
+        id: Bson,
+        /// The message of the error.
+        reason: String,
+    },
     /// The document does not fit its model, so that nothing else of it could be looked at.
     Unreadable {
         /// Why.
@@ -241,6 +251,25 @@ impl Finding {
         }
     }
 
+    pub(super) fn blocked(
+        model: &Model,
+        raw: &RawDocument,
+        promise: Promise,
+        rejection: Rejection,
+    ) -> Self {
+        Self {
+            model: model.name,
+            collection: model.collection,
+            id: id_of(raw),
+            path: promise.due(),
+            fault: Fault::Blocked {
+                by: rejection.collection,
+                id: rejection.id,
+                reason: rejection.reason,
+            },
+        }
+    }
+
     pub(super) fn of_error(model: &Model, raw: &RawDocument, error: Error) -> Self {
         let message = error.message().to_owned();
         Self {
@@ -310,6 +339,10 @@ impl fmt::Display for Finding {
                     ": the number {seq} of {owner} of {of}, which does not read it"
                 )
             }
+            Fault::Blocked { by, id, reason } => write!(
+                f,
+                ": work is pending, as {id} of {by} rejects the write that is due to it: {reason}"
+            ),
             Fault::ListedTwice { to, id } => write!(f, ": lists {id} of {to} more than once"),
             Fault::Unreadable { message } | Fault::OutOfBounds { message } => {
                 write!(f, ": {message}")

@@ -362,6 +362,9 @@ impl Cure {
                     how,
                 });
             }
+            Fault::Blocked { .. } => {
+                return Err("let the document accept the write, then run `db.settle()`".to_owned());
+            }
             Fault::Unreadable { .. } | Fault::OutOfBounds { .. } => {
                 return Err("change the document, or let the model accept it".to_owned());
             }
@@ -479,6 +482,10 @@ fn is_about_the_document(error: &Error) -> bool {
             | ErrorKind::TooManyElements
             | ErrorKind::Conflict
             | ErrorKind::Decode
+            // The document, or a derived document, rejects a write.
+            | ErrorKind::DuplicateKey
+            | ErrorKind::Invalid
+            | ErrorKind::Unsettled
     )
 }
 

@@ -149,6 +149,17 @@ pub(super) fn is_cleared(access: &Access, model: &'static Model) -> bool {
     dependents(access.models(), model).any(|(_, group)| group.is_clearing())
 }
 
+/// Returns the path of a copy in `model` that a deletion of the source document clears.
+pub(crate) fn cleared(model: &Model, source: &Model) -> Option<String> {
+    let groups = groups(model).into_iter();
+    let mut groups = groups.filter(|group| (group.model)().collection == source.collection);
+    groups.find_map(|group| {
+        let mut fields = group.following();
+        let cleared = fields.find(|taken| taken.clears)?;
+        Some(group.path(cleared.stored))
+    })
+}
+
 /// Whether a write may have to do with copies.
 pub(super) fn concerns(access: &Access, model: &'static Model, effect: &Effect<'_>) -> bool {
     let is_removal = matches!(effect, Effect::Removes);

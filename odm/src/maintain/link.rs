@@ -31,7 +31,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use bson::{DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, oid::ObjectId};
+use bson::{Bson, DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, oid::ObjectId};
 
 pub use consequences::Consequences;
 pub(crate) use consequences::consequences;
@@ -45,7 +45,11 @@ pub(crate) use promise::Settling;
 pub(crate) use refusal::refuse_another;
 pub(crate) use upgrade::bring_up;
 
-use super::{Means, Removal, Write, computed, copy, narrow, overflow, tally};
+use super::{
+    Means, Promise, Rejection, Removal, Write,
+    blocked::{self, is_blocking},
+    computed, copy, narrow, overflow, tally,
+};
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, also, found_by},
@@ -58,7 +62,7 @@ use crate::{
 };
 use deletion::take_leave;
 use going::Going;
-use linked::{Fate, Id, Linked, array, one_of, read};
+use linked::{Fate, Id, Linked, array, by_id, one_of, read};
 use refusal::{dangling, deciding};
 use sides::Sides;
 
@@ -514,7 +518,15 @@ pub(crate) async fn settle(
             }
             match promise::settle(access, model, &id).await {
                 Ok(()) => settled.documents += 1,
-                Err(error) => settled.fail(error)?,
+                Err(error) => {
+                    if is_blocking(&error) {
+                        let owing = by_id(&id)?;
+                        let id = Bson::try_from(id).map_err(error::encode)?;
+                        let by = Rejection::all_of(&error, model, &id);
+                        blocked::note(access, model, Promise::LINK, owing, &by).await?;
+                    }
+                    settled.fail(error)?;
+                }
             }
         }
     }

@@ -1,11 +1,11 @@
 //! Changes of what the framework keeps in documents.
 
-use bson::{Document, RawDocumentBuf};
+use bson::{Document, RawBson, RawDocumentBuf};
 
-use super::narrow;
+use super::{blocked::is_rejection, narrow};
 pub(super) use crate::stored::{close, get, is_position, names, open, overlap, raw, set, touches};
 use crate::{
-    Result,
+    Error, Result,
     access::Access,
     backend::operation::{BulkItem, BulkWrite, Change, Unmatched, Update, Write, Written},
     error,
@@ -76,6 +76,35 @@ pub(super) async fn change_all(
         }
     }
     Ok(done.matched)
+}
+
+/// Makes changes of one document each. Returns the rejecting documents with the errors.
+pub(super) async fn change_each(
+    access: &Access,
+    model: &'static Model,
+    changes: Vec<(RawBson, Amendment)>,
+) -> Result<Vec<(RawBson, Error)>> {
+    let (mut ids, mut writes) = (Vec::new(), Vec::new());
+    for (id, change) in changes {
+        ids.push(id);
+        writes.push(BulkItem {
+            write: Write::Update(change.into_update(access, model).await?),
+            unmatched: Unmatched::Fine,
+        });
+    }
+    access.told().writes();
+    let ordered = false;
+    let done = access.executor().bulk_write(BulkWrite { writes, ordered });
+    let done = done.await.map_err(error::of(model))?;
+    let mut rejected = Vec::new();
+    for (id, result) in ids.into_iter().zip(done.results) {
+        match result {
+            Written::Failed(error) if is_rejection(&error) => rejected.push((id, error)),
+            Written::Failed(error) => return Err(error::of(model)(error)),
+            Written::Applied | Written::NotApplied | Written::NotAttempted => {}
+        }
+    }
+    Ok(rejected)
 }
 
 /// Makes one such change.

@@ -181,9 +181,14 @@ impl Work {
             "sweep" => Kind::Sweep,
             _ => return None,
         };
+        let due = work.get_datetime("due").ok().copied()?;
+        // Blocked work counts as abandoned: a waiting writer tries the work and gets the rejection.
+        let blocked = work.get_document("blocked").ok();
+        let is_blocked =
+            blocked.is_some_and(|record| record.get_datetime("due").ok() == Some(&due));
         Some(Self {
             key: work.get_object_id("key").ok()?,
-            due: work.get_datetime("due").ok().copied()?,
+            due: if is_blocked { DateTime::MIN } else { due },
             kind,
             block: array(work.get("block")),
             sweep: work.get_object_id("sweep").ok(),

@@ -84,6 +84,44 @@ impl Trio {
         Ok(())
     }
 
+    /// Stops the replication to one secondary: the member has none of the later writes, and goes on answering reads. Its tag is
+    /// `lag:forever`, for `readPreferenceTags`. The other two members are a majority.
+    ///
+    /// # Errors
+    ///
+    /// If the set refuses the configuration, or the member has no test commands.
+    pub async fn stop_one(&self) -> Result<(), String> {
+        let text = |error: mongodb::error::Error| error.to_string();
+        let primary = self.primary().await?;
+        let stopped = (primary + 1) % self.0.len();
+        let admin = direct(self.0[primary].port()).await?.database("admin");
+        let answer = admin.run_command(doc! { "replSetGetConfig": 1 }).await;
+        let mut config = answer.map_err(text)?;
+        let config = config
+            .get_document_mut("config")
+            .map_err(|error| error.to_string())?;
+        let version = config.get_i32("version").unwrap_or_default();
+        config.insert("version", version + 1);
+        let members = config.get_array_mut("members").ok();
+        let member = members.and_then(|members| members.get_mut(stopped)?.as_document_mut());
+        let member = member.ok_or("the configuration has no such member")?;
+        member.extend(doc! { "priority": 0, "tags": { "lag": "forever" } });
+        let reconfig = doc! { "replSetReconfig": config.clone() };
+        admin.run_command(reconfig).await.map_err(text)?;
+        // Wait for the member to apply the configuration.
+        let member = direct(self.0[stopped].port()).await?.database("admin");
+        let deadline = Instant::now() + ELECTION;
+        while Instant::now() < deadline {
+            let hello = member.run_command(doc! { "hello": 1 }).await;
+            if hello.is_ok_and(|hello| hello.contains_key("tags")) {
+                let stop = doc! { "configureFailPoint": "stopReplProducer", "mode": "alwaysOn" };
+                return member.run_command(stop).await.map(drop).map_err(text);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Err("the member did not take its configuration".to_owned())
+    }
+
     /// Which of the members is the primary, once one is.
     async fn primary(&self) -> Result<usize, String> {
         let deadline = Instant::now() + ELECTION;

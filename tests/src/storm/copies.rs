@@ -54,6 +54,18 @@ type Db = odm::Database<Net>;
 #[derive(Debug)]
 pub struct Copies;
 
+impl Copies {
+    /// One change of a source.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    pub async fn rename(db: &Db, host: i64, name: &str) -> odm::Result<()> {
+        let renamed = db.update::<Host>(host).set(|h| h.name(), name);
+        renamed.await.map(drop)
+    }
+}
+
 impl Storm for Copies {
     type Schema = Net;
 

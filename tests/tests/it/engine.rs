@@ -191,3 +191,49 @@ async fn the_first_that_others_take_each_time_is_a_conflict() {
     let error = first.push(|j| j.steps(), 1).await.unwrap_err();
     assert!(error.is_conflict(), "{error}");
 }
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "persons")]
+struct Person {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[index(unique)]
+    email: String,
+}
+
+#[derive(Schema)]
+#[schema(models(Person))]
+struct Persons;
+
+/// An index with a collation, made through the engine alone, is reported, and replaced on request.
+#[tokio::test]
+async fn an_index_with_a_collation_is_not_in_the_way() {
+    let files = tempfile::tempdir().unwrap();
+    let path = files.path().join("shop.odm");
+    {
+        let engine = odm_engine::Database::open(&path).unwrap();
+        let keys = [("email", odm_engine::Direction::Ascending)];
+        let collation = rawdoc! { "locale": "de", "strength": 1 };
+        let mut german = odm_engine::Index::new(keys);
+        german.collation = odm_engine::Collation::from_document(&collation).unwrap();
+        let all = odm_engine::Index::new([("$**", odm_engine::Direction::Ascending)]);
+        engine.create_indexes("persons", &[german, all]).unwrap();
+    }
+    let url = format!("odm:{}", path.display());
+    let db = odm::Database::<Persons>::open(&url).await.unwrap();
+    let report = db.sync_indexes().await.unwrap();
+    let [(_, _, found)] = report.differing.as_slice() else {
+        panic!("{report}");
+    };
+    assert!(found.other.is_some(), "{report}");
+    assert_eq!(report.undeclared.len(), 1, "{report}");
+    let replaced = db.sync_indexes().replace_differing().drop_undeclared();
+    let report = replaced.await.unwrap();
+    assert_eq!(report.dropped.len(), 1, "{report}");
+    let again = db.sync_indexes().await.unwrap();
+    assert!(
+        again.differing.is_empty() && again.created.is_empty(),
+        "{again}"
+    );
+    assert_eq!(again.undeclared.len(), 1, "{again}");
+}

@@ -10,6 +10,7 @@ mod out_of_sight;
 mod project;
 pub mod suite;
 mod url;
+mod url_options;
 
 use odm_tests::{Fixture, models};
 use suite::for_every_test;

@@ -8,6 +8,7 @@ use odm::{
         self, drain,
         operation::{Aggregate, Count, Direction, Find, FindEach, FindSeveral, Index, Insert},
     },
+    prelude::*,
 };
 use odm_tests::{
     Fixture,
@@ -305,4 +306,238 @@ async fn the_shared_servers_are_shared() {
     assert!(std::ptr::eq(a, b));
     assert_eq!(a.kind(), Kind::ReplicaSet);
     assert_ne!(a.fresh_url(), b.fresh_url());
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "hosts")]
+struct Host {
+    #[serde(rename = "_id")]
+    id: i64,
+    name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "services")]
+struct Service {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference]
+    host: Ref<Host>,
+    #[denormalize(from = host.name)]
+    at: String,
+    #[index]
+    email: String,
+}
+
+#[derive(Schema)]
+#[schema(models(Host, Service))]
+struct Net;
+
+async fn net(fixture: &Fixture) -> odm::Database<Net> {
+    let db = odm::Database::<Net>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    let name = "a".to_owned();
+    db.insert(Host { id: 1, name }).await.unwrap();
+    for id in 1..=3 {
+        let host = Ref::new(1);
+        let email = format!("{id}@host");
+        db.insert(NewService { id, host, email }).await.unwrap();
+    }
+    db
+}
+
+/// One dependent would break a validation rule of the server.
+#[tokio::test]
+async fn a_validation_rule_stops_no_other_copy() {
+    for fixture in [
+        Fixture::mongodb_standalone().await,
+        Fixture::mongodb_replica_set().await,
+    ] {
+        let db = net(&fixture).await;
+        let driver = driver(&fixture).await;
+        let rule = doc! { "$or": [{ "_id": { "$ne": 2_i64 } }, { "at": "a" }] };
+        let command = doc! { "collMod": "services", "validator": rule };
+        driver.run_command(command).await.unwrap();
+        let renamed = db.update::<Host>(1).set(|h| h.name(), "b");
+        renamed.await.unwrap();
+        let at = db.find::<Service>().sort(|s| s.id().asc()).all().await;
+        let at: Vec<_> = at.unwrap().into_iter().map(|service| service.at).collect();
+        assert_eq!(at, ["b", "a", "b"]);
+        let error = db.settled().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsettled);
+        let owed = db.owed().await.unwrap();
+        let [rejection] = owed.models[0].rejections.as_slice() else {
+            panic!("{owed}");
+        };
+        assert_eq!(
+            (&*rejection.collection, &rejection.id),
+            ("services", &Bson::Int64(2))
+        );
+        assert!(rejection.reason.contains("validation"), "{rejection}");
+
+        // In a transaction of the caller the error names the document.
+        let together = db.transaction(|tx| async move {
+            let renamed = tx.update::<Host>(1).set(|h| h.name(), "c");
+            renamed.await.map(drop)
+        });
+        match (
+            fixture.backend().capabilities().transactions,
+            together.await,
+        ) {
+            (true, Err(error)) => {
+                assert_eq!(
+                    (error.collection(), error.id()),
+                    (Some("services"), Some(&Bson::Int64(2))),
+                    "{error}"
+                );
+            }
+            (false, Err(error)) => assert!(error.is_unsupported(), "{error}"),
+            (_, Ok(())) => panic!("it is refused"),
+        }
+
+        let command = doc! { "collMod": "services", "validator": {} };
+        driver.run_command(command).await.unwrap();
+        assert_eq!(db.settle().await.unwrap(), 1);
+        let report = db.check().await.unwrap();
+        assert!(report.is_clean(), "{report}");
+        fixture.cleanup().await;
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "boards")]
+struct Board {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[count(of = Like::board)]
+    likes: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "likes")]
+struct Like {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference]
+    board: Ref<Board>,
+}
+
+#[derive(Schema)]
+#[schema(models(Board, Like))]
+struct Boards;
+
+/// A parent that rejects the new count stops the deletion of that child alone.
+#[tokio::test]
+async fn a_validation_rule_stops_no_other_count() {
+    for fixture in [
+        Fixture::mongodb_standalone().await,
+        Fixture::mongodb_replica_set().await,
+    ] {
+        let db = odm::Database::<Boards>::with_backend(fixture.backend());
+        db.sync_indexes().await.unwrap();
+        for id in 1..=2 {
+            db.insert(NewBoard { id }).await.unwrap();
+            let board = Ref::new(id);
+            db.insert(Like { id, board }).await.unwrap();
+        }
+        db.settled().await.unwrap();
+        let driver = driver(&fixture).await;
+        let rule = doc! { "$or": [{ "_id": { "$ne": 1_i64 } }, { "likes": { "$gte": 1 } }] };
+        let command = doc! { "collMod": "boards", "validator": rule };
+        driver.run_command(command).await.unwrap();
+        let error = db.delete::<Like>(1).await.unwrap_err();
+        db.delete::<Like>(2).await.unwrap();
+        assert_eq!(db.get::<Board>(2).await.unwrap().likes, 0);
+        if fixture.backend().capabilities().transactions {
+            let named = (error.collection(), error.id());
+            assert_eq!(named, (Some("boards"), Some(&Bson::Int64(1))), "{error}");
+            assert_eq!(db.find::<Like>().count().await.unwrap(), 1);
+        } else {
+            assert!(error.to_string().contains("boards 1"), "{error}");
+            let error = db.settled().await.unwrap_err();
+            assert!(error.to_string().contains("boards 1"), "{error}");
+            let owed = db.owed().await.unwrap();
+            assert_eq!(owed.models[0].rejections[0].id, Bson::Int64(1), "{owed}");
+        }
+        let command = doc! { "collMod": "boards", "validator": {} };
+        driver.run_command(command).await.unwrap();
+        db.settle().await.unwrap();
+        db.delete::<Like>(1).await.unwrap();
+        let report = db.check().await.unwrap();
+        assert!(report.is_clean(), "{report}");
+        assert_eq!(db.get::<Board>(1).await.unwrap().likes, 0);
+        fixture.cleanup().await;
+    }
+}
+
+/// An index with a collation under the name of a declared index is reported, and replaced on request.
+#[tokio::test]
+async fn an_index_with_a_collation_is_not_in_the_way() {
+    for fixture in [
+        Fixture::mongodb_standalone().await,
+        Fixture::mongodb_replica_set().await,
+    ] {
+        let driver = driver(&fixture).await;
+        let collation = doc! { "locale": "de", "strength": 1 };
+        let indexes = [
+            doc! { "key": { "email": 1 }, "name": "email_1", "collation": collation },
+            doc! { "key": { "email": "text" }, "name": "words" },
+        ];
+        let create = doc! { "createIndexes": "services", "indexes": indexes.to_vec() };
+        driver.run_command(create).await.unwrap();
+        let db = odm::Database::<Net>::with_backend(fixture.backend());
+        let report = db.sync_indexes().await.unwrap();
+        let [(_, declared, found)] = report.differing.as_slice() else {
+            panic!("{report}");
+        };
+        assert!(
+            declared.other.is_none() && found.other.is_some(),
+            "{report}"
+        );
+        assert!(report.to_string().contains("\"de\""), "{report}");
+        let report = db
+            .sync_indexes()
+            .replace_differing()
+            .drop_undeclared()
+            .await
+            .unwrap();
+        let dropped: Vec<_> = report
+            .dropped
+            .iter()
+            .map(|(_, index)| &*index.name)
+            .collect();
+        assert_eq!(dropped, ["email_1"], "{report}");
+        // Indexes that no model can declare stay.
+        let undeclared: Vec<_> = report
+            .undeclared
+            .iter()
+            .map(|(_, index)| &*index.name)
+            .collect();
+        assert_eq!(undeclared, ["words"], "{report}");
+        let again = db.sync_indexes().await.unwrap();
+        assert!(
+            again.differing.is_empty() && again.created.is_empty(),
+            "{again}"
+        );
+        fixture.cleanup().await;
+    }
+}
+
+/// Declared indexes have the simple collation, also in a collection with another default.
+#[tokio::test]
+async fn a_collation_of_the_collection_is_not_that_of_declared_indexes() {
+    let fixture = Fixture::mongodb_replica_set().await;
+    let driver = driver(&fixture).await;
+    let collation = doc! { "locale": "de", "strength": 1 };
+    let create = doc! { "create": "services", "collation": collation };
+    driver.run_command(create).await.unwrap();
+    let db = odm::Database::<Net>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    let indexes = fixture.backend().list_indexes("services").await.unwrap();
+    assert!(
+        indexes.iter().all(|index| index.other.is_none()),
+        "{indexes:?}"
+    );
+    assert_eq!(db.sync_indexes().await.unwrap(), Default::default());
+    fixture.cleanup().await;
 }

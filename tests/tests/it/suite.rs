@@ -256,6 +256,7 @@ macro_rules! for_every_test {
                     all_that_can_be_is_settled,
                     many_at_once_leave_nothing_dangling,
                     what_goes_with_it_keeps_nothing,
+                    what_others_are_derived_from_does_not_expire,
                     what_is_referred_to_does_not_expire,
                     what_may_stay_can_be_referred_to,
                     what_stays_keeps_all_of_it,
@@ -612,6 +613,16 @@ macro_rules! for_every_test {
                     several_models_are_one_round_trip,
                     what_makes_no_id_is_refused,
                 ]
+                index_sync: [
+                    a_replaced_index_is_built_first,
+                    a_replacement_that_was_cut_off_is_finished,
+                    a_rule_and_an_index_on_one_field,
+                    another_expiry_builds_no_index,
+                    another_index_has_the_name,
+                    expiry_ends_when_told,
+                    one_that_fails_keeps_no_other_away,
+                    unique_among_those_with_a_value,
+                ]
                 injection: [
                     json_bodies,
                     keys_of_maps,
@@ -650,6 +661,17 @@ macro_rules! for_every_test {
                     what_leads_nowhere_is_refused,
                     what_may_be_taken_back_is_not_referred_to,
                     wherever_a_write_dies_nothing_dangles,
+                ]
+                rejections: [
+                    a_document_without_room_is_named,
+                    a_parent_without_room_is_named,
+                    a_parent_without_room_stops_no_other,
+                    a_parent_without_room_stops_no_recount,
+                    a_referrer_that_keeps_its_reference_is_named,
+                    a_rejected_copy_of_a_copy_is_owed_by_that,
+                    a_rejected_copy_stops_no_batch,
+                    a_rejected_copy_stops_no_other,
+                    a_rejected_copy_stops_no_revalidation,
                 ]
                 relation: [
                     a_failed_query_names_its_model,

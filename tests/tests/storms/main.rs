@@ -5,6 +5,7 @@ mod copy_storm;
 mod count_storm;
 #[cfg(feature = "engine")]
 mod kill;
+mod lagging;
 mod link_storm;
 mod outage;
 mod overflow_storm;

@@ -83,7 +83,9 @@ impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
     /// # #[cfg(not(feature = "engine"))]
     /// # fn main() {}
     /// ```
-    pub fn drift(self) -> FindDrift<S, T, C> {
+    pub fn drift(mut self) -> FindDrift<S, T, C> {
+        // A stale document would seem to differ from the source.
+        self.access = self.access.reading_from_primary();
         FindDrift { find: self }
     }
 }

@@ -192,11 +192,9 @@ pub(super) fn index_to_engine(index: Index) -> Result<engine::Index> {
     Ok(converted)
 }
 
-/// None for one that [`Index`] cannot describe.
-pub(super) fn index_from_engine(index: engine::Index) -> Option<Index> {
-    if index.is_wildcard() || index.collation.is_some() {
-        return None;
-    }
+pub(super) fn index_from_engine(index: engine::Index) -> Index {
+    let is_other = index.is_wildcard() || index.collation.is_some();
+    let other = is_other.then(|| index.to_document());
     let keys = index.keys.into_iter().map(|(path, direction)| {
         let direction = match direction {
             engine::Direction::Ascending => Direction::Ascending,
@@ -204,7 +202,7 @@ pub(super) fn index_from_engine(index: engine::Index) -> Option<Index> {
         };
         (path, direction)
     });
-    Some(Index {
+    Index {
         name: index.name,
         keys: keys.collect(),
         hashed: index.hashed,
@@ -212,5 +210,6 @@ pub(super) fn index_from_engine(index: engine::Index) -> Option<Index> {
         sparse: index.sparse,
         partial: index.partial,
         expire_after: index.expire_after,
-    })
+        other,
+    }
 }

@@ -9,10 +9,10 @@ use ::mongodb::{
     Client, Database,
     bson::{Document, doc},
     event::{EventHandler, sdam::SdamEvent},
-    options::{Acknowledgment, ClientOptions, DatabaseOptions, ReadConcern, WriteConcern},
+    options::{ClientOptions, DatabaseOptions, ReadConcern, ReadPreference, SelectionCriteria},
 };
 
-use super::{error, task};
+use super::{error, task, url_options};
 use crate::{Error, ErrorKind, Result, backend::Capabilities};
 
 /// How long to wait for a server that the URL says nothing about.
@@ -21,8 +21,23 @@ use crate::{Error, ErrorKind, Result, backend::Capabilities};
 /// election of a new primary takes.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// A database with what its server can do.
+pub(super) struct Connected {
+    /// Reads from the primary, with data of a majority.
+    pub(super) database: Database,
+    /// Reads by the options of the URL.
+    pub(super) client_reads: Database,
+    /// The database of transactions, with a separate connection pool. A plain write to a document of an open transaction waits in the
+    /// server and keeps the connection. With a shared pool such writes could take every connection, and the commit would have none.
+    pub(super) transactions: Database,
+    pub(super) capabilities: Capabilities,
+}
+
 /// Connects, and finds out what the server can do.
-pub(super) async fn connect(url: &str) -> Result<(Database, Capabilities)> {
+///
+/// The driver's client gets the options of internal reads and writes. The read options of the URL are in one database handle alone, so
+/// that no other use of the client reads by these options.
+pub(super) async fn connect(url: &str) -> Result<Connected> {
     let mut options = parse(url).await?;
     let hosts = hosts(&options);
     let Some(name) = options.default_database.clone() else {
@@ -33,16 +48,16 @@ pub(super) async fn connect(url: &str) -> Result<(Database, Capabilities)> {
             ),
         ));
     };
-    options.write_concern.get_or_insert_with(|| {
-        WriteConcern::builder()
-            .w(Acknowledgment::Majority)
-            .journal(true)
-            .build()
-    });
-    let reads = reads(&options);
+    url_options::refuse_values(url, &options)?;
+    let asked = options.clone();
+    options.write_concern = Some(url_options::write_concern(&options));
+    options.read_concern = None;
+    let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
+    options.selection_criteria = Some(primary);
     let patience = options.server_selection_timeout.unwrap_or(PATIENCE);
     let complaint = Complaint::listen(&mut options);
 
+    let apart = Client::with_options(options.clone()).map_err(invalid_url)?;
     let client = Client::with_options(options).map_err(invalid_url)?;
     let database = client.database(&name);
     let hello = {
@@ -69,26 +84,25 @@ pub(super) async fn connect(url: &str) -> Result<(Database, Capabilities)> {
             });
         }
     };
+    url_options::refuse_direct(&asked, &hello)?;
     let is_replicated = is_replicated(&hello);
     let capabilities = Capabilities::new(is_replicated)
         .with_change_streams(is_replicated)
         .with_sharding(is_router(&hello));
-    let database = match reads {
-        Some(concern) if is_replicated => {
-            let options = DatabaseOptions::builder().read_concern(concern).build();
-            client.database_with_options(&name, options)
-        }
-        _ => database,
-    };
-    Ok((database, capabilities))
-}
-
-/// How replicated data is read outside of transactions, unless the URL says so or asks for writes that may be lost: what is derived
-/// must not come from what a new primary does not have.
-fn reads(options: &ClientOptions) -> Option<ReadConcern> {
-    let writes = options.write_concern.as_ref();
-    let is_kept = writes.is_some_and(|writes| writes.w == Some(Acknowledgment::Majority));
-    (options.read_concern.is_none() && is_kept).then(ReadConcern::majority)
+    let majority = is_replicated.then(ReadConcern::majority);
+    let internal = DatabaseOptions::builder()
+        .read_concern(majority.clone())
+        .build();
+    let own = DatabaseOptions::builder()
+        .selection_criteria(asked.selection_criteria)
+        .read_concern(asked.read_concern.or(majority))
+        .build();
+    Ok(Connected {
+        database: client.database_with_options(&name, internal),
+        client_reads: client.database_with_options(&name, own),
+        transactions: apart.database(&name),
+        capabilities,
+    })
 }
 
 /// Whether it is a member of a replica set, or the router of a sharded cluster.
@@ -108,10 +122,14 @@ fn hosts(options: &ClientOptions) -> String {
 }
 
 async fn parse(url: &str) -> Result<ClientOptions> {
+    url_options::refuse_names(url)?;
     let parsed = parse_with_driver(url.to_owned()).await?;
     let Err(failure) = parsed else {
         return parsed.map_err(invalid_url);
     };
+    if let Some(error) = url_options::missing_feature(url, &failure.to_string()) {
+        return Err(error);
+    }
     let Some(without_user) = without_user(url) else {
         return Err(invalid_url(failure));
     };

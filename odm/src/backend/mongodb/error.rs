@@ -73,6 +73,11 @@ pub(super) fn server(code: i32, message: &str, details: Option<&Document>) -> Er
         },
     };
     let error = error.with_code(code);
+    let failing = details.and_then(|details| details.get_document("errInfo").ok());
+    let error = match failing.and_then(|info| info.get("failingDocumentId")) {
+        Some(id) => error.with_id(id.clone()),
+        None => error,
+    };
     match index_name(message) {
         Some(index) if kind == ErrorKind::DuplicateKey => {
             let key = details.and_then(|details| details.get("keyValue"));
@@ -198,13 +203,12 @@ fn kind(code: i32, message: &str) -> ErrorKind {
         2 | 9 if message.to_ascii_lowercase().starts_with("unknown") => ErrorKind::Unsupported,
         // BadValue, FailedToParse, TypeMismatch, Overflow, InvalidLength, PathNotViable, ConflictingUpdateOperators,
         // DollarPrefixedFieldName, EmptyFieldName, DottedFieldName, ImmutableField, CannotCreateIndex,
-        // InvalidNamespace, IndexOptionsConflict, IndexKeySpecsConflict, BSONObjectTooLarge, the same of an update, a
+        // InvalidNamespace, DocumentValidationFailure, IndexOptionsConflict, IndexKeySpecsConflict, BSONObjectTooLarge, the same of an update, a
         // malformed projection, a malformed regular expression (before and since 6.1), a position without an element, a
         // resume token without data, one without a type
-        2 | 9 | 14 | 15 | 16 | 28 | 40 | 52 | 56 | 57 | 66 | 67 | 73 | 85 | 86 | 10334 | 17419
-        | 17420 | 31249 | 31250 | 31253 | 31254 | 40647 | 40649 | 50811 | 51091 | 51108 | 51246 => {
-            ErrorKind::Invalid
-        }
+        2 | 9 | 14 | 15 | 16 | 28 | 40 | 52 | 56 | 57 | 66 | 67 | 73 | 85 | 86 | 121 | 10334
+        | 17419 | 17420 | 31249 | 31250 | 31253 | 31254 | 40647 | 40649 | 50811 | 51091 | 51108
+        | 51246 => ErrorKind::Invalid,
         _ => ErrorKind::Backend,
     }
 }

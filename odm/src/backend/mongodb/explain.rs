@@ -2,6 +2,7 @@
 
 use ::mongodb::{
     Database,
+    action::Action,
     bson::{Bson, Document, doc},
 };
 
@@ -27,7 +28,11 @@ pub(super) async fn explain(database: &Database, find: Find) -> Result<Explain> 
         command.insert("limit", limit(n));
     }
     let command = doc! { "explain": command, "verbosity": "executionStats" };
-    let answer = database.run_command(command).await;
+    let reads = database.selection_criteria().cloned();
+    let answer = database
+        .run_command(command)
+        .optional(reads, |action, reads| action.selection_criteria(reads))
+        .await;
     let explained = answer
         .map_err(error::from_driver)
         .and_then(|answer| read(&answer));

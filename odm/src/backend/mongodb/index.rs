@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use ::mongodb::{
     Database, IndexModel,
-    bson::{Bson, Document},
+    bson::{Bson, Document, doc},
     error::ErrorKind as DriverErrorKind,
-    options::IndexOptions,
+    options::{Collation, IndexOptions},
 };
 use bson::RawDocumentBuf;
 use futures_util::TryStreamExt;
@@ -37,10 +37,8 @@ pub(super) async fn list(database: &Database, collection: &str) -> Result<Vec<In
         Err(failure) if is_missing(&failure) => Vec::new(),
         Err(failure) => return Err(error::from_driver(failure).with_collection(collection)),
     };
-    models
-        .into_iter()
-        .filter_map(|model| from_driver(model).transpose())
-        .collect()
+    let models = models.into_iter().filter(|model| !is_of_id(model));
+    models.map(from_driver).collect()
 }
 
 /// See [`Backend::create_indexes`](crate::backend::Backend::create_indexes).
@@ -62,6 +60,27 @@ pub(super) async fn create(
         Ok(_) => Ok(()),
         Err(failure) => Err(error::from_driver(failure).with_collection(collection)),
     }
+}
+
+/// See [`Backend::set_expiry`](crate::backend::Backend::set_expiry).
+pub(super) async fn set_expiry(
+    database: &Database,
+    collection: &str,
+    index: &str,
+    after: Duration,
+) -> Result<()> {
+    let seconds = i64::try_from(after.as_secs()).unwrap_or(i64::MAX);
+    let mut command = doc! {
+        "collMod": collection,
+        "index": { "name": index, "expireAfterSeconds": seconds },
+    };
+    if let Some(concern) = database.write_concern() {
+        let concern = ::mongodb::bson::serialize_to_document(concern);
+        command.insert("writeConcern", concern.map_err(crate::error::encode)?);
+    }
+    let changed = database.run_command(command).await;
+    let changed = changed.map(|_| ()).map_err(error::from_driver);
+    changed.map_err(|error| error.with_collection(collection))
 }
 
 /// See [`Backend::drop_index`](crate::backend::Backend::drop_index).
@@ -92,34 +111,47 @@ fn to_driver(index: Index) -> Result<IndexModel> {
         .sparse(index.sparse.then_some(true))
         .partial_filter_expression(partial)
         .expire_after(index.expire_after)
+        // A collection may have a collation for all indexes that do not say otherwise.
+        .collation(Collation::builder().locale("simple").build())
         .build();
     let model = IndexModel::builder().keys(keys.collect::<Document>());
     Ok(model.options(options).build())
 }
 
-/// None for the index on `_id`, and for one that [`Index`] cannot describe.
-fn from_driver(model: IndexModel) -> Result<Option<Index>> {
+/// Whether it is the index that every collection has.
+fn is_of_id(model: &IndexModel) -> bool {
+    let mut keys = model.keys.iter();
+    let first = keys.next();
+    first.is_some_and(|(path, value)| path == "_id" && direction(value).is_some())
+        && keys.next().is_none()
+        && hashed_in(&model.keys).is_none()
+}
+
+fn from_driver(model: IndexModel) -> Result<Index> {
     let options = model.options.unwrap_or_default();
-    let Some(name) = options.name.filter(|name| name != "_id_") else {
-        return Ok(None);
+    let is_wildcard = |path: &String| path == "$**" || path.ends_with(".$**");
+    let mut keys = model.keys.iter();
+    let is_of_another_kind =
+        keys.any(|(path, value)| is_wildcard(path) || direction(value).is_none());
+    let other = match (&options.collation, is_of_another_kind) {
+        (None, false) => None,
+        (collation, _) => {
+            let mut other = doc! { "key": model.keys.clone() };
+            if let Some(collation) = collation {
+                let collation = ::mongodb::bson::serialize_to_document(collation);
+                other.insert("collation", collation.map_err(crate::error::encode)?);
+            }
+            Some(RawDocumentBuf::try_from(&other).map_err(crate::error::encode)?)
+        }
     };
-    let wildcard = model
-        .keys
-        .keys()
-        .any(|path| path == "$**" || path.ends_with(".$**"));
-    if wildcard || options.collation.is_some() {
-        return Ok(None);
-    }
     let hashed = hashed_in(&model.keys);
     let keys = model.keys.into_iter();
-    let keys = keys.map(|(path, value)| Some((path, direction(&value)?)));
-    let Some(keys) = keys.collect::<Option<Vec<_>>>() else {
-        return Ok(None);
-    };
+    let keys = keys.map(|(path, value)| (path, direction(&value).unwrap_or(Direction::Ascending)));
+    let keys: Vec<_> = keys.collect();
     let partial = options.partial_filter_expression.as_ref();
     let partial = partial.map(RawDocumentBuf::try_from).transpose();
-    Ok(Some(Index {
-        name,
+    Ok(Index {
+        name: options.name.unwrap_or_default(),
         keys,
         hashed,
         unique: options.unique.unwrap_or_default(),
@@ -128,7 +160,8 @@ fn from_driver(model: IndexModel) -> Result<Option<Index>> {
         expire_after: options
             .expire_after
             .map(|after| Duration::from_secs(after.as_secs())),
-    }))
+        other,
+    })
 }
 
 /// The path that is hashed in the keys of an index, or in a shard key.

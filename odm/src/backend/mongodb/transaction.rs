@@ -7,9 +7,9 @@ use std::{
 };
 
 use ::mongodb::{
-    Client, ClientSession, Database,
+    ClientSession, Database,
     error::UNKNOWN_TRANSACTION_COMMIT_RESULT,
-    options::{Acknowledgment, ReadConcern, WriteConcern},
+    options::{ReadConcern, ReadPreference, SelectionCriteria},
 };
 use bson::{RawBson, RawDocumentBuf, rawdoc};
 use tokio::sync::{Mutex, MutexGuard};
@@ -37,16 +37,14 @@ const COMMIT_PATIENCE: Duration = Duration::from_secs(20);
 const COMMIT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Begins a transaction.
-pub(super) async fn begin(client: &Client, database: Database) -> Result<Arc<dyn Transaction>> {
-    let mut session = client.start_session().await.map_err(error::from_driver)?;
-    let majority = WriteConcern::builder()
-        .w(Acknowledgment::Majority)
-        .journal(true)
-        .build();
+pub(super) async fn begin(database: Database) -> Result<Arc<dyn Transaction>> {
+    let session = database.client().start_session().await;
+    let mut session = session.map_err(error::from_driver)?;
+    // Its write concern is the client's: a majority has it in its journal.
     session
         .start_transaction()
+        .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
         .read_concern(ReadConcern::snapshot())
-        .write_concern(majority)
         .await
         .map_err(error::from_driver)?;
     let slot = Arc::new(Slot(Mutex::new(State {

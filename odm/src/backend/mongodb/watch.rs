@@ -10,7 +10,7 @@ use ::mongodb::{
     Database,
     bson::{Bson, Document, doc},
     change_stream::{ChangeStream, event::ResumeToken},
-    options::FullDocumentType,
+    options::{FullDocumentType, SelectionCriteria},
 };
 use bson::{RawDocument, RawDocumentBuf};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -34,13 +34,17 @@ const AHEAD: usize = 32;
 const NO_DATA: i32 = 40647;
 
 /// See [`Backend::watch`](crate::backend::Backend::watch).
-pub(super) async fn watch(database: &Database, watch: Watch) -> Result<Box<dyn ChangeCursor>> {
+pub(super) async fn watch(
+    database: &Database,
+    watch: Watch,
+    reads: Option<SelectionCriteria>,
+) -> Result<Box<dyn ChangeCursor>> {
     let Watch { collection, .. } = &watch;
     let named = |error: Error| match collection {
         Some(name) => error.with_collection(&**name),
         None => error,
     };
-    let stream = open(database, &watch).await.map_err(named)?;
+    let stream = open(database, &watch, reads).await.map_err(named)?;
     let first = stream.resume_token();
     let first = first.ok_or_else(|| {
         Error::new(
@@ -58,7 +62,11 @@ pub(super) async fn watch(database: &Database, watch: Watch) -> Result<Box<dyn C
     }))
 }
 
-async fn open(database: &Database, watch: &Watch) -> Result<ChangeStream<RawDocumentBuf>> {
+async fn open(
+    database: &Database,
+    watch: &Watch,
+    reads: Option<SelectionCriteria>,
+) -> Result<ChangeStream<RawDocumentBuf>> {
     let pipeline = match watch.filter.is_empty() {
         true => Vec::new(),
         false => vec![doc! { "$match": decode(&watch.filter)? }],
@@ -79,6 +87,7 @@ async fn open(database: &Database, watch: &Watch) -> Result<ChangeStream<RawDocu
                 .pipeline(pipeline)
                 .batch_size(0)
                 .max_await_time(PATIENCE)
+                .optional(reads, |action, reads| action.selection_criteria(reads))
                 .optional(after, |action, token| action.start_after(token))
                 .optional(at, |action, time| action.start_at_operation_time(time))
                 .optional(full_document, |action, full| action.full_document(full))

@@ -16,7 +16,7 @@ use super::{
     source::Source,
 };
 use crate::{
-    Result,
+    ErrorKind, Result,
     access::{Access, found_by},
     backend::{
         BoxFuture, Cursor,
@@ -25,8 +25,9 @@ use crate::{
     decode, error,
     maintain::{
         Said,
-        link::linked::{Fate, Id, one_of},
-        stored::{Amendment, change_all, overlap},
+        blocked::{self, Rejections, is_rejection},
+        link::linked::{Fate, Id, by_id, one_of},
+        stored::{Amendment, change_all, change_each, overlap},
     },
     query::document,
     schema::{Follows, Model},
@@ -84,25 +85,42 @@ impl Room {
 }
 
 /// Lets the dependents of some sources follow, and takes back that they are to; tells whether there was room for all.
+///
+/// # Errors
+///
+/// [`Unsettled`](crate::ErrorKind::Unsettled) if dependents reject copies. The fan-out has written all other dependents by then; the
+/// sources of the rejected copies stay pending, with a record of the rejections.
 pub(super) async fn follow(
     access: &Access,
     model: &'static Model,
     fanning: &Fanning,
     room: &mut Room,
 ) -> Result<bool> {
-    let have_followed = fan_out(access, model, fanning, room).await?;
-    if have_followed {
-        fanning.unsay(access, model).await?;
+    let mut rejected = Rejections::default();
+    let have_followed = fan_out(access, model, fanning, room, &mut rejected).await?;
+    if !have_followed {
+        return Ok(false);
     }
-    Ok(have_followed)
+    let blocked = rejected.by_source();
+    fanning.unsay_but(access, model, &blocked).await?;
+    for (source, by) in &blocked {
+        let owing = fanning.of(source)?;
+        blocked::note(access, model, FAN, owing, by).await?;
+    }
+    match rejected.is_empty() {
+        true => Ok(true),
+        false => Err(blocked::blocked(model, rejected.all())),
+    }
 }
 
-/// Brings the dependents of some sources up to their revisions; tells whether there was room for all.
+/// Brings the dependents of some sources up to the current revisions. Returns whether there was room for all dependents. Rejecting
+/// dependents are skipped.
 pub(super) fn fan_out<'a>(
     access: &'a Access,
     model: &'static Model,
     fanning: &'a Fanning,
     room: &'a mut Room,
+    rejected: &'a mut Rejections,
 ) -> BoxFuture<'a, Result<bool>> {
     // What is copied may be copied further.
     Box::pin(async move {
@@ -122,7 +140,8 @@ pub(super) fn fan_out<'a>(
                         return Ok(false);
                     }
                     (Some(count), [source]) if count > most => {
-                        if !in_batches(access, owner, &group, source, &mut lease, room).await? {
+                        let pace = (&mut lease, &mut *room);
+                        if !in_batches(access, owner, &group, source, pace, rejected).await? {
                             return Ok(true);
                         }
                     }
@@ -136,7 +155,7 @@ pub(super) fn fan_out<'a>(
                         let newer = newer.collect::<Result<Vec<_>>>()?;
                         let are_many = count.is_some_and(|count| count > FEW);
                         if !are_many || !at_once(access, owner, &group, &newer).await {
-                            bring(access, owner, &group, newer, room).await?;
+                            bring(access, owner, &group, newer, room, rejected).await?;
                         }
                     }
                 }
@@ -171,8 +190,8 @@ async fn in_batches(
     owner: &'static Model,
     group: &Group,
     of: &FanningSource,
-    lease: &mut Lease<'_>,
-    room: &mut Room,
+    (lease, room): (&mut Lease<'_>, &mut Room),
+    rejected: &mut Rejections,
 ) -> Result<bool> {
     let newer = Newer::everywhere(group, of)?;
     let keeps_others_waiting = access.writes_are_serial();
@@ -195,6 +214,7 @@ async fn in_batches(
         if ids.is_empty() {
             return Ok(true);
         }
+        let before = rejected.len();
         let mut left = ids.as_slice();
         while !left.is_empty() {
             let some;
@@ -206,7 +226,7 @@ async fn in_batches(
             let begun = Instant::now();
             let newer = vec![newer];
             if !goes_along || !at_once(access, owner, group, &newer).await {
-                bring(access, owner, group, newer, room).await?;
+                bring(access, owner, group, newer, room, rejected).await?;
             }
             if keeps_others_waiting {
                 size = next_size(size, begun.elapsed());
@@ -214,6 +234,10 @@ async fn in_batches(
             if !lease.renew(access, some.len()).await? {
                 return Ok(false);
             }
+        }
+        if rejected.len() - before == ids.len() {
+            // The next read would return the same documents.
+            return Ok(true);
         }
     }
 }
@@ -277,6 +301,8 @@ pub(super) struct Newer<'s> {
     pub(super) source: &'s Source,
     /// The documents that are meant; all of them if it is empty.
     pub(super) those: RawDocumentBuf,
+    /// The `_id` of the source, if the fan-out is pending there.
+    pub(super) id: Option<&'s RawBson>,
     /// The condition that they are of the source's scope; empty where nothing has a scope, or where that is known of them.
     pub(super) in_scope: Document,
 }
@@ -289,6 +315,7 @@ impl<'s> Newer<'s> {
             refers: source_condition(group, &id),
             source: &of.source,
             those: RawDocumentBuf::new(),
+            id: Some(&of.id),
             in_scope: group.in_scope(group.scope_of_source(&of.source).as_ref()),
         })
     }
@@ -364,13 +391,15 @@ fn further(access: &Access, owner: &'static Model, group: &Group) -> Vec<Follows
     further
 }
 
-/// Writes what is newer over the older copies of those that refer to it, and lets those follow that copy from these.
+/// Writes newer values over the older copies of all dependents, then starts the fan-out of the changed dependents. Rejecting documents
+/// are skipped; in a transaction the first rejection is the error.
 pub(super) async fn bring(
     access: &Access,
     owner: &'static Model,
     group: &Group,
     newer: Vec<Newer<'_>>,
     room: &mut Room,
+    rejected: &mut Rejections,
 ) -> Result<()> {
     let further = further(access, owner, group);
     let said = (!further.is_empty()).then(Said::now);
@@ -379,7 +408,15 @@ pub(super) async fn bring(
         None => Document::new(),
     };
     let changes = newer.iter().map(|newer| newer.amendment(group, &more));
-    change_all(access, owner, changes.collect::<Result<_>>()?).await?;
+    match change_all(access, owner, changes.collect::<Result<_>>()?).await {
+        Err(error) if access.unit().is_none() && is_rejection(&error) => {
+            for newer in &newer {
+                let each = bring_each(access, owner, group, newer, &more, rejected);
+                Box::pin(each).await?;
+            }
+        }
+        done => drop(done?),
+    }
     let Some(said) = said else {
         return Ok(());
     };
@@ -390,13 +427,49 @@ pub(super) async fn bring(
         other => other,
     };
     if access.unit().is_none() {
-        return Box::pin(fan_said(access, owner, said, room)).await;
+        // A rejected copy of a copy is pending work of the document in between.
+        return match Box::pin(fan_said(access, owner, said, room)).await {
+            Err(error) if error.kind() == ErrorKind::Unsettled => Ok(()),
+            done => done,
+        };
     }
     for fanning in fanning(access, owner, said.filter(FAN)?, None).await? {
-        fan_out(access, owner, &fanning, room).await?;
+        fan_out(access, owner, &fanning, room, rejected).await?;
     }
     // As with the write itself: those that it does not see follow behind it.
     Owed::fan(said, pace(&further)).carry_out_behind(access, owner);
+    Ok(())
+}
+
+/// Writes each stale copy by itself, after a document has rejected the write of all.
+async fn bring_each(
+    access: &Access,
+    owner: &'static Model,
+    group: &Group,
+    newer: &Newer<'_>,
+    more: &Document,
+    rejected: &mut Rejections,
+) -> Result<()> {
+    let find = Find {
+        projection: Some(document("_id", 1)?),
+        ..found_by(&owner.collection.into(), &close(&newer.filter(group)?)?)
+    };
+    let found = access.find_all(owner, find).await?;
+    let ids = found.iter().filter_map(|raw| decode::id(raw));
+    let ids: Vec<_> = ids.map(RawBson::from).collect();
+    for some in ids.chunks(BATCH) {
+        let changes = some.iter().map(|id| {
+            let one = Newer {
+                those: by_id(id)?,
+                ..newer.clone()
+            };
+            Ok((id.clone(), one.amendment(group, more)?))
+        });
+        let changes = changes.collect::<Result<_>>()?;
+        for (id, error) in change_each(access, owner, changes).await? {
+            rejected.push(newer.id, owner, id, error)?;
+        }
+    }
     Ok(())
 }
 
@@ -414,7 +487,9 @@ async fn at_once(
         return false;
     }
     let together = unit::run_behind_others(access, |access| async move {
-        bring(&access, owner, group, newer.to_vec(), &mut Room::All).await
+        let mut rejected = Rejections::default();
+        let newer = newer.to_vec();
+        bring(&access, owner, group, newer, &mut Room::All, &mut rejected).await
     });
     let done = together.await;
     if let Err(error) = &done {
@@ -425,6 +500,10 @@ async fn at_once(
 
 /// Makes null what is copied of documents that are deleted, where that is to be so, as what is left of them. What comes to refer to them
 /// behind this is looked at again.
+///
+/// # Errors
+///
+/// The error of the first rejecting document, after the copies of all other documents are null.
 pub(in crate::maintain) async fn clear(
     access: &Access,
     model: &'static Model,
@@ -447,6 +526,7 @@ pub(in crate::maintain) async fn clear(
             .or_insert((value, Vec::new()));
         ids.push(id);
     }
+    let mut rejected = Rejections::default();
     for (owner, group) in clearing {
         for (scope, deleted) in by_scope.values() {
             for some in deleted.chunks(BATCH) {
@@ -454,13 +534,15 @@ pub(in crate::maintain) async fn clear(
                     refers: doc! { group.reference: { "$in": some } },
                     source: gone,
                     those: RawDocumentBuf::new(),
+                    id: None,
                     in_scope: group.in_scope(scope.as_ref()),
                 };
-                bring(access, owner, &group, vec![newer], &mut Room::All).await?;
+                let room = &mut Room::All;
+                bring(access, owner, &group, vec![newer], room, &mut rejected).await?;
             }
         }
     }
-    Ok(())
+    rejected.into_error().map_or(Ok(()), Err)
 }
 
 /// A document that is deleted.

@@ -14,7 +14,7 @@ use crate::{
     backend::operation::Find,
     decode,
     maintain::{
-        LEASE, Said,
+        LEASE, Rejection, Said,
         link::linked::{by_id, one_of, read_upgraded},
         stored::{Amendment, change, change_all},
     },
@@ -51,10 +51,34 @@ impl Fanning {
         self.sources.iter().map(|of| &of.id)
     }
 
-    /// Takes back, behind the fan-out, that there is to be one.
-    pub(super) async fn unsay(&self, access: &Access, model: &'static Model) -> Result<()> {
+    /// The condition for one source that was not written after the read.
+    pub(super) fn of(&self, source: &RawBson) -> Result<RawDocumentBuf> {
+        let mut filter = by_id(source)?;
+        append(&mut filter, &FAN.token(), document("$eq", self.said.token)?)?;
+        Ok(filter)
+    }
+
+    /// Removes the pending fan-out, except from the sources of rejected copies.
+    pub(super) async fn unsay_but(
+        &self,
+        access: &Access,
+        model: &'static Model,
+        blocked: &[(RawBson, Vec<Rejection>)],
+    ) -> Result<()> {
+        let mut filter = self.as_read()?;
+        if !blocked.is_empty() {
+            let others = self
+                .ids()
+                .filter(|id| blocked.iter().all(|(of, _)| of != *id));
+            let others: Vec<_> = others.cloned().collect();
+            if others.is_empty() {
+                return Ok(());
+            }
+            filter = document("_id", one_of(&others)?)?;
+            append(&mut filter, &FAN.token(), document("$eq", self.said.token)?)?;
+        }
         let done = doc! { "$unset": { FAN.0: "" } };
-        change(access, model, Amendment::new(self.as_read()?, done)).await?;
+        change(access, model, Amendment::new(filter, done)).await?;
         Ok(())
     }
 }
@@ -138,12 +162,7 @@ impl<'f> Lease<'f> {
         let fanning = self.fanning;
         let mut renewed = vec![Amendment::new(fanning.as_read()?, goes_on(fanning))];
         if let Some(first) = fanning.ids().next() {
-            let mut filter = by_id(first)?;
-            append(
-                &mut filter,
-                &FAN.token(),
-                document("$eq", fanning.said.token)?,
-            )?;
+            let filter = fanning.of(first)?;
             let followed = i64::try_from(self.followed).unwrap_or(i64::MAX);
             let followed = doc! { "$set": { FAN.field("followed"): followed } };
             renewed.push(Amendment::new(filter, followed));

@@ -12,11 +12,13 @@ use super::{
     verify::{verify_said, verify_some},
 };
 use crate::{
-    Result,
+    ErrorKind, Result,
     access::Access,
     backend::BoxFuture,
     maintain::{
-        Finished, Said, computed,
+        Finished, Said,
+        blocked::Rejections,
+        computed,
         link::linked::array,
         stored::{overlap, touches},
         with,
@@ -93,8 +95,10 @@ impl Owed {
         let mut room = Room::of(pace);
         let all = access.to_everything();
         let sources = fanning(&all, model, said.filter(FAN)?, None).await?;
+        // In a transaction the first rejection is the error.
+        let mut rejected = Rejections::default();
         for fanning in &sources {
-            if !fan_out(&all, model, fanning, &mut room).await? {
+            if !fan_out(&all, model, fanning, &mut room, &mut rejected).await? {
                 return Ok(Followed::Some);
             }
         }
@@ -215,23 +219,33 @@ fn touched(
 }
 
 /// Lets the dependents follow of all documents that a write was about: as many as there is room for, and the rest in a task of its own.
+/// A rejected copy does not stop other sources; the first rejection is the error.
 pub(super) async fn fan_said(
     access: &Access,
     model: &'static Model,
     said: Said,
     room: &mut Room,
 ) -> Result<()> {
+    let mut blocked = None;
     loop {
         let some = fanning(access, model, said.filter(FAN)?, Some(BATCH)).await?;
         let count: usize = some.iter().map(|fanning| fanning.sources.len()).sum();
         for fanning in some {
-            if !follow(access, model, &fanning, room).await? {
-                fan_later(access, model, said).await;
-                return Ok(());
+            match follow(access, model, &fanning, room).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    fan_later(access, model, said).await;
+                    return Ok(());
+                }
+                // The blocked sources have another date now, so the next read does not return them.
+                Err(error) if error.kind() == ErrorKind::Unsettled => {
+                    blocked.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
             }
         }
         if count < BATCH {
-            return Ok(());
+            return blocked.map_or(Ok(()), Err);
         }
     }
 }
@@ -267,6 +281,9 @@ pub(crate) async fn settle(
         match verify_some(access, model, &VERIFY.overdue()?).await {
             Ok(some) => {
                 settled.documents += some.documents;
+                if let Some(error) = some.blocked {
+                    settled.fail(error)?;
+                }
                 if !some.are_left {
                     break;
                 }

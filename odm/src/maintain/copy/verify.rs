@@ -12,13 +12,14 @@ use super::{
     source::{Revisions, Source, Sources},
 };
 use crate::{
-    Result,
+    Error, Result,
     access::{Access, found_by},
     backend::operation::Find,
     decode,
     maintain::{
-        Said,
-        link::linked::{Fate, Id, one_of},
+        Rejection, Said,
+        blocked::{self, Rejections},
+        link::linked::{Fate, Id, by_id, one_of},
         stored::{Amendment, change, raw},
     },
     query::{append, document},
@@ -41,8 +42,14 @@ pub(super) async fn verify_said(
         change(access, model, Amendment::new(filter, done)).await?;
         return Ok(());
     }
-    while verify_some(access, model, &filter).await?.are_left {}
-    Ok(())
+    let mut blocked = None;
+    loop {
+        let some = verify_some(access, model, &filter).await?;
+        blocked = blocked.or(some.blocked);
+        if !some.are_left {
+            return blocked.map_or(Ok(()), Err);
+        }
+    }
 }
 
 /// Some of the documents whose copies were to be looked at again.
@@ -51,6 +58,8 @@ pub(super) struct Verified {
     pub(super) documents: u64,
     /// Whether there are others.
     pub(super) are_left: bool,
+    /// The rejections, if documents reject the current copies.
+    pub(super) blocked: Option<Error>,
 }
 
 /// Looks again at some of the documents that a filter finds.
@@ -146,6 +155,7 @@ pub(super) async fn verify_some(
             ids.push(id);
         }
     }
+    let mut rejected = Rejections::default();
     for (position, group) in groups.iter().enumerate() {
         let of_group = older.iter().filter(|((of, ..), _)| *of == position);
         let mut newer = Vec::new();
@@ -155,13 +165,27 @@ pub(super) async fn verify_some(
                     refers: source_condition(group, &lead.0),
                     source,
                     those: document("_id", one_of(ids)?)?,
+                    id: None,
                     in_scope: Document::new(),
                 });
             }
         }
         if !newer.is_empty() {
-            bring(access, model, group, newer, &mut Room::All).await?;
+            let room = &mut Room::All;
+            bring(access, model, group, newer, room, &mut rejected).await?;
         }
+    }
+    let mut blocked = BTreeMap::<Id, (RawBson, Vec<Rejection>)>::new();
+    for rejection in rejected.all() {
+        let id = raw(&rejection.id)?;
+        let (_, own) = blocked.entry(Id::of(&id)).or_insert((id, Vec::new()));
+        own.push(rejection.clone());
+    }
+    for ids in tokens.values_mut() {
+        ids.retain(|id| !blocked.contains_key(&Id::of(id)));
+    }
+    for (id, by) in blocked.values() {
+        blocked::note(access, model, VERIFY, by_id(id)?, by).await?;
     }
     let mut documents = 0;
     for (token, ids) in tokens {
@@ -173,7 +197,11 @@ pub(super) async fn verify_some(
     Ok(Verified {
         documents,
         // Where nothing could be taken back, nothing will be.
-        are_left: are_left && documents > 0,
+        are_left: are_left && documents + blocked.len() as u64 > 0,
+        blocked: match rejected.is_empty() {
+            true => None,
+            false => Some(blocked::blocked(model, rejected.all())),
+        },
     })
 }
 

@@ -51,7 +51,7 @@ use crate::{
     schema::Model,
 };
 use decision::{close, fate, gone, is_among_themselves, release};
-use found::{APPLIED, BEFORE, Found, GIVEN_UP, PROMISE, at_rest, by_link, due, find};
+use found::{APPLIED, BEFORE, BLOCKED, Found, GIVEN_UP, PROMISE, at_rest, by_link, due, find};
 use removal::{go, remove};
 use side::{enter, leave};
 
@@ -460,8 +460,10 @@ async fn finish(
     leave(&all, model, &found).await?;
     let mut filter = by_id(id)?;
     append(&mut filter, TOKEN, document("$eq", token)?)?;
-    let mut unset = document(PROMISE, "")?;
-    append(&mut unset, DUE, "")?;
+    let mut unset = RawDocumentBuf::new();
+    for field in [PROMISE, DUE, BLOCKED] {
+        append(&mut unset, field, "")?;
+    }
     update(&all, model, filter, document("$unset", unset)?).await?;
     Ok(())
 }
@@ -575,8 +577,9 @@ async fn settled(access: &Access, model: &'static Model, id: &RawBson) -> Result
     let Some(promise) = &found.promise else {
         let mut filter = by_id(id)?;
         at_rest(&mut filter)?;
-        let unset = document("$unset", document(DUE, "")?)?;
-        update(access, model, filter, unset).await?;
+        let mut unset = document(DUE, "")?;
+        append(&mut unset, BLOCKED, "")?;
+        update(access, model, filter, document("$unset", unset)?).await?;
         return Ok(());
     };
     if promise.is_of_insert() {

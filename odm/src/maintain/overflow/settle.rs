@@ -12,7 +12,8 @@ use crate::{
     access::{Access, found_by},
     backend::operation::Find,
     maintain::{
-        Finished, Promise,
+        Finished, Promise, Rejection,
+        blocked::{self, is_blocking},
         stored::{close, open},
     },
     schema::{Model, OverflowField},
@@ -63,7 +64,15 @@ async fn works(
             };
             match finish(&at).await {
                 Ok(()) => settled.documents += 1,
-                Err(error) => settled.fail(error)?,
+                Err(error) => {
+                    if is_blocking(&error) {
+                        let owing = close(&doc! { "_id": { "$eq": id.clone() } })?;
+                        let by = Rejection::all_of(&error, model, &id);
+                        let work = Promise(field.work);
+                        blocked::note(access, model, work, owing, &by).await?;
+                    }
+                    settled.fail(error)?;
+                }
             }
             // It may say so again.
             left.push(id);

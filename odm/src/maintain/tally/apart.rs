@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bson::{Bson, Document, RawDocumentBuf, doc, oid::ObjectId};
+use bson::{Bson, Document, RawBson, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
-    ATTEMPTS, BATCH, FENCE, NOTES,
+    ATTEMPTS, BATCH, COUNT, FENCE, NOTES,
     group::Group,
     groups,
     member::{Member, Moved, by_owner, remember, remembered_as},
@@ -17,9 +17,12 @@ use crate::{
     access::Access,
     error,
     maintain::{
-        link::linked::{Id, by_id},
+        Rejection,
+        blocked::{self, is_rejection},
+        link::linked::{Id, by_id, one_of},
         stored::{Amendment, change, change_all, close, raw},
     },
+    query::document,
     retry,
     schema::Model,
 };
@@ -32,10 +35,16 @@ pub(super) async fn count(
 ) -> Result<()> {
     let groups = groups(access.models(), model);
     let members = Member::read(access, model, &groups, &filter).await?;
+    let mut blocked = None;
     for some in members.chunks(BATCH) {
-        count_some(access, model, &groups, some.to_vec()).await?;
+        match count_some(access, model, &groups, some.to_vec()).await {
+            Err(error) if error.kind() == ErrorKind::Unsettled => {
+                blocked.get_or_insert(error);
+            }
+            done => done?,
+        }
     }
-    Ok(())
+    blocked.map_or(Ok(()), Err)
 }
 
 async fn count_some(
@@ -55,10 +64,24 @@ async fn count_some(
     }
     let mut there = BTreeMap::new();
     let (mut noted, mut others) = (Vec::new(), BTreeSet::new());
+    let mut rejected = Rejected::default();
     for (position, group) in groups.iter().enumerate() {
         for (key, owner) in by_owner(&members, position)? {
             let ids: Vec<_> = owner.moved.iter().map(|moved| moved.id.clone()).collect();
-            let counted = at_owner(access, model, groups, position, &owner.parent, &ids).await?;
+            let counted = at_owner(access, model, groups, position, &owner.parent, &ids).await;
+            let counted = match counted {
+                // Count these members at other owners, and the remaining members.
+                Err(error) if is_rejection(&error) => {
+                    let rejection = Rejection::new(group.owner, owner.parent.id.clone(), &error);
+                    for id in &ids {
+                        let id = raw(id)?;
+                        others.insert(Id::of(&id));
+                        rejected.add(id, &rejection);
+                    }
+                    continue;
+                }
+                counted => counted?,
+            };
             there.insert((position, key), counted.is_some());
             let Some((note, seen)) = counted else {
                 continue;
@@ -87,7 +110,44 @@ async fn count_some(
     if remembered && others.is_empty() {
         forget(access, noted).await?;
     }
-    Ok(())
+    rejected.note(access, model).await
+}
+
+/// Members with an owner that rejects the count.
+#[derive(Default)]
+pub(super) struct Rejected(BTreeMap<Id, (RawBson, Vec<Rejection>)>);
+
+impl Rejected {
+    pub(super) fn add(&mut self, member: RawBson, rejection: &Rejection) {
+        let own = self.0.entry(Id::of(&member));
+        let (_, own) = own.or_insert((member, Vec::new()));
+        own.push(rejection.clone());
+    }
+
+    /// Records the rejections in the members.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsettled`](ErrorKind::Unsettled) if there are rejections.
+    pub(super) async fn note(self, access: &Access, model: &'static Model) -> Result<()> {
+        // Members of one owner share a record.
+        let mut alike: Vec<(&[Rejection], Vec<RawBson>)> = Vec::new();
+        for (id, by) in self.0.values() {
+            match alike.iter_mut().find(|(other, _)| other == by) {
+                Some((_, ids)) => ids.push(id.clone()),
+                None => alike.push((by, vec![id.clone()])),
+            }
+        }
+        for (by, ids) in &alike {
+            let owing = document("_id", one_of(ids)?)?;
+            blocked::note(access, model, COUNT, owing, by).await?;
+        }
+        let all = alike.iter().flat_map(|(by, _)| by.iter());
+        match alike.is_empty() {
+            true => Ok(()),
+            false => Err(blocked::blocked(model, all)),
+        }
+    }
 }
 
 /// Takes what was noted out of owners, each by the write that noted it: the members remember it themselves.

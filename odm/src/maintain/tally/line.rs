@@ -5,15 +5,26 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use bson::{RawBson, RawDocumentBuf, doc};
+use bson::{Bson, RawBson, RawDocumentBuf, doc};
 
-use super::{BATCH, COUNT, Said, apart, together};
+use super::{
+    BATCH, COUNT, Said,
+    apart::{self, Rejected},
+    groups, owner,
+    parent::Parent,
+    together,
+};
 use crate::{
     Result,
     access::{Access, found_by},
     backend::{BoxFuture, operation::Find},
     decode,
-    maintain::{link::linked::one_of, stored::close},
+    maintain::{
+        Rejection,
+        blocked::is_rejection,
+        link::linked::one_of,
+        stored::{close, open},
+    },
     query::document,
     schema::Model,
     unit,
@@ -91,15 +102,69 @@ pub(super) async fn count_those(
     let found = all.find_all(model, find).await?;
     let ids: Vec<_> = found.iter().filter_map(|raw| decode::id(raw)).collect();
     let ids: Vec<_> = ids.into_iter().map(RawBson::from).collect();
+    let mut rejected = Rejected::default();
     for some in ids.chunks(BATCH) {
-        let those = document("_id", one_of(some)?)?;
-        let work = |access: Access| {
-            let those = those.clone();
-            async move { together::count(&access, model, those, false).await }
-        };
-        all.together(unit::ATTEMPTS, work).await?;
+        Box::pin(count_some(&all, model, some, &mut rejected)).await?;
     }
-    Ok(())
+    rejected.note(&all, model).await
+}
+
+/// Counts documents in a transaction. Members of a rejecting owner are excluded and stay pending.
+async fn count_some(
+    all: &Access,
+    model: &'static Model,
+    ids: &[RawBson],
+    rejected: &mut Rejected,
+) -> Result<()> {
+    let mut those = open(&document("_id", one_of(ids)?)?)?;
+    let mut left_out = Vec::new();
+    loop {
+        let filter = close(&those)?;
+        let work = |access: Access| {
+            let filter = filter.clone();
+            async move { together::count(&access, model, filter, false).await }
+        };
+        let error = match all.together(unit::ATTEMPTS, work).await {
+            Err(error) if all.unit().is_none() && is_rejection(&error) => error,
+            done => return done,
+        };
+        let mut theirs = Vec::new();
+        if let (Some(collection), Some(id)) = (error.collection(), error.id()) {
+            for group in groups(all.models(), model) {
+                if group.owner.collection == collection {
+                    let mut concerned = group.concerned(&doc! { "$eq": id.clone() });
+                    // A child of another scope with the same reference is not a member.
+                    if let Some(held) = owner::read_any(all, &group, id).await? {
+                        concerned.extend(Parent::of_document(&group, &held).same_scope(&group));
+                    }
+                    theirs.push(Bson::Document(concerned));
+                }
+            }
+        }
+        let find = Find {
+            projection: Some(document("_id", 1)?),
+            ..found_by(
+                &model.collection.into(),
+                &close(&doc! { "$and": [those.clone(), { "$or": theirs.clone() }] })?,
+            )
+        };
+        let found = match theirs.is_empty() {
+            true => Vec::new(),
+            false => all.find_all(model, find).await?,
+        };
+        // Not an owner of these members: the transaction would fail again.
+        let Some(id) = error.id().filter(|_| !found.is_empty()) else {
+            return Err(error);
+        };
+        let rejection = Rejection::all_of(&error, model, id);
+        for member in found.iter().filter_map(|raw| decode::id(raw)) {
+            for rejection in &rejection {
+                rejected.add(member.into(), rejection);
+            }
+        }
+        left_out.extend(theirs);
+        those.insert("$nor", left_out.clone());
+    }
 }
 
 /// The same, as a function that says what it gives: it may lead to itself.

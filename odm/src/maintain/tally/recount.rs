@@ -13,11 +13,13 @@ use super::{
     unsay,
 };
 use crate::{
-    Result,
+    Error, ErrorKind, Result,
     access::{Access, found_by},
     backend::operation::Find,
     error,
     maintain::{
+        Rejection,
+        blocked::{self, is_rejection},
         link::linked::{Id, by_id},
         stored::{Amendment, change, close, open, raw},
     },
@@ -56,15 +58,30 @@ pub(super) async fn new_owners(
             return Ok(());
         }
     }
+    let mut blocked = None;
     for id in owners(access, model, said.filter(RECOUNT)?).await? {
-        count_again(access, model, &id).await?;
+        blocked = blocked.or(count_or_note(access, model, &id).await?);
     }
+    // Blocked owners have another date now and keep the pending work.
     unsay(access, model, RECOUNT, said).await?;
-    Ok(())
+    blocked.map_or(Ok(()), Err)
 }
 
-/// The same of owners that nobody else sees to.
+/// Counts the members of an owner again. Returns the error of a rejecting owner, which gets a record of the rejection.
+async fn count_or_note(access: &Access, model: &'static Model, id: &Bson) -> Result<Option<Error>> {
+    match count_again(access, model, id).await {
+        Err(error) if is_rejection(&error) => {
+            let by = Rejection::all_of(&error, model, id);
+            blocked::note(access, model, RECOUNT, by_id(&raw(id)?)?, &by).await?;
+            Ok(Some(blocked::blocked(model, &by)))
+        }
+        done => done.map(|_| None),
+    }
+}
+
+/// Counts the members of abandoned owners. A failure does not stop the remaining owners.
 pub(super) async fn overdue(access: &Access, model: &'static Model, ids: &[RawBson]) -> Result<()> {
+    let mut failed = None;
     for id in ids {
         let find = Find {
             projection: Some(document(RECOUNT.0, 1)?),
@@ -80,10 +97,13 @@ pub(super) async fn overdue(access: &Access, model: &'static Model, ids: &[RawBs
             continue;
         };
         let id = Bson::try_from(id.clone()).map_err(error::encode)?;
-        count_again(access, model, &id).await?;
-        unsay(access, model, RECOUNT, said).await?;
+        match count_or_note(access, model, &id).await {
+            Ok(None) => drop(unsay(access, model, RECOUNT, said).await?),
+            Err(error) if error.kind() == ErrorKind::Connection => return Err(error),
+            Ok(Some(error)) | Err(error) => drop(failed.get_or_insert(error)),
+        }
     }
-    Ok(())
+    failed.map_or(Ok(()), Err)
 }
 
 /// The owners that a filter finds.
@@ -120,7 +140,11 @@ pub(crate) async fn count_again(access: &Access, model: &'static Model, id: &Bso
             silent.insert(COUNT.due(), doc! { "$exists": false });
             let say = doc! { "$set": { COUNT.0: Said::now().to_document() } };
             change(&all, member, Amendment::new(close(&silent)?, say)).await?;
-            line::count_those(&all, member, close(&those)?).await?;
+            match line::count_those(&all, member, close(&those)?).await {
+                // Members with another rejecting owner stay pending.
+                Err(error) if error.kind() == ErrorKind::Unsettled => {}
+                done => done?,
+            }
             is_changed = true;
         }
         is_changed |= sum_up(&all, member, &group, id).await?;
@@ -184,7 +208,8 @@ async fn sum_up(access: &Access, member: &'static Model, group: &Group, id: &Bso
             let is = match tally.keeps {
                 Keeps::Count | Keeps::Sum(_) => {
                     let sum = sums.get(tally.stored).copied().unwrap_or(0);
-                    owner::in_range(group.owner, tally, sum)?.into()
+                    let sum = owner::in_range(group.owner, tally, sum);
+                    sum.map_err(|error| error.with_id(id.clone()))?.into()
                 }
                 Keeps::Latest { .. } => Bson::Array(
                     owner::read_counted(access, member, group, position, &parent).await?,
@@ -203,7 +228,8 @@ async fn sum_up(access: &Access, member: &'static Model, group: &Group, id: &Bso
             update.insert("$set", set);
         }
         let amendment = Amendment::new(close(&filter)?, update);
-        if change(access, group.owner, amendment).await? > 0 {
+        let changed = change(access, group.owner, amendment).await;
+        if changed.map_err(|error| error.with_id(id.clone()))? > 0 {
             return Ok(is_changed);
         }
         retry::pause(attempt).await;

@@ -154,19 +154,17 @@ async fn change_owner(
         },
         false => None,
     };
-    let update = owner::update(access, model, group, parent, held.as_ref(), moved).await?;
+    let update = owner::update(access, model, group, parent, held.as_ref(), moved).await;
+    let update = update.map_err(|error| error.with_id(parent.id.clone()))?;
     // The fence alone. Whoever is reading the latest again may take a member for one of them as it was: both meet in the owner.
     let is_nothing =
         update.len() == 1 && update.get_document("$inc").is_ok_and(|add| add.len() == 1);
     if is_nothing && !may_be_latest {
         return Ok(None);
     }
-    let changed = change(
-        access,
-        group.owner,
-        Amendment::new(parent.raw_filter(group)?, update),
-    )
-    .await?;
+    let amendment = Amendment::new(parent.raw_filter(group)?, update);
+    let changed = change(access, group.owner, amendment).await;
+    let changed = changed.map_err(|error| error.with_id(parent.id.clone()))?;
     Ok(Some(changed > 0))
 }
 

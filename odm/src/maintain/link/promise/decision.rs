@@ -19,7 +19,7 @@ use super::{
         refusal::restricted,
         update,
     },
-    found::{DUE, Found, WANTED, at_rest, due, find},
+    found::{BLOCKED, DUE, Found, WANTED, at_rest, due, find},
     settle, wait_or_settle,
 };
 use crate::{
@@ -356,7 +356,7 @@ impl Decision<'_> {
 
     async fn unmark(&self, filter: RawDocumentBuf, model: &'static Model) -> Result<bool> {
         let mut unset = RawDocumentBuf::new();
-        for field in [GOING, CLOSING, DUE] {
+        for field in [GOING, CLOSING, DUE, BLOCKED] {
             append(&mut unset, field, "")?;
         }
         Ok(update(self.all, model, filter, document("$unset", unset)?).await? > 0)

@@ -16,7 +16,7 @@ use crate::{
     access::{Access, also, found_by},
     backend::operation::Find,
     error,
-    maintain::LEASE,
+    maintain::{LEASE, Promise as Owing, blocked::is_blocked},
     query::{append, document},
     schema::{LinkSide, LinkStep, Model, OwnLink},
 };
@@ -30,6 +30,8 @@ pub(super) const APPLIED: &str = "_odm.link.applied";
 pub(super) const GIVEN_UP: &str = "_odm.link.given_up";
 /// When others may keep it.
 pub(in super::super) const DUE: &str = "_odm.due";
+/// The record of documents that reject this work.
+pub(super) const BLOCKED: &str = "_odm.blocked";
 
 /// A document with its bookkeeping.
 #[derive(Debug)]
@@ -39,6 +41,8 @@ pub(super) struct Found {
     fields: Vec<(&'static str, Option<RawBson>)>,
     pub(super) promise: Option<Promise>,
     pub(super) due: Option<DateTime>,
+    /// Whether documents have rejected the last attempt.
+    is_blocked: bool,
     pub(super) going: Option<ObjectId>,
     pub(super) is_closing: bool,
     /// The collection and `_id` of the document that it goes with, if it goes, and which decides.
@@ -105,6 +109,7 @@ impl Found {
             fields: fields.collect::<Result<_>>()?,
             promise: promise.and_then(Promise::of),
             due: value("due").and_then(RawBsonRef::as_datetime),
+            is_blocked: is_blocked(raw, Owing::LINK),
             going: value("going").and_then(RawBsonRef::as_object_id),
             is_closing: value("closing").is_some(),
             goes_with: value("closing")
@@ -113,9 +118,9 @@ impl Found {
         })
     }
 
-    /// Whether nobody is at it who has begun something.
+    /// Whether no process works on the document. Blocked work counts as abandoned: a waiting writer tries the work and gets the rejection.
     pub(super) fn is_overdue(&self) -> bool {
-        self.due.is_none_or(|due| due <= DateTime::now())
+        self.is_blocked || self.due.is_none_or(|due| due <= DateTime::now())
     }
 
     /// Whether somebody is writing to it.

@@ -1,6 +1,6 @@
 //! Deletions where there are no transactions.
 
-use bson::{RawBson, RawDocumentBuf, oid::ObjectId};
+use bson::{RawBson, RawDocument, RawDocumentBuf, oid::ObjectId};
 
 use super::{
     super::{
@@ -28,8 +28,12 @@ use crate::{
         operation::{Delete, Find},
         outcome,
     },
-    error,
-    maintain::{Write, copy, narrow, overflow, tally},
+    decode, error,
+    maintain::{
+        Write,
+        blocked::{Rejections, is_blocking, is_rejection},
+        copy, narrow, overflow, tally,
+    },
     query::{append, document},
     retry,
     schema::{InverseLink, Model},
@@ -106,6 +110,10 @@ fn only(inverse: &InverseLink, listed: &[RawBson]) -> Result<RawDocumentBuf> {
 }
 
 /// What comes before a marked document can go: nothing that is deleted or changed with it leads to it, or is about to.
+///
+/// # Errors
+///
+/// The error of the first rejecting document, after the change of all other documents. The marked document stays pending.
 pub(super) async fn go(
     all: &Access,
     model: &'static Model,
@@ -127,18 +135,32 @@ pub(super) async fn go(
             return Ok(());
         };
         let (mut parted, mut are_swept) = (Parted::Before, false);
+        let mut rejected = None;
         for rule in rules(all, model).filter(Rule::acts) {
             let listed = rule
                 .lister
                 .map(|inverse| found.linked.listed(model, inverse));
-            are_swept |= deletion.sweep(&rule, listed).await?;
+            match deletion.sweep(&rule, listed).await {
+                Err(error) if is_rejection(&error) => {
+                    rejected.get_or_insert(error);
+                    continue;
+                }
+                swept => are_swept |= swept?,
+            }
             let owners = match listed {
                 Some(listed) => listed.to_vec(),
                 None => some_referring(all, &rule, id).await?,
             };
             for owner in &owners {
-                parted = parted.max(deletion.part(&rule, owner, attempt).await?);
+                match deletion.part(&rule, owner, attempt).await {
+                    Err(error) if is_blocking(&error) => drop(rejected.get_or_insert(error)),
+                    done => parted = parted.max(done?),
+                }
             }
+        }
+        // Another attempt now would fail again.
+        if let Some(error) = rejected {
+            return Err(error);
         }
         match parted {
             Parted::Before => {
@@ -227,7 +249,10 @@ impl Deletion<'_> {
         let mut unsaid = document(PROMISE, "")?;
         append(&mut unsaid, DUE, "")?;
         let done = match self.document().await? {
-            Some(_) => self.part_held(rule, held.clone()).await,
+            Some(_) => match self.part_held(rule, held.clone()).await {
+                Err(error) if is_rejection(&error) => Box::pin(self.part_each(rule, &held)).await,
+                done => done,
+            },
             None => Ok(0),
         };
         // Where there are transactions, one may have let it refer to another meanwhile: they do not ask who has said something.
@@ -256,6 +281,34 @@ impl Deletion<'_> {
         };
         let done = all.executor().delete(delete).await;
         done.map(|done| done.deleted).map_err(error::of(rule.model))
+    }
+
+    /// Detaches each held document by itself, after a document has rejected the write of all.
+    ///
+    /// # Errors
+    ///
+    /// The error of the rejecting documents, after the attempt on all.
+    async fn part_each(&self, rule: &Rule, held: &RawDocument) -> Result<u64> {
+        let model = rule.model;
+        let those = Find {
+            projection: Some(document("_id", 1)?),
+            ..found_by(&model.collection.into(), held)
+        };
+        let (mut parted, mut rejected) = (0, Rejections::default());
+        for raw in self.all.find_all(model, those).await? {
+            let Some(id) = decode::id(&raw) else {
+                continue;
+            };
+            let mut one = held.to_owned();
+            also(&mut one, "_id", document("$eq", id)?)?;
+            match self.part_held(rule, one).await {
+                Err(error) if is_rejection(&error) => {
+                    rejected.push(None, model, id.into(), error)?;
+                }
+                done => parted += done?,
+            }
+        }
+        rejected.into_error().map_or(Ok(parted), Err)
     }
 
     /// Parts a document from it, if that leads there, or is about to: then both are looked at again.

@@ -452,6 +452,75 @@ pub async fn what_is_referred_to_does_not_expire(fixture: Fixture) {
     assert_eq!(created, [], "nothing was created before");
 }
 
+/// A parent with a count.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "places")]
+struct Spot {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[count(of = Look::spot)]
+    looks: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "looks")]
+struct Look {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference]
+    spot: Ref<Spot>,
+    #[index(expire_after_seconds = 60)]
+    until: DateTime,
+}
+
+#[derive(Schema)]
+#[schema(models(Spot, Look))]
+struct Counted;
+
+/// A source with a copy that a deletion clears.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "offers")]
+struct Offer {
+    #[serde(rename = "_id")]
+    id: i64,
+    name: String,
+    #[index(expire_after_seconds = 60)]
+    until: DateTime,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "pages")]
+struct Sheet {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference(on_delete = keep)]
+    offer: Ref<Offer>,
+    #[denormalize(from = offer.name, on_delete = clear)]
+    offered: Option<String>,
+}
+
+#[derive(Schema)]
+#[schema(models(Offer, Sheet))]
+struct Copied;
+
+/// Counts would stay too high, and cleared copies would stay.
+pub async fn what_others_are_derived_from_does_not_expire(fixture: Fixture) {
+    async fn refused<S: Schema>(fixture: &Fixture, derived: &str) {
+        let db = odm::Database::<S>::with_backend(fixture.backend());
+        let error = db.sync_indexes().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        let text = error.to_string();
+        assert!(
+            text.contains(derived) && text.contains("`expire_after_seconds`"),
+            "{text}"
+        );
+    }
+    refused::<Counted>(&fixture, "`looks` of Spot").await;
+    refused::<Copied>(&fixture, "`offered` of Sheet").await;
+    let created = fixture.backend().list_collections().await.unwrap();
+    assert_eq!(created, Vec::<String>::new(), "nothing was created before");
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "members")]
 struct PlainMember {

@@ -1,0 +1,92 @@
+//! Storms with a URL that reads from a stale member: internal reads must not come from that member.
+
+use odm::{Database, ErrorKind, prelude::*};
+use odm_tests::{
+    mongod::Trio,
+    storm::{self, Copies, Counts, Links, Size, Storm},
+};
+
+/// Reads of the application follow the URL.
+const BEHIND: &str = "&readPreference=secondary&readPreferenceTags=lag:forever";
+
+async fn all_agrees<S: Storm>(url: &str) {
+    let db = Database::<S::Schema>::open(url).await;
+    let db = db.expect("its database");
+    let size = Size::of(1_000);
+    storm::begin::<S>(&db, size).await;
+    storm::run::<S>(&db, size).await;
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "notes")]
+struct Note {
+    #[serde(rename = "_id")]
+    id: i64,
+    text: String,
+}
+
+#[derive(Schema)]
+#[schema(models(Note))]
+struct Notes;
+
+/// One set for all storms: the start of the set takes longer than the storms.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_derived_from_a_member_that_is_behind() {
+    let trio = Trio::start().await.expect("a replica set");
+    trio.stop_one().await.expect("a stale member");
+    let url = |name: &str| format!("{}{BEHIND}", trio.url(name));
+
+    // Reads of the application come from the stale member.
+    let db = Database::<Notes>::open(url("notes")).await.expect("it");
+    let text = "first".to_owned();
+    db.insert(Note { id: 1, text }).await.expect("an insert");
+    let read = db.get::<Note>(1).await;
+    assert!(
+        read.as_ref().is_err_and(odm::Error::is_not_found),
+        "{read:?}"
+    );
+    assert_eq!(db.find::<Note>().count().await.expect("a count"), 0);
+    // Changes read the primary first.
+    let changed = db.modify::<Note>(1, |note| note.text.push('!'));
+    changed.await.expect("the document");
+    let mut edited = db.edit::<Note>(1).await.expect("the document");
+    assert_eq!(edited.text, "first!");
+    edited.text.push('?');
+    db.save(&mut edited).await.expect("saved");
+    db.transaction(|tx| async move {
+        let note = tx.get::<Note>(1).await?;
+        assert_eq!(note.text, "first!?");
+        Ok(())
+    })
+    .await
+    .expect("a transaction");
+
+    // One member of several is the primary until the next election only.
+    let all = trio.url("notes");
+    let (host, _) = all.split_once(',').expect("three hosts");
+    let direct = Database::<Notes>::open(format!("{host}/notes?directConnection=true")).await;
+    let error = direct.expect_err("it is refused");
+    assert_eq!(error.kind(), ErrorKind::InvalidUrl);
+    assert!(error.to_string().contains("`replicaSet=odm`"), "{error}");
+
+    all_agrees::<Copies>(&url("copies")).await;
+    all_agrees::<Counts>(&url("counts")).await;
+    all_agrees::<Links>(&url("links")).await;
+}
+
+/// A write without confirmation in time has an unknown outcome. The follow-up work is done after the confirmation.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_is_confirmed_late_is_followed_all_the_same() {
+    let trio = Trio::start().await.expect("a replica set");
+    let url = format!("{}&wtimeoutMS=300", trio.url("late"));
+    let db = Database::<<Copies as Storm>::Schema>::open(&url).await;
+    let db = db.expect("its database");
+    storm::begin::<Copies>(&db, Size::of(1_000)).await;
+    trio.hold_back(true).await.expect("two locked members");
+    let error = Copies::rename(&db, 1, "late")
+        .await
+        .expect_err("no majority");
+    assert_eq!(error.kind(), ErrorKind::Connection, "{error}");
+    trio.hold_back(false).await.expect("two members");
+    storm::rest::<Copies>(&db).await;
+}
