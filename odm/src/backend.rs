@@ -53,7 +53,6 @@ mod faults;
 mod mongodb;
 pub mod operation;
 mod recorder;
-mod task;
 mod wrapper;
 
 #[cfg(feature = "engine")]
@@ -62,7 +61,6 @@ pub use faults::{Fault, Faults};
 #[cfg(feature = "mongodb")]
 pub use mongodb::MongoDb;
 pub use recorder::Recorder;
-pub(crate) use task::outcome;
 pub use wrapper::Wrapper;
 
 use std::{fmt, pin::Pin, sync::Arc};

@@ -1,6 +1,6 @@
 //! Reading documents of several models at once, by their ids.
 
-use std::{pin::Pin, vec};
+use std::{pin::Pin, time::Duration, vec};
 
 use bson::{RawArrayBuf, RawBson, RawDocumentBuf};
 
@@ -26,6 +26,13 @@ pub struct Load<L> {
 impl<L: Parts> Load<L> {
     pub(crate) fn new(access: Access, wanted: L) -> Self {
         Self { access, wanted }
+    }
+
+    /// A time limit for the read: an error of kind [`Timeout`](crate::ErrorKind::Timeout) if it takes longer, see
+    /// [`Find::max_time`](super::Find::max_time).
+    pub fn max_time(self, limit: Duration) -> Self {
+        let access = self.access.limited(limit);
+        Self { access, ..self }
     }
 
     async fn run(self) -> Result<L::Loaded> {
@@ -255,6 +262,7 @@ fn round_trips(asked: &[Asked]) -> Result<Vec<Vec<Query>>> {
                 projection: None,
                 sort: None,
                 limit: None,
+                max_time: None,
             };
             if let Some(trip) = trips.last_mut() {
                 trip.push((part, (asked.model, find)));

@@ -183,6 +183,7 @@ impl<X: Item> Targets<X> {
                 projection: projection.clone(),
                 sort: asked.sort.clone(),
                 limit: None,
+                max_time: None,
             };
             found.extend(access.find_all(&X::Of::MODEL, find).await?);
         }
@@ -268,6 +269,7 @@ where
             projection: projection.clone(),
             sort: ask.sort.clone(),
             limit: ask.limit,
+            max_time: None,
         };
         for row in access.find_each(&R::Of::MODEL, each).await? {
             let (owner, child) = row_of(&row).ok_or_else(short)?;

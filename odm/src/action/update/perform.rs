@@ -399,6 +399,7 @@ impl Prepared {
             projection: Some(document("_id", 1)?),
             sort: self.aim.sort.clone(),
             limit: first.then_some(1),
+            max_time: None,
         };
         upgrade::before_write(access, model, &find.filter).await?;
         let mut ids = RawArrayBuf::new();
@@ -425,6 +426,7 @@ impl Prepared {
             projection: None,
             sort: None,
             limit: None,
+            max_time: None,
         };
         // What was restored is out of sight for what has restored it.
         let access = access.clone().seeing(Sight::All);
@@ -448,6 +450,7 @@ pub(in crate::action) async fn is_there(
         collection: model.collection.into(),
         filter: to_raw(model, &condition)?,
         limit: Some(1),
+        max_time: None,
     };
     Ok(access.count(model, count).await? > 0)
 }
@@ -484,6 +487,7 @@ async fn refuse_full(
             projection: Some(document("_id", 1)?),
             sort: None,
             limit: Some(1),
+            max_time: None,
         };
         if let Some(full) = access.find_all(model, find).await?.first() {
             return Err(error::of(model)(error::full(*max, full).with_path(path)));

@@ -21,8 +21,8 @@ use crate::{Error, ErrorKind, Result, backend::Capabilities};
 /// election of a new primary takes.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Connects, and finds out what the server can do.
-pub(super) async fn connect(url: &str) -> Result<(Database, Capabilities)> {
+/// Connects, and finds out what the server can do; gives the options for further clients of the same server.
+pub(super) async fn connect(url: &str) -> Result<(Database, Capabilities, ClientOptions)> {
     let mut options = parse(url).await?;
     let hosts = hosts(&options);
     let Some(name) = options.default_database.clone() else {
@@ -43,7 +43,12 @@ pub(super) async fn connect(url: &str) -> Result<(Database, Capabilities)> {
     let patience = options.server_selection_timeout.unwrap_or(PATIENCE);
     let complaint = Complaint::listen(&mut options);
 
-    let client = Client::with_options(options).map_err(invalid_url)?;
+    let client = task::finish({
+        let options = options.clone();
+        // The driver starts tasks of its own, in the runtime that it is in.
+        async move { Client::with_options(options).map_err(invalid_url) }
+    });
+    let client = client.await?;
     let database = client.database(&name);
     let hello = {
         let database = database.clone();
@@ -52,7 +57,7 @@ pub(super) async fn connect(url: &str) -> Result<(Database, Capabilities)> {
             hello.map_err(error::from_driver)
         })
     };
-    let hello = match tokio::time::timeout(patience, hello).await {
+    let hello = match crate::task::timeout(patience, hello).await {
         Ok(Ok(hello)) => hello,
         Ok(Err(error)) if error.kind() != ErrorKind::Connection => return Err(error),
         failed => {
@@ -80,7 +85,7 @@ pub(super) async fn connect(url: &str) -> Result<(Database, Capabilities)> {
         }
         _ => database,
     };
-    Ok((database, capabilities))
+    Ok((database, capabilities, options))
 }
 
 /// How replicated data is read outside of transactions, unless the URL says so or asks for writes that may be lost: what is derived

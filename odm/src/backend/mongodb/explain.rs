@@ -1,18 +1,22 @@
 //! How the server finds documents.
 
 use ::mongodb::{
-    Database,
+    ClientSession, Database,
     bson::{Bson, Document, doc},
 };
 
-use super::{decode, error, limit};
+use super::{decode, error, limit, milliseconds};
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{Explain, Find},
 };
 
 /// See [`Executor::explain`](crate::backend::Executor::explain).
-pub(super) async fn explain(database: &Database, find: Find) -> Result<Explain> {
+pub(super) async fn explain(
+    database: &Database,
+    find: Find,
+    session: &mut ClientSession,
+) -> Result<Explain> {
     if find.limit == Some(0) {
         return Ok(Explain::default());
     }
@@ -26,8 +30,12 @@ pub(super) async fn explain(database: &Database, find: Find) -> Result<Explain> 
     if let Some(n) = find.limit {
         command.insert("limit", limit(n));
     }
-    let command = doc! { "explain": command, "verbosity": "executionStats" };
-    let answer = database.run_command(command).await;
+    let mut command = doc! { "explain": command, "verbosity": "executionStats" };
+    if let Some(max_time) = find.max_time {
+        let milliseconds = milliseconds(max_time).as_millis();
+        command.insert("maxTimeMS", i32::try_from(milliseconds).unwrap_or(i32::MAX));
+    }
+    let answer = database.run_command(command).session(session).await;
     let explained = answer
         .map_err(error::from_driver)
         .and_then(|answer| read(&answer));

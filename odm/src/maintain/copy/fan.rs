@@ -157,6 +157,7 @@ async fn dependents_of(
         collection: owner.collection.into(),
         filter: close(&group.of_structs(refers))?,
         limit: Some(most as u64 + 1),
+        max_time: None,
     };
     let count = access.count(owner, count).await?;
     Ok(usize::try_from(count).unwrap_or(usize::MAX))

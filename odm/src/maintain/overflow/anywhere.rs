@@ -131,6 +131,7 @@ async fn parts_with(
             close(&doc! { "$project": those })?,
         ],
         variables: RawDocumentBuf::new(),
+        max_time: None,
     };
     let mut parts: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for row in access.aggregate_all(field.extras, aggregate).await? {

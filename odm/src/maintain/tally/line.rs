@@ -16,7 +16,7 @@ use crate::{
     maintain::{link::linked::one_of, stored::close},
     query::document,
     schema::Model,
-    unit,
+    task, unit,
 };
 
 /// The writes of this process whose documents are to be counted, by collection.
@@ -129,6 +129,6 @@ where
                 Ok(())
             })
         })),
-        None => drop(tokio::spawn(work(access.clone()))),
+        None => drop(task::spawn(work(access.clone()))),
     }
 }

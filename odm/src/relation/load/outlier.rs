@@ -107,6 +107,7 @@ impl Wanted<'_> {
             projection: Some(rawdoc! { "_id": 1 }),
             limit: sort.as_ref().map(|_| limit as u64),
             sort,
+            max_time: None,
         };
         let found = self.access.find_all(&T::MODEL, find).await?;
         let met: HashSet<Key<'_>> = found
