@@ -238,7 +238,7 @@ impl<S: Schema> Database<S> {
     ///         Event::Updated { document: Some(post), fields } if fields.contains(|p| p.title()) => {
     ///             println!("{} is called {} now", change.id, post.title);
     ///         }
-    ///         Event::Deleted => println!("{} is gone", change.id),
+    ///         Event::SoftDeleted { .. } | Event::Deleted => println!("{} is gone", change.id),
     ///         _ => {}
     ///     }
     ///     keep(change.token);

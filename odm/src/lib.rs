@@ -72,6 +72,7 @@ pub mod relation;
 
 mod access;
 pub mod action;
+mod batches;
 pub mod check;
 mod database;
 

@@ -19,6 +19,7 @@ use crate::{
         BoxFuture, Cursor,
         operation::{Count, Find},
     },
+    batches::id_batches,
     decode, error,
     maintain::{
         Said,
@@ -424,7 +425,7 @@ pub(in crate::maintain) async fn clear(
     let deleted = deleted.map(|id| Bson::try_from(id.clone()).map_err(error::encode));
     let deleted = deleted.collect::<Result<Vec<_>>>()?;
     for (owner, group) in clearing {
-        for some in deleted.chunks(BATCH) {
+        for some in id_batches(&deleted, BATCH) {
             let newer = Newer {
                 refers: doc! { group.reference: { "$in": some } },
                 source: gone,

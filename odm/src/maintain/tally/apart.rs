@@ -14,6 +14,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
+    batches::id_batches,
     error,
     maintain::{
         link::linked::{Id, by_id},
@@ -31,7 +32,7 @@ pub(super) async fn count(
 ) -> Result<()> {
     let groups = groups(access.models(), model);
     let members = Member::read(access, model, &groups, &filter).await?;
-    for some in members.chunks(BATCH) {
+    for some in id_batches(&members, BATCH) {
         count_some(access, model, &groups, some.to_vec()).await?;
     }
     Ok(())

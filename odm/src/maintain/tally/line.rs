@@ -12,6 +12,7 @@ use crate::{
     Result,
     access::{Access, found_by},
     backend::{BoxFuture, operation::Find},
+    batches::id_batches,
     decode,
     maintain::{link::linked::one_of, stored::close},
     query::document,
@@ -91,7 +92,7 @@ pub(super) async fn count_those(
     let found = all.find_all(model, find).await?;
     let ids: Vec<_> = found.iter().filter_map(|raw| decode::id(raw)).collect();
     let ids: Vec<_> = ids.into_iter().map(RawBson::from).collect();
-    for some in ids.chunks(BATCH) {
+    for some in id_batches(&ids, BATCH) {
         let those = document("_id", one_of(some)?)?;
         let work = |access: Access| {
             let those = those.clone();

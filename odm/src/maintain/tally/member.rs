@@ -11,6 +11,7 @@ use super::{
 use crate::{
     Result,
     access::{Access, found_by},
+    batches::HasId,
     maintain::{
         Promise, Said,
         link::linked::{Id, read_upgraded},
@@ -29,6 +30,12 @@ pub(super) struct Member {
     pub(super) shares: Vec<Vec<Share>>,
     /// The same as it remembers it.
     pub(super) remembered: Vec<Vec<(Bson, Document)>>,
+}
+
+impl HasId for Member {
+    fn id_bytes(&self) -> usize {
+        self.id.id_bytes()
+    }
 }
 
 /// A change of as what a member is counted at one owner.

@@ -14,6 +14,7 @@ use crate::{
     Result,
     access::{Access, found_by},
     backend::operation::Find,
+    batches::id_batches,
     error,
     maintain::{
         link::linked::{Id, by_id},
@@ -106,7 +107,8 @@ pub(crate) async fn count_again(access: &Access, model: &'static Model, id: &Bso
     let all = access.to_everything();
     let mut is_changed = false;
     for (member, group) in groups_of(all.models(), model) {
-        for some in miscounted(&all, member, &group, id).await?.chunks(BATCH) {
+        let miscounted = miscounted(&all, member, &group, id).await?;
+        for some in id_batches(&miscounted, BATCH) {
             let those = doc! { "_id": { "$in": some } };
             // Who has said it of some already waits for what they say.
             let mut silent = those.clone();
