@@ -3,6 +3,11 @@
 //! Futures of this library are polled by any executor. `tokio::spawn` and Tokio's timers panic outside of a Tokio runtime,
 //! so the crate reaches them through this module only; `clippy.toml` refuses the direct calls.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is what the crate calls in their place"
+)]
+
 use std::{sync::LazyLock, time::Duration};
 
 use tokio::{

@@ -58,6 +58,7 @@ impl Failing {
             collection: "things".into(),
             filter: rawdoc! {},
             limit: None,
+            max_time: None,
         };
         self.backend.count(count).await.expect("a count")
     }
@@ -202,6 +203,7 @@ async fn on_a_standalone_server() {
         projection: None,
         sort: None,
         limit: None,
+        max_time: None,
     };
     let mut cursor = backend.find(find).await.unwrap();
     assert!(!cursor.next_batch().await.unwrap().is_empty());

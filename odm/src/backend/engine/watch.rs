@@ -26,7 +26,7 @@ pub(super) struct EngineChanges {
 
 enum State {
     /// Until something is committed.
-    Waiting(ChangeStream),
+    Waiting(Box<ChangeStream>),
     /// A read that goes on even if nobody waits for it: the next call takes its events.
     Reading(JoinHandle<Batch>),
     /// An error has ended it, or a reader that panicked.
@@ -35,20 +35,20 @@ enum State {
 
 struct Batch {
     events: odm_engine::Result<Vec<RawDocumentBuf>>,
-    changes: ChangeStream,
+    changes: Box<ChangeStream>,
 }
 
 impl EngineChanges {
     pub(super) fn boxed(changes: ChangeStream) -> Box<dyn ChangeCursor> {
         Box::new(Self {
             token: changes.resume_token(),
-            state: State::Waiting(changes),
+            state: State::Waiting(Box::new(changes)),
         })
     }
 }
 
 impl Batch {
-    fn read(mut changes: ChangeStream) -> Self {
+    fn read(mut changes: Box<ChangeStream>) -> Self {
         let mut events = Vec::new();
         let mut bytes = 0;
         while events.len() < BATCH_EVENTS && bytes < BATCH_BYTES {

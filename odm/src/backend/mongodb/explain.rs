@@ -45,6 +45,15 @@ pub(super) async fn explain(
 fn read(answer: &Document) -> Result<Explain> {
     let stats = answer.get_document("executionStats");
     let stats = stats.map_err(|error| strange().with_source(error))?;
+    // An execution that failed, by its time limit too, is part of the explanation.
+    if stats
+        .get_bool("executionSuccess")
+        .is_ok_and(|success| !success)
+    {
+        let code = stats.get_i32("errorCode").unwrap_or_default();
+        let message = stats.get_str("errorMessage").unwrap_or_default();
+        return Err(error::server(code, message, None));
+    }
     let count = |name| {
         let count = stats.get(name).and_then(|count| match count {
             Bson::Int32(count) => u64::try_from(*count).ok(),

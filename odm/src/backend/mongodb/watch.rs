@@ -345,7 +345,7 @@ fn too_large(header: &RawDocument, error: Error) -> Error {
         .get_document("documentKey")
         .and_then(|key| key.get("_id"));
     if let Ok(Some(id)) = id
-        && let Ok(id) = bson::Bson::try_from(id)
+        && let Ok(id) = Bson::try_from(id)
     {
         large = large.with_id(id);
     }

@@ -52,6 +52,7 @@ pub mod scope;
 pub mod shard_key;
 pub mod snapshots;
 pub mod soft_delete;
+pub mod time_limits;
 pub mod trace;
 pub mod transaction;
 pub mod upgrade;
@@ -59,6 +60,7 @@ pub mod upsert;
 pub mod validation;
 pub mod variants;
 pub mod watch;
+pub mod without_runtime;
 pub mod write;
 
 /// Everything is as the schema says, and nothing is owed.

@@ -541,3 +541,57 @@ pub async fn children_of_what_is_joined(fixture: Fixture) {
         [("host 0", Some(1)), ("host 1", Some(2)), ("host 2", None)]
     );
 }
+
+/// 10,000 ids of 2,000 characters are 20 MB, and a command of MongoDB holds 16 MB: they are asked for in batches.
+pub async fn long_ids_are_asked_for_in_batches(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let long = |n: usize| format!("{n:05}{}", "x".repeat(1_995));
+    let makers = (0..10_000).map(|n| Maker {
+        id: long(n),
+        country: "de".into(),
+    });
+    db.insert_many(makers).await.unwrap();
+    let parts = (0..10_000).map(|n| Part {
+        id: n as i64,
+        name: format!("part {n}"),
+        maker: Ref::new(long(n)),
+    });
+    db.insert_many(parts).await.unwrap();
+
+    let joined = db.find::<Part>().with(|p| p.maker()).all().await.unwrap();
+    assert_eq!(joined.len(), 10_000);
+    assert!(joined.iter().all(|(part, maker)| {
+        maker
+            .loaded()
+            .is_some_and(|maker| maker.id == *part.maker.id())
+    }));
+
+    let ids: Vec<_> = (0..10_000).map(long).collect();
+    let found = db.get_many::<Maker>(ids.iter().cloned()).await.unwrap();
+    assert_eq!(found.loaded().count(), 10_000);
+    let references: Vec<Ref<Maker>> = ids.iter().cloned().map(Ref::new).collect();
+    let (one, all) = db.load((Ref::<Part>::new(7), references)).await.unwrap();
+    assert_eq!((one.id, all.loaded().count()), (7, 10_000));
+
+    let children = db
+        .find::<Maker>()
+        .with_children(Part::by(|p| p.maker()))
+        .all()
+        .await
+        .unwrap();
+    assert_eq!(children.len(), 10_000);
+    for (maker, parts) in &children {
+        assert!(
+            parts.len() == 1 && parts[0].maker.id() == &maker.id,
+            "{}",
+            &maker.id[..5]
+        );
+    }
+    assert!(db.check().await.unwrap().is_clean());
+
+    // What is one query or none has an order.
+    let sorted = db
+        .find::<Product>()
+        .with(|p| p.parts().sort(|part| part.name().asc()));
+    assert!(sorted.all().await.unwrap().is_empty());
+}
