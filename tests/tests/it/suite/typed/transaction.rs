@@ -323,7 +323,7 @@ pub async fn a_time_limit_ends_the_attempts(fixture: Fixture) {
             let first =
                 tokio::spawn(async move { db.update::<Post>(1).inc(|p| p.votes(), 1).await });
             first.await.map_err(Error::other)??;
-            tx.update::<Post>(1).set(|p| p.votes(), before).await?;
+            tx.update::<Post>(1).set(|p| p.votes(), before + 9).await?;
             Ok(())
         }
     });
