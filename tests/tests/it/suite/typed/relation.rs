@@ -542,56 +542,64 @@ pub async fn children_of_what_is_joined(fixture: Fixture) {
     );
 }
 
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "labels")]
+struct Label {
+    #[serde(rename = "_id")]
+    id: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "items")]
+struct Item {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[index]
+    #[reference]
+    label: Ref<Label>,
+}
+
+#[derive(Schema)]
+#[schema(models(Label, Item))]
+struct Depot;
+
 /// 1,500 ids of 12,000 characters are 18 MB, and a command of MongoDB holds 16 MB: they are asked for in batches.
 pub async fn long_ids_are_asked_for_in_batches(fixture: Fixture) {
-    let db = Db::with_backend(fixture.backend());
+    const MANY: usize = 1_500;
+    let recorder = Recorder::new(fixture.backend());
+    let db = odm::Database::<Depot>::with_backend(Arc::new(recorder.clone()));
+    db.sync_indexes().await.unwrap();
     let long = |n: usize| format!("{n:05}{}", "x".repeat(11_995));
-    let makers = (0..1_500).map(|n| Maker {
-        id: long(n),
-        country: "de".into(),
-    });
-    db.insert_many(makers).await.unwrap();
-    let parts = (0..1_500).map(|n| Part {
+    let labels = (0..MANY).map(|n| Label { id: long(n) });
+    db.insert_many(labels).await.unwrap();
+    let items = (0..MANY).map(|n| Item {
         id: n as i64,
-        name: format!("part {n}"),
-        maker: Ref::new(long(n)),
+        label: Ref::new(long(n)),
     });
-    db.insert_many(parts).await.unwrap();
+    db.insert_many(items).await.unwrap();
 
-    let joined = db.find::<Part>().with(|p| p.maker()).all().await.unwrap();
-    assert_eq!(joined.len(), 1_500);
-    assert!(joined.iter().all(|(part, maker)| {
-        maker
-            .loaded()
-            .is_some_and(|maker| maker.id == *part.maker.id())
-    }));
-
-    let ids: Vec<_> = (0..1_500).map(long).collect();
-    let found = db.get_many::<Maker>(ids.iter().cloned()).await.unwrap();
-    assert_eq!(found.loaded().count(), 1_500);
-    let references: Vec<Ref<Maker>> = ids.iter().cloned().map(Ref::new).collect();
-    let (one, all) = db.load((Ref::<Part>::new(7), references)).await.unwrap();
-    assert_eq!((one.id, all.loaded().count()), (7, 1_500));
-
-    let children = db
-        .find::<Maker>()
-        .with_children(Part::by(|p| p.maker()))
-        .all()
-        .await
-        .unwrap();
-    assert_eq!(children.len(), 1_500);
-    for (maker, parts) in &children {
+    recorder.clear();
+    let items = db.find::<Item>().with(|i| i.label()).all().await.unwrap();
+    assert_eq!((items.len(), recorder.queries()), (MANY, 1 + 3));
+    for (item, label) in &items {
         assert!(
-            parts.len() == 1 && parts[0].maker.id() == &maker.id,
-            "{}",
-            &maker.id[..5]
+            label
+                .loaded()
+                .is_some_and(|label| label.id == *item.label.id())
         );
     }
-    assert!(db.check().await.unwrap().is_clean());
+    let labels = db.find::<Label>().with_children(Item::by(|i| i.label()));
+    let labels = labels.all().await.unwrap();
+    assert_eq!(labels.len(), MANY);
+    for (label, items) in &labels {
+        assert!(items.len() == 1 && items[0].label.id() == &label.id);
+    }
 
-    // What is one query or none has an order.
-    let sorted = db
-        .find::<Product>()
-        .with(|p| p.parts().sort(|part| part.name().asc()));
-    assert!(sorted.all().await.unwrap().is_empty());
+    let ids: Vec<_> = (0..MANY).map(long).collect();
+    let found = db.get_many::<Label>(ids.iter().cloned()).await.unwrap();
+    assert_eq!(found.loaded().count(), MANY);
+    let references: Vec<Ref<Label>> = ids.into_iter().map(Ref::new).collect();
+    let (one, all) = db.load((Ref::<Item>::new(7), references)).await.unwrap();
+    assert_eq!((one.id, all.loaded().count()), (7, MANY));
+    assert!(db.check().await.unwrap().is_clean());
 }
