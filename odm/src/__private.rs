@@ -35,14 +35,14 @@ pub use crate::{
     schema::{
         Closed, Computation, ComputedField, Contains, CopiedField, Copies, ElementOrder, ExcerptOf,
         Excerpts, Follows, InEmbedded, InverseLink, Keeps, LinkSide, LinkStep, LinksInside,
-        LinksWalk, ListedIn, Model, OnDelete, OverflowField, OwnLink, RefersTo, Schema, Tally,
-        Term, all_links, condition, copied, copies_end, counted, counts, element, element_fields,
-        excerpted, extras_are_alone, has_companion, has_length, is_counter, is_filled_as,
-        is_first_on_its_collection, is_followed, is_kept, is_of_link, leaves_to, links_match,
-        literal_counts, ordered, overflowing_references, overflows_plainly, overflows_references,
-        sorts_by, stored_or_own, stores_alike, summed,
+        LinksWalk, ListedIn, Model, OnDelete, OverflowField, OwnLink, RefersTo, Schema, ScopeField,
+        Tally, Term, all_links, condition, copied, copies_end, counted, counts, element,
+        element_fields, excerpted, extras_are_alone, has_companion, has_length, is_counter,
+        is_filled_as, is_first_on_its_collection, is_followed, is_kept, is_of_link, leaves_to,
+        links_match, literal_counts, ordered, overflowing_references, overflows_plainly,
+        overflows_references, sees_parent, sorts_by, stored_or_own, stores_alike, summed,
     },
-    scope::{AllScopes, InScope, Scope, Unscoped},
+    scope::{AllScopes, InScope, Scope, Unscoped, WrittenIn},
     soft_delete::SoftDelete,
 };
 #[cfg(feature = "garde")]

@@ -17,7 +17,7 @@ use crate::{
     maintain::Shared,
     query::{Node, append, document},
     schema::{Model, Schema},
-    scope::Scope,
+    scope::{Reached, Scope},
     soft_delete::Sight,
     trace::{self, Operation, Repetition},
     unit::{self, Attempts, Unit},
@@ -92,7 +92,7 @@ impl Access {
         }
         let scope = match model.scope {
             None => Scope::NONE,
-            Some(_) if self.scope.stored()?.is_none() => {
+            Some(field) if self.scope.reach(&field)? == Reached::All => {
                 let message = "the model has hooks, which run in its scope: write to it by `db.scope(…)`, not across all scopes";
                 return Err(Error::new(ErrorKind::Invalid, message));
             }
@@ -291,6 +291,16 @@ impl Access {
         Self { scope, ..self }
     }
 
+    /// The same for the scope of a document of a model, where this works across all scopes.
+    pub(crate) fn in_scope_of(&self, model: &Model, value: Option<&RawBson>) -> Self {
+        match (&model.scope, value) {
+            (Some(field), Some(value)) if self.scope.is_all() => {
+                self.clone().within(Scope::of_stored(field, value.clone()))
+            }
+            _ => self.clone(),
+        }
+    }
+
     /// The same with these of the documents that may be deleted by a mark.
     pub(crate) fn seeing(self, sight: Sight) -> Self {
         Self { sight, ..self }
@@ -351,9 +361,12 @@ impl Access {
         if let Some((field, value)) = model.tag {
             conditions.push((field, "$eq", value.into()));
         }
-        if let Some(field) = model.scope {
-            let value = self.scope.stored().map_err(error::of(model))?;
-            conditions.extend(value.map(|value| (field, "$eq", value)));
+        if let Some(field) = &model.scope {
+            match self.scope.reach(field).map_err(error::of(model))? {
+                Reached::All => {}
+                Reached::Scope(value) => conditions.push((field.stored, "$eq", value)),
+                Reached::Nothing => conditions.push(("_id", "$in", RawArrayBuf::new().into())),
+            }
         }
         if let Some(field) = model.soft_delete {
             match self.sight {

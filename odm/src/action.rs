@@ -36,5 +36,7 @@ pub use target::{
     AllMatching, ById, ByIdWhen, Counted, FirstMatching, InOrder, ToOne, Which, WithId,
 };
 pub(crate) use update::Operators;
+#[doc(hidden)]
+pub use update::{Arithmetic, OutOfRange};
 pub use update::{Increment, List, Optional, Push, Sequence, Update, Updated};
 pub use upsert::{Answer, Counts, Documents, Upsert, Upserted};

@@ -306,6 +306,15 @@ impl Error {
         self.with(|e| e.id = Some(id.into()))
     }
 
+    /// The same error with the `_id` of a stored document.
+    #[must_use]
+    pub(crate) fn with_id_of(self, document: &RawDocument) -> Self {
+        match crate::decode::id(document).map(Bson::try_from) {
+            Some(Ok(id)) => self.with_id(id),
+            _ => self,
+        }
+    }
+
     /// The same error with the path named.
     #[must_use]
     pub fn with_path(self, path: impl Into<String>) -> Self {
@@ -512,10 +521,7 @@ pub(crate) fn full(max: usize, document: &RawDocument) -> Error {
             "the array holds at most {max} elements and has no room for more; nothing was written"
         ),
     );
-    match crate::decode::id(document).map(Bson::try_from) {
-        Some(Ok(id)) => error.with_id(id),
-        _ => error,
-    }
+    error.with_id_of(document)
 }
 
 /// An array would hold more than it may.

@@ -21,7 +21,7 @@ pub use map::{Keyed, Map};
 pub use maybe::Maybe;
 pub use overflow::{AllInside, Inside, Overflowing};
 pub use path::Path;
-pub(crate) use path::{Step, refuse_key};
+pub(crate) use path::{Holder, Step, refuse_key};
 pub use scalar::{Bits, Date, Numeric, Ordered, Sorts, Text};
 #[doc(hidden)]
 pub(crate) use variant::Referring;

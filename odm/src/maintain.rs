@@ -15,6 +15,7 @@ mod overflow;
 mod promise;
 mod removal;
 mod routing;
+mod scope;
 mod stored;
 mod tally;
 
@@ -188,6 +189,15 @@ impl<W: Write> Plan<W> {
         })
     }
 
+    /// A write that changes how documents are stored, and not what they say: neither their version nor their timestamp changes.
+    pub(crate) fn of_stored_form(model: &'static Model, write: W) -> Self {
+        Self {
+            model,
+            write,
+            sources: Sources::default(),
+        }
+    }
+
     /// The same, with what was read already of the documents that are copied from.
     pub(crate) fn with_sources(self, sources: Sources) -> Self {
         Self { sources, ..self }
@@ -235,6 +245,7 @@ async fn carry_out(
     mut write: Any,
     mut sources: Sources,
 ) -> Result<any::Done> {
+    scope::refuse_references(&access, model, &write.effect())?;
     if !model.overflows.is_empty() {
         copy::fill_elements(&access, model, &mut write, &mut sources).await?;
     }

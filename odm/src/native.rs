@@ -9,7 +9,7 @@
 //! | `chrono` | `chrono::DateTime<Utc>` | date |
 //! | `time` | `time::OffsetDateTime`; it comes back in UTC | date |
 //! | `jiff` | `jiff::Timestamp` | date |
-//! | `rust_decimal` | `rust_decimal::Decimal`, whose 28 digits are fewer than the 34 of a `Decimal128`: what has more cannot be read | decimal |
+//! | `rust_decimal` | `rust_decimal::Decimal`, whose 28 digits are fewer than the 34 of a `Decimal128`: a number with more is rounded when it is read, as arithmetic of the type rounds, and one beyond the range of the type cannot be read | decimal |
 //!
 //! Options and arrays of them too; an `Option` needs serde's `default` beside it. BSON's dates have milliseconds: what a value has
 //! beyond is cut off, in documents and in filters alike, and an inserted document comes back as it is stored: a field that serde

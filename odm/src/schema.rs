@@ -23,10 +23,11 @@ pub use link::{
     InverseFrom, InverseLink, LeadsTo, LinkSide, LinkStep, OnDelete, OwnLink, RefersTo,
     is_followed, is_of_link, links_match,
 };
-pub(crate) use model::same;
 pub use model::{
-    Model, is_filled_as, is_first_on_its_collection, leaves_to, stored_or_own, stores_alike,
+    Model, ScopeField, is_filled_as, is_first_on_its_collection, leaves_to, stored_or_own,
+    stores_alike,
 };
+pub(crate) use model::{SharedScope, same};
 pub use nested::{LinksInside, LinksWalk, all_links};
 pub use overflow::{
     ElementOrder, OverflowField, Overflown, element_fields, extras_are_alone,
@@ -34,8 +35,8 @@ pub use overflow::{
 };
 pub use sync::{IndexReport, SyncIndexes};
 pub use tally::{
-    CountedBy, Counter, ExcerptOf, Excerpts, Keeps, SameAs, Steady, Summed, Tally, condition,
-    counted, excerpted, is_counter, ordered, summed,
+    CountedBy, Counter, ExcerptOf, Excerpts, Keeps, SameAs, SeesParent, Steady, Summed, Tally,
+    condition, counted, excerpted, is_counter, ordered, sees_parent, summed,
 };
 pub use upgrade::{Upgrade, UpgradeAll, Upgraded};
 

@@ -5,7 +5,11 @@
 //! inserted belongs to it. Whether a model may be used through a session is in the type of the session, `C` in
 //! [`Session<S, C>`](Session): [`Unscoped`], the type of a scope, or [`AllScopes`].
 
-use std::{any::Any, fmt, sync::Arc};
+use std::{
+    any::{Any, TypeId},
+    fmt,
+    sync::Arc,
+};
 
 use bson::RawBson;
 
@@ -14,7 +18,7 @@ use crate::{
     document::Stored,
     query::encode,
     relation::{Item, Link, Links},
-    schema::Schema,
+    schema::{Schema, ScopeField},
 };
 
 impl<S: Schema> Session<S> {
@@ -78,6 +82,10 @@ impl<S: Schema> Session<S> {
     /// It reads, changes and deletes documents whoever they belong to, and inserts none that belong to somebody: that is
     /// done in their [scope](Self::scope). (An update with [`or_insert`](crate::action::Update::or_insert) is refused when it
     /// runs, as [`Invalid`](ErrorKind::Invalid).)
+    ///
+    /// A reference leads to a document of the same scope. So an update that may change such a reference (one with a delete rule, an
+    /// inverse or copies, between two models with a scope) is refused through this session, as [`Invalid`](ErrorKind::Invalid): write it
+    /// in the scope of the document.
     pub fn all_scopes(&self) -> Session<S, AllScopes> {
         Session::new(self.access.clone().within(Scope::ALL))
     }
@@ -116,6 +124,13 @@ joined!(T A B D);
 joined!(T A B D E);
 joined!(T A B D E F);
 joined!(T A B D E F G);
+
+/// The type of the sessions that insert documents of a model: of its scope, or [`Unscoped`]. Derived together with the model.
+#[doc(hidden)]
+pub trait WrittenIn {
+    /// The type of the scope.
+    type Session;
+}
 
 /// For whom a session works: [`Unscoped`], one scope of this type, or [`AllScopes`].
 pub trait Reach: 'static {
@@ -176,7 +191,9 @@ enum Kind {
 struct One {
     /// As it stands in documents, or why it cannot.
     stored: Result<RawBson>,
-    value: Box<dyn Any + Send + Sync>,
+    type_id: TypeId,
+    /// None for a scope that was read from a document.
+    value: Option<Box<dyn Any + Send + Sync>>,
 }
 
 impl Scope {
@@ -186,7 +203,17 @@ impl Scope {
     fn one<T: Stored>(value: T) -> Self {
         Self(Kind::One(Arc::new(One {
             stored: encode(&value),
-            value: Box::new(value),
+            type_id: TypeId::of::<T>(),
+            value: Some(Box::new(value)),
+        })))
+    }
+
+    /// The scope that a stored document belongs to, by the value of its scope field.
+    pub(crate) fn of_stored(field: &ScopeField, value: RawBson) -> Self {
+        Self(Kind::One(Arc::new(One {
+            stored: Ok(value),
+            type_id: (field.type_id)(),
+            value: None,
         })))
     }
 
@@ -197,24 +224,46 @@ impl Scope {
     /// [`Invalid`](ErrorKind::Invalid) if there is none, or none of this type.
     pub fn value<T: Clone + 'static>(&self) -> Result<T> {
         let value = match &self.0 {
-            Kind::One(one) => one.value.downcast_ref::<T>(),
+            Kind::One(one) => one
+                .value
+                .as_deref()
+                .and_then(|value| value.downcast_ref::<T>()),
             Kind::None | Kind::All => None,
         };
         value.cloned().ok_or_else(unscoped)
     }
 
-    /// The value by which documents of the scope are found; none where it goes across.
+    /// Which documents of a model with a scope are reached.
     ///
     /// # Errors
     ///
-    /// The value cannot be stored, or there is none: the types let no such session reach a model with a scope.
-    pub(crate) fn stored(&self) -> Result<Option<RawBson>> {
+    /// [`Invalid`](ErrorKind::Invalid) for a session without a scope. The types exclude that for what the application asks for; the error
+    /// is for a model that the write path reads on its behalf.
+    pub(crate) fn reach(&self, field: &ScopeField) -> Result<Reached> {
         match &self.0 {
+            Kind::One(one) if one.type_id == (field.type_id)() => {
+                one.stored.clone().map(Reached::Scope)
+            }
+            // The stored values of two types may be equal, and mean different things.
+            Kind::One(_) => Ok(Reached::Nothing),
             Kind::None => Err(unscoped()),
-            Kind::One(one) => one.stored.clone().map(Some),
-            Kind::All => Ok(None),
+            Kind::All => Ok(Reached::All),
         }
     }
+
+    /// Whether the session works across all scopes.
+    pub(crate) fn is_all(&self) -> bool {
+        matches!(self.0, Kind::All)
+    }
+}
+
+/// Which documents of a model with a scope are reached.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Reached {
+    All,
+    /// Those with this value in the scope field.
+    Scope(RawBson),
+    Nothing,
 }
 
 fn unscoped() -> Error {

@@ -665,11 +665,19 @@ fn implementation(
         (quote!(version), What::Version),
         (quote!(updated), What::Updated),
         (quote!(soft_delete), What::Deleted),
-        (quote!(scope), What::Scope),
     ];
     let kept = kept.into_iter().filter_map(|(said, what)| {
         let stored = model.stored_name_of(what)?;
         Some(quote!(#said: #private::Some(#stored),))
+    });
+    let scope = model.scope().map(|scope| {
+        let (ty, stored) = (scope.ty, &scope.stored);
+        quote! {
+            scope: #private::Some(#private::ScopeField {
+                stored: #stored,
+                type_id: || ::core::any::TypeId::of::<#ty>(),
+            }),
+        }
     });
     let take_filled = around(&model.take_filled(), |take| {
         quote! {
@@ -776,6 +784,7 @@ fn implementation(
                 #rounds
                 #filled
                 #(#kept)*
+                #scope
                 #upgrade
                 #links
                 #copies

@@ -20,7 +20,8 @@ impl Model<'_> {
                 let sessions = [scope.ty.to_token_stream(), all];
                 let each =
                     sessions.map(|session| self.implement(&quote!(#private::InScope<#session>)));
-                quote!(#(#each)*)
+                let written = written_in(self.input, scope.ty, private);
+                quote!(#(#each)* #written)
             }
         };
         let deleted = self
@@ -53,8 +54,22 @@ pub(crate) fn in_any_scope(input: &DeriveInput, private: &Private) -> TokenStrea
     let (decl, _) = with_params(&input.generics, &quote!(__Scope,), &quote!());
     let (_, own, _) = input.generics.split_for_impl();
     let (_, _, where_clause) = input.generics.split_for_impl();
+    let written = written_in(input, quote!(#private::Unscoped), private);
     quote! {
         #[automatically_derived]
         impl #decl #private::InScope<__Scope> for #name #own #where_clause {}
+        #written
+    }
+}
+
+/// The generated claim that the documents of a model are inserted through sessions of this type.
+fn written_in(input: &DeriveInput, session: impl ToTokens, private: &Private) -> TokenStream {
+    let name = &input.ident;
+    let (impl_generics, own, where_clause) = input.generics.split_for_impl();
+    quote! {
+        #[automatically_derived]
+        impl #impl_generics #private::WrittenIn for #name #own #where_clause {
+            type Session = #session;
+        }
     }
 }

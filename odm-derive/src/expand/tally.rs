@@ -87,6 +87,7 @@ impl<'a> Model<'a> {
         let (_, own, _) = self.input.generics.split_for_impl();
         let checks = self.tallies().map(|(field, tally)| {
             let (ty, of, reference) = (field.ty, &tally.of, &tally.reference);
+            let seen = quote_spanned!(of.span()=> #private::sees_parent::<#of, #name #own>(););
             let counted = quote_spanned!(reference.span()=> #private::counted::<#name #own, #of, _>(|model| model.#reference()););
             let held = match &tally.keeps {
                 Keeps::Count => quote_spanned!(ty.span()=> #private::is_counter::<#ty>();),
@@ -106,7 +107,7 @@ impl<'a> Model<'a> {
                 let steps = steps(field);
                 quote_spanned!(value.span()=> let _ = #private::condition(<#of as #private::Document>::fields() #(#steps)*, #value);)
             });
-            quote!(#counted #held #(#when)*)
+            quote!(#seen #counted #held #(#when)*)
         });
         Some(layout_function(&self.input.generics, checks))
     }

@@ -19,13 +19,14 @@ use crate::{
     overflow::unsorted,
     query::{Filter, IntoFilter, IntoKey},
     settled::Worker,
+    soft_delete::Sight,
 };
 
 /// The arrays of a model that overflow, to be asked and looked after; made by [`Session::arrays`](crate::Session::arrays).
 ///
 /// [`any`](Self::any) is a condition on elements wherever they are. The others look after the arrays: each may run while the application
-/// writes, may be ended at any time, and goes on where it was when it is begun again, as what is done needs nothing any more. Documents of
-/// all scopes are looked at, and those that are deleted by a mark.
+/// writes, may be ended at any time, and goes on where it was when it is begun again, as what is done needs nothing any more. They look at
+/// the documents of the session's scope ([`all_scopes`](crate::Session::all_scopes) looks at those of all), soft-deleted ones too.
 #[must_use = "say what to do: `any`, `fold`, `spill` or `lengths`"]
 pub struct Arrays<T> {
     access: Access,
@@ -42,7 +43,8 @@ type ElementFields<T, P> = <<<P as Place>::Value as OverflowArray>::Element as S
 impl<T: Document> Arrays<T> {
     pub(crate) fn new(access: Access) -> Self {
         Self {
-            access: access.to_everything(),
+            // A soft-deleted document can be restored, so its arrays are looked after too.
+            access: access.seeing(Sight::All),
             of: PhantomData,
         }
     }

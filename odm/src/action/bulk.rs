@@ -236,7 +236,7 @@ pub struct BulkEntry {
     /// What must be well before the write.
     before: Option<Look>,
     /// What else it may mean that no document matched.
-    unmatched: Option<Look>,
+    unmatched: Option<SecondLook>,
     /// How the write is carried out by itself, if it is more than one operation.
     alone: Option<Alone>,
 }
@@ -246,6 +246,9 @@ type Alone = Box<dyn FnOnce() -> BoxFuture<'static, Result<BulkReport>> + Send>;
 
 /// A look at the stored documents, which gives an error if a write cannot be, or could not have been, carried out.
 type Look = Box<dyn FnOnce() -> BoxFuture<'static, Result<()>> + Send>;
+
+/// A look at the stored documents after an update has matched none: an error that tells why, or what a second try has done.
+type SecondLook = Box<dyn FnOnce() -> BoxFuture<'static, Result<Option<Updated>>> + Send>;
 
 #[diagnostic::do_not_recommend]
 impl<T: Document> IntoBulk for InsertOne<T> {
@@ -316,8 +319,8 @@ impl<T: Document> IntoBulk for Update<T, AllMatching> {
                 (planned, Some(update))
             }
         };
-        let before = update.filter(|update| update.has_bounds()).map(|update| {
-            let look: Look = Box::new(move || Box::pin(async move { update.refuse_full().await }));
+        let before = update.filter(Prepared::has_requirements).map(|update| {
+            let look: Look = Box::new(move || Box::pin(async move { update.look_first().await }));
             look
         });
         BulkEntry {
@@ -379,21 +382,24 @@ fn update_by_id<T: Document, K: Counted>(update: Update<T, K>) -> BulkEntry {
             };
         }
     };
-    if update.is_checked_behind() {
+    if update.is_checked_behind() || update.may_spill() {
         return update_alone(update);
     }
     // Where that may be a failure, nothing may follow before it is known.
-    let must_look = update.has_bounds() || update.aim.only_id.is_some();
+    let must_look = update.has_requirements() || update.aim.only_id.is_some();
     let unmatched = match must_look {
         true => Unmatched::Stops,
         false => Unmatched::Told,
     };
     let write = update.operation(false).map(Write::Update);
     let planned = write.and_then(|write| plan::<T>(&access, write, unmatched));
-    let look: Look = Box::new(move || {
+    let look: SecondLook = Box::new(move || {
         Box::pin(async move {
-            update.refuse_full().await?;
-            update.refuse_missing().await
+            let done = update.look_again().await?;
+            if done.is_none() {
+                update.refuse_missing().await?;
+            }
+            Ok(done)
         })
     });
     BulkEntry {
@@ -499,7 +505,7 @@ struct Run {
 struct Ready {
     position: usize,
     write: Narrowed,
-    unmatched: Option<Look>,
+    unmatched: Option<SecondLook>,
 }
 
 impl Run {
@@ -631,7 +637,12 @@ impl Run {
                 Written::NotApplied => match ready.unmatched.take() {
                     None => BulkResult::NotApplied,
                     Some(look) => match look().await {
-                        Ok(()) => BulkResult::NotApplied,
+                        Ok(None) => BulkResult::NotApplied,
+                        Ok(Some(done)) => {
+                            self.report.matched += done.matched;
+                            self.report.modified += done.modified;
+                            BulkResult::Applied
+                        }
                         Err(error) => BulkResult::Failed(error),
                     },
                 },

@@ -6,13 +6,15 @@ mod perform;
 mod place;
 mod push;
 mod rename;
+mod requirement;
 
 use std::pin::Pin;
 
 use bson::RawBson;
 pub(crate) use changes::Changes as Operators;
-use changes::Changes;
+use changes::{Changes, Operand};
 pub(super) use perform::{Done, How, Prepared, is_there};
+pub use place::{Arithmetic, OutOfRange};
 pub use place::{Increment, List, Optional, Sequence};
 pub use push::Push;
 
@@ -221,8 +223,11 @@ impl<T: Document, K: Which> Update<T, K> {
     where
         P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Increment<V>>,
     {
-        self.changes
-            .add("$inc", &field(T::fields()).path(), P::Value::amount(amount));
+        let path = field(T::fields()).path();
+        let number = Operand::of::<P::Value>(&path);
+        let out = P::Value::out_of_range(Arithmetic::Add, &amount);
+        let amount = P::Value::amount(amount);
+        self.changes.add_to_number("$inc", number, amount, out);
         self
     }
 
@@ -231,8 +236,11 @@ impl<T: Document, K: Which> Update<T, K> {
     where
         P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Increment<V>>,
     {
-        self.changes
-            .add("$mul", &field(T::fields()).path(), P::Value::amount(factor));
+        let path = field(T::fields()).path();
+        let number = Operand::of::<P::Value>(&path);
+        let out = P::Value::out_of_range(Arithmetic::Multiply, &factor);
+        let factor = P::Value::amount(factor);
+        self.changes.add_to_number("$mul", number, factor, out);
         self
     }
 
@@ -242,8 +250,9 @@ impl<T: Document, K: Which> Update<T, K> {
         P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Ordered>,
         V: IntoValue<P::Value>,
     {
-        self.changes
-            .add("$min", &field(T::fields()).path(), value.into_value());
+        let path = field(T::fields()).path();
+        let operand = Operand::of::<P::Value>(&path);
+        self.changes.add_to("$min", operand, value.into_value());
         self
     }
 
@@ -316,8 +325,9 @@ impl<T: Document, K: Which> Update<T, K> {
         P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: List>,
         I: IntoIterator<Item: IntoValue<<P::Value as List>::Item>>,
     {
+        let path = array(T::fields()).path();
         self.changes
-            .add_each("$push", &array(T::fields()).path(), values(of));
+            .add_each("$push", Operand::of::<P::Value>(&path), values(of));
         self
     }
 
@@ -336,8 +346,9 @@ impl<T: Document, K: Which> Update<T, K> {
         P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: List>,
         I: IntoIterator<Item: IntoValue<<P::Value as List>::Item>>,
     {
+        let path = array(T::fields()).path();
         self.changes
-            .add_each("$addToSet", &array(T::fields()).path(), values(of));
+            .add_each("$addToSet", Operand::of::<P::Value>(&path), values(of));
         self
     }
 
@@ -356,8 +367,9 @@ impl<T: Document, K: Which> Update<T, K> {
         P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: List>,
         I: IntoIterator<Item: IntoValue<<P::Value as List>::Item>>,
     {
+        let path = array(T::fields()).path();
         self.changes
-            .add_each("$pullAll", &array(T::fields()).path(), values(of));
+            .add_each("$pullAll", Operand::of::<P::Value>(&path), values(of));
         self
     }
 
@@ -379,11 +391,10 @@ impl<T: Document, K: Which> Update<T, K> {
         let condition = condition(FromPath::from_path(Path::ROOT))
             .into_filter()
             .unwrap_or_else(Filter::all);
-        self.changes.add(
-            "$pull",
-            &array(T::fields()).path(),
-            pull_to_raw(&condition.into_node()).map(Into::into),
-        );
+        let path = array(T::fields()).path();
+        let condition = pull_to_raw(&condition.into_node()).map(Into::into);
+        self.changes
+            .add_to("$pull", Operand::of::<P::Value>(&path), condition);
         self
     }
 
@@ -392,7 +403,8 @@ impl<T: Document, K: Which> Update<T, K> {
     where
         P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Sequence>,
     {
-        self.pop(&array(T::fields()).path(), -1)
+        let path = array(T::fields()).path();
+        self.pop(Operand::of::<P::Value>(&path), -1)
     }
 
     /// Removes the last element: `$pop` with 1.
@@ -400,11 +412,12 @@ impl<T: Document, K: Which> Update<T, K> {
     where
         P: Place<Scope: In<T>, Role: Settable, Shape: Writable, Value: Sequence>,
     {
-        self.pop(&array(T::fields()).path(), 1)
+        let path = array(T::fields()).path();
+        self.pop(Operand::of::<P::Value>(&path), 1)
     }
 
-    fn pop(mut self, path: &Path, end: i32) -> Self {
-        self.changes.add("$pop", path, Ok(end.into()));
+    fn pop(mut self, array: Operand<'_>, end: i32) -> Self {
+        self.changes.add_to("$pop", array, Ok(end.into()));
         self
     }
 

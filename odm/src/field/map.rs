@@ -51,7 +51,7 @@ impl<M: 'static, T: Stored, V: Stored, R: 'static, S: 'static> Map<M, T, V, R, S
     /// A key that is empty, has a dot or a null byte or begins with a dollar sign makes the operation that uses it an
     /// error of kind [`Invalid`](crate::ErrorKind::Invalid): it never becomes a path or an operator.
     pub fn key(&self, key: &str) -> T::Fields<M, R, S> {
-        FromPath::from_path(self.path.key(key))
+        FromPath::from_path(self.path.key(key).optional(T::IS_ARRAY))
     }
 
     /// The map has the key.

@@ -25,7 +25,7 @@ pub struct Maybe<M: 'static, T: Stored, R: 'static, S: 'static = shape::One> {
 impl<M, T: Stored, R, S> FromPath for Maybe<M, T, R, S> {
     fn from_path(path: Path) -> Self {
         Self {
-            some: FromPath::from_path(path.clone()),
+            some: FromPath::from_path(path.clone().optional(T::IS_ARRAY)),
             path,
             of: PhantomData,
         }

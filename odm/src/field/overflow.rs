@@ -158,7 +158,7 @@ impl<M, T: Stored, R, S> Overflowing<M, T, R, S> {
     where
         S: Writable,
     {
-        FromPath::from_path(self.path.every())
+        FromPath::from_path(self.path.every().spilling())
     }
 
     /// The elements that meet the condition, wherever they are, for an update: `$[name]`, with an array filter.
@@ -174,8 +174,8 @@ impl<M, T: Stored, R, S> Overflowing<M, T, R, S> {
     {
         let condition = condition(FromPath::from_path(Path::ROOT)).into_filter();
         FromPath::from_path(match condition.map(Filter::into_node) {
-            Some(condition) => self.path.matching(condition),
-            None => self.path.every(),
+            Some(condition) => self.path.matching(condition).spilling(),
+            None => self.path.every().spilling(),
         })
     }
 }

@@ -18,7 +18,21 @@ pub struct Path {
     beside_tag: bool,
     /// What in the path is no name, by where it begins in the text.
     steps: Vec<(usize, Step)>,
+    /// The places on the way that may hold nothing, by where they end in the text.
+    holders: Vec<(usize, Holder)>,
+    /// It leads to elements of an array that overflows: some of them may be in chunk documents.
+    may_spill: bool,
     array: InArray,
+}
+
+/// What a place holds if it holds anything: below a null or missing value there is no place to write to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// A document with fields of its own, of which an update must not make only some.
+    Document,
+    Array,
+    /// A map, which an update may make: any keys are a whole map.
+    Map,
 }
 
 /// A part of a path that is no name.
@@ -62,6 +76,8 @@ impl Path {
         only_where: None,
         beside_tag: false,
         steps: Vec::new(),
+        holders: Vec::new(),
+        may_spill: false,
         array: InArray::No,
     };
 
@@ -76,6 +92,8 @@ impl Path {
                 only_where: self.only_where.clone(),
                 beside_tag: false,
                 steps: self.steps.clone(),
+                holders: self.holders.clone(),
+                may_spill: self.may_spill,
                 array: self.array.below(),
             }
         } else {
@@ -95,6 +113,11 @@ impl Path {
     /// The path to the value of a map's key, which may come from a user.
     pub(crate) fn key(&self, key: &str) -> Self {
         let mut path = self.append(key);
+        if let Some((end, holder)) = path.holders.last_mut()
+            && *end == self.dotted.len()
+        {
+            *holder = Holder::Map;
+        }
         if path.refused.is_none() {
             path.refused = refuse_key(key)
                 .err()
@@ -117,8 +140,39 @@ impl Path {
             only_where: self.only_where.clone(),
             beside_tag: false,
             steps: self.steps.clone(),
+            holders: self.holders.clone(),
+            may_spill: self.may_spill,
             array: self.array.below(),
         }
+    }
+
+    /// The same elements, of which some may be in chunk documents.
+    pub(super) fn spilling(self) -> Self {
+        Self {
+            may_spill: true,
+            ..self
+        }
+    }
+
+    /// Whether it leads to elements of which some may be in chunk documents.
+    pub(crate) fn may_spill(&self) -> bool {
+        self.may_spill
+    }
+
+    /// The same place, which may hold nothing.
+    pub(super) fn optional(mut self, is_array: bool) -> Self {
+        let holder = match is_array {
+            true => Holder::Array,
+            false => Holder::Document,
+        };
+        if self
+            .holders
+            .last()
+            .is_none_or(|(end, _)| *end < self.dotted.len())
+        {
+            self.holders.push((self.dotted.len(), holder));
+        }
+        self
     }
 
     /// The same place, which is there only where the condition holds.
@@ -269,6 +323,9 @@ impl Path {
         for (at, _) in &mut path.steps {
             *at += shift;
         }
+        for (end, _) in &mut path.holders {
+            *end += shift;
+        }
         path
     }
 
@@ -319,6 +376,39 @@ impl Path {
             })
     }
 
+    /// The parts of the path that are seen from one place: the document, or an element of an array that an update names.
+    pub(crate) fn levels(&self) -> Vec<PathLevel<'_>> {
+        let mut levels = Vec::new();
+        let mut start = 0;
+        let named = self.steps.iter().filter(|(_, step)| step.names_elements());
+        let ends = named.map(|(at, step)| (*at, Some(step)));
+        for (end, elements) in ends.chain([(self.dotted.len(), None)]) {
+            let is_here = |place: usize| (start..=end).contains(&place);
+            let text = |to: usize| {
+                let text = self.dotted.get(start..to).unwrap_or_default();
+                text.trim_matches('.')
+            };
+            let holders = self.holders.iter().copied();
+            // What the path ends at is written, not gone through.
+            let on_the_way = holders.filter(|(place, _)| *place < self.dotted.len());
+            let on_the_way = on_the_way.filter(|(place, _)| is_here(*place));
+            let indexes = self.steps.iter().filter_map(|(at, step)| match step {
+                Step::At(_) => Some(at + step.len()),
+                _ => None,
+            });
+            levels.push(PathLevel {
+                place: text(end),
+                holders: on_the_way
+                    .map(|(place, holder)| (text(place), holder))
+                    .collect(),
+                indexes: indexes.filter(|place| is_here(*place)).map(text).collect(),
+                elements,
+            });
+            start = end + elements.map_or(0, Step::len);
+        }
+        levels
+    }
+
     /// The place in an array inside an array, taken apart: the outer array, and the place seen from its element.
     pub(crate) fn inner(&self) -> Option<(Self, Self)> {
         let inside = |(_, (_, step)): &(usize, &(usize, Step))| matches!(step, Step::Inside);
@@ -336,6 +426,9 @@ impl Path {
             only_where: self.only_where.clone(),
             beside_tag: false,
             steps: steps(&self.steps[..nth], 0),
+            // Queries do not ask for them.
+            holders: Vec::new(),
+            may_spill: false,
             array: InArray::Yes,
         };
         let rest = self.dotted.get(*at..).unwrap_or_default();
@@ -343,10 +436,24 @@ impl Path {
         let inner = Self {
             dotted: Cow::Owned(rest[dot..].to_owned()),
             steps: steps(&self.steps[nth + 1..], at + dot),
+            holders: Vec::new(),
             ..self.clone()
         };
         Some((outer, inner))
     }
+}
+
+/// A part of a path, seen from the document or from an element of an array.
+#[derive(Debug)]
+pub(crate) struct PathLevel<'p> {
+    /// The place that the part leads to: the array of which the next part names elements, or the end of the path.
+    pub(crate) place: &'p str,
+    /// The places on the way that may hold nothing.
+    pub(crate) holders: Vec<(&'p str, Holder)>,
+    /// The elements on the way that are named by their index.
+    pub(crate) indexes: Vec<&'p str>,
+    /// Which elements of the array the next part is of; none at the end.
+    pub(crate) elements: Option<&'p Step>,
 }
 
 impl InArray {
@@ -359,6 +466,11 @@ impl InArray {
 }
 
 impl Step {
+    /// Whether it names elements by what they are.
+    fn names_elements(&self) -> bool {
+        matches!(self, Self::Every | Self::Matching(_) | Self::First(_))
+    }
+
     /// The length of its text in a path.
     fn len(&self) -> usize {
         match self {

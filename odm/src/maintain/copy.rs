@@ -33,7 +33,7 @@ use std::{
 pub(crate) use check::{StaleCopy, copy_again, stale};
 pub(crate) use current::bring_current;
 pub(crate) use drift::{drifted, projection as snapshots};
-pub(super) use fan::clear;
+pub(super) use fan::{Deleted, clear};
 pub(super) use fill::put;
 pub(crate) use fill::resolve;
 use group::{dependents, groups, groups_apart};
@@ -44,8 +44,11 @@ pub(super) use source::Source;
 pub(crate) use source::Sources;
 pub(super) use unchanged::{only_if_changed, written};
 
+use bson::{RawBsonRef, RawDocument};
+
 use super::{
     Effect, Promise, Write,
+    scope::can_refer,
     stored::{close, open},
 };
 use crate::{Error, ErrorKind, Result, access::Access, backend::operation::Change, schema::Model};
@@ -96,6 +99,26 @@ pub(crate) fn brings_copies(model: &Model, change: &Change) -> bool {
             groups.any(|group| group.meets(path.as_str()) != group::Meets::Nothing)
         })
     })
+}
+
+/// A path at which an update may put a reference with copies to a document that shares the scope of the model.
+pub(super) fn new_reference(model: &Model, update: &RawDocument) -> Option<String> {
+    let groups = groups(model);
+    let fields = update.iter().flatten();
+    for (operator, fields) in fields {
+        for (path, operand) in fields.as_document().into_iter().flatten().flatten() {
+            let is_null = operand == RawBsonRef::Null;
+            let mut groups = groups.iter();
+            let leads = groups.any(|group| {
+                group.meets(path.as_str()) != group::Meets::Nothing
+                    && can_refer(model, (group.model)(), operator.as_str(), is_null)
+            });
+            if leads {
+                return Some(path.as_str().to_owned());
+            }
+        }
+    }
+    None
 }
 
 /// Whether the documents of a model may have copies that are to be looked at again.

@@ -36,7 +36,7 @@ use bson::{DateTime, RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, oid::Obj
 pub use consequences::Consequences;
 pub(crate) use consequences::consequences;
 pub(crate) use deletion::{Rule, rules};
-pub(crate) use effect::{Effect, is_linking};
+pub(crate) use effect::{Effect, is_linking, new_reference};
 pub(crate) use linked::ids_at;
 pub(crate) use listing::listed;
 pub(crate) use mend::{Mending, list_once, mend};

@@ -21,6 +21,7 @@ mod group;
 mod line;
 mod member;
 mod owner;
+mod parent;
 mod recount;
 mod together;
 

@@ -1,12 +1,14 @@
 //! Decimals.
 
+use std::{borrow::Cow, fmt};
+
 use bson::{Decimal128, RawBson};
 use rust_decimal::Decimal;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _};
 
 use super::tagged::own_or_bson;
 use crate::{
-    action::Increment,
+    action::{Arithmetic, Increment, OutOfRange},
     document::{Stored, kind},
     field::{Field, Numeric, Ordered},
     projection::{Projection, Reads},
@@ -36,14 +38,45 @@ impl Stored for Decimal {
     }
 }
 
+/// The decimal with the digits that the type holds: 28 or 29, where BSON's has 34. Arithmetic of the type rounds in the same way.
 fn convert(decimal: Decimal128) -> Result<Decimal, String> {
     let text = decimal.to_string();
-    let decimal = if text.contains('E') {
-        Decimal::from_scientific(&text)
-    } else {
-        Decimal::from_str_exact(&text)
+    let wrong = |error: &dyn fmt::Display| {
+        format!("{text} does not fit a `rust_decimal::Decimal`: {error}")
     };
-    decimal.map_err(|error| format!("{text} does not fit a `rust_decimal::Decimal`: {error}"))
+    let plain = without_exponent(&text).ok_or_else(|| wrong(&"it is too large"))?;
+    plain.parse().map_err(|error| wrong(&error))
+}
+
+/// A number without an exponent; none if it has more digits before its point than any decimal. One that is no number is left as it is.
+fn without_exponent(text: &str) -> Option<Cow<'_, str>> {
+    /// More zeros than this make the number too large, or 0.
+    const MAX_ZEROS: usize = 100;
+    let Some((mantissa, exponent)) = text.split_once('E') else {
+        return Some(text.into());
+    };
+    let exponent: i32 = exponent.parse().ok()?;
+    let (sign, digits) = match mantissa.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", mantissa),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let digits = format!("{whole}{fraction}");
+    let point = i64::try_from(whole.len()).ok()? + i64::from(exponent);
+    let plain = match usize::try_from(point) {
+        Ok(point) if point > digits.len() + MAX_ZEROS => return None,
+        Ok(point) => {
+            let zeros = "0".repeat(point.saturating_sub(digits.len()));
+            let whole = digits.get(..point).unwrap_or(&digits);
+            let fraction = digits.get(point..).unwrap_or_default();
+            format!("{sign}0{whole}{zeros}.{fraction}0")
+        }
+        Err(_) => {
+            let zeros = usize::try_from(-point).ok()?.min(MAX_ZEROS);
+            format!("{sign}0.{}{digits}", "0".repeat(zeros))
+        }
+    };
+    Some(plain.into())
 }
 
 impl<S: Schema> Closed<S> for Decimal {}
@@ -62,10 +95,81 @@ impl Increment<Decimal> for Decimal {
     fn amount(by: Decimal) -> crate::Result<RawBson> {
         encode(&by)
     }
+
+    fn out_of_range(operation: Arithmetic, by: &Decimal) -> Option<OutOfRange> {
+        // Whole numbers, so that what is beyond them is not taken for one of them by rounding.
+        let (less, greater) = match operation {
+            Arithmetic::Add if by.is_zero() => return None,
+            Arithmetic::Add if by.is_sign_positive() => (None, Some(Self::MAX - by.ceil())),
+            Arithmetic::Add => (Some(Self::MIN - by.floor()), None),
+            Arithmetic::Multiply if by.abs() <= Self::ONE => return None,
+            Arithmetic::Multiply => {
+                let bound = (Self::MAX / by.abs()).floor();
+                (Some(-bound), Some(bound))
+            }
+        };
+        let stored = |bound: Self| encode(&bound).ok();
+        Some(OutOfRange {
+            less_than: less.and_then(stored),
+            greater_than: greater.and_then(stored),
+            missing: false,
+            is_checked_by_backend: false,
+            of: "`rust_decimal::Decimal`, -79228162514264337593543950335 to 79228162514264337593543950335",
+        })
+    }
 }
 #[diagnostic::do_not_recommend]
 impl Increment<Decimal> for Option<Decimal> {
     fn amount(by: Decimal) -> crate::Result<RawBson> {
         encode(&by)
+    }
+
+    fn out_of_range(operation: Arithmetic, by: &Decimal) -> Option<OutOfRange> {
+        <Decimal as Increment<Decimal>>::out_of_range(operation, by)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<String, String> {
+        let decimal: Decimal128 = text.parse().unwrap();
+        convert(decimal).map(|decimal| decimal.normalize().to_string())
+    }
+
+    #[test]
+    fn decimals_are_read_in_every_notation() {
+        for (text, plain) in [
+            ("0", "0"),
+            ("-7.50", "-7.5"),
+            ("1E+3", "1000"),
+            ("1.25E+2", "125"),
+            ("-1.25E-2", "-0.0125"),
+            ("5E-28", "0.0000000000000000000000000005"),
+            (
+                "79228162514264337593543950335",
+                "79228162514264337593543950335",
+            ),
+            // Rounded.
+            (
+                "1.23456789012345678901234567895",
+                "1.234567890123456789012345679",
+            ),
+            ("5E-29", "0.0000000000000000000000000001"),
+            ("4E-29", "0"),
+            ("-1E-6000", "0"),
+        ] {
+            assert_eq!(read(text).as_deref(), Ok(plain), "{text}");
+        }
+        for text in [
+            "79228162514264337593543950336",
+            "1E+29",
+            "1E+6000",
+            "NaN",
+            "Infinity",
+        ] {
+            assert!(read(text).is_err(), "{text}");
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! What a derive knows of its model, as plain data.
 
+use std::any::TypeId;
+
 use bson::{RawBsonRef, RawDocument};
 
 use super::{
@@ -29,8 +31,8 @@ pub struct Model {
     pub updated: Option<&'static str>,
     /// The stored name of the field in which the framework keeps when a document was deleted, if that is a mark.
     pub soft_delete: Option<&'static str>,
-    /// The stored name of the field that says whose a document is.
-    pub scope: Option<&'static str>,
+    /// The scope that its documents belong to.
+    pub scope: Option<ScopeField>,
     /// The stored field that tells its documents from others in the collection, and its value there.
     pub tag: Option<(&'static str, &'static str)>,
     /// How the `_id` is made, if of fields: `{user}/account`.
@@ -63,6 +65,37 @@ pub struct Model {
     pub schema_version: u32,
     /// What makes documents of older versions documents of this one.
     pub upgrade: Option<Upgrade>,
+}
+
+/// The field of a model that says which scope a document belongs to: `#[document(scope = …)]`.
+#[derive(Debug, Clone, Copy)]
+pub struct ScopeField {
+    /// The stored name of the field.
+    pub stored: &'static str,
+    /// The type of the field. A session of another type does not reach the model, even if the stored values are equal.
+    pub type_id: fn() -> TypeId,
+}
+
+/// The scope fields of two models that both have one, of which the first one refers to the second one.
+///
+/// A reference between two scoped models only counts where both documents belong to the same scope: no derived data follows from a
+/// reference to a document of another scope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SharedScope {
+    /// The stored name of the field in the model that refers.
+    pub(crate) referrer: &'static str,
+    /// The stored name of the field in the model that is referred to.
+    pub(crate) target: &'static str,
+}
+
+impl SharedScope {
+    /// The scope fields of two models; none unless both models have a scope.
+    pub(crate) fn between(referrer: &Model, target: &Model) -> Option<Self> {
+        Some(Self {
+            referrer: referrer.scope?.stored,
+            target: target.scope?.stored,
+        })
+    }
 }
 
 impl Model {

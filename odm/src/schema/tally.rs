@@ -9,6 +9,7 @@ use crate::{
     field::{AllInside, Array, Field, Maybe, Ordered, Path, Place, Single, role, shape},
     projection::Projected,
     query::IntoValue,
+    scope::{InScope, WrittenIn},
 };
 
 /// A field that is made of the documents which refer to the one that has it.
@@ -57,6 +58,21 @@ where
 {
     (place.path(), value.into_value())
 }
+
+/// Every session that writes a `C` also sees its parents; called by derived code, at compile time.
+#[doc(hidden)]
+pub fn sees_parent<C: SeesParent<M>, M>() {}
+
+/// A child whose writers see its parent `M`, so that no rollup crosses from one scope to another.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not have the scope of its parent `{M}`",
+    label = "is written by sessions that do not see a `{M}`",
+    note = "a rollup changes the parent with each child: give `{Self}` a `scope = …` of the same type, or leave the scope out of `{M}`"
+)]
+pub trait SeesParent<M> {}
+#[diagnostic::do_not_recommend]
+impl<C: WrittenIn, M: InScope<C::Session>> SeesParent<M> for C {}
 
 /// A `C` refers to an `M` by this; called by derived code, at compile time.
 #[doc(hidden)]

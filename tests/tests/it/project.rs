@@ -64,6 +64,35 @@ fn the_engine_and_the_derives_know_nothing_of_odm() {
     }
 }
 
+/// `docs/internals/scopes.md` justifies each use of access that is not narrowed to the caller's session.
+#[test]
+fn every_use_of_unscoped_access_is_justified() {
+    let page = fs::read_to_string(root().join("docs/internals/scopes.md")).expect("the page");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+    let justified: BTreeSet<_> = rows
+        .filter_map(|row| row.split_once('`'))
+        .filter(|(file, _)| file.ends_with(".rs"))
+        .map(|(file, _)| PathBuf::from(file))
+        .collect();
+    let source = root().join("odm/src");
+    let mut used = BTreeSet::new();
+    let mut folders = vec![source.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if fs::read_to_string(&path)
+                .expect("code")
+                .contains("to_everything(")
+            {
+                used.insert(path.strip_prefix(&source).expect("inside").to_owned());
+            }
+        }
+    }
+    assert_eq!(used, justified);
+}
+
 /// Each module may use those to the right of it: what is above does not appear below.
 #[test]
 fn arrows_point_one_way() {

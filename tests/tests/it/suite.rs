@@ -733,6 +733,15 @@ macro_rules! for_every_test {
                     what_is_deleted_can_be_read,
                     what_is_deleted_can_be_restored,
                 ]
+                tenants: [
+                    a_parent_that_comes_later_has_the_children_of_its_scope,
+                    arrays_are_those_of_the_scope,
+                    children_are_counted_in_their_scope,
+                    copies_follow_sources_of_their_scope,
+                    pipelines_read_what_is_in_sight,
+                    references_lead_into_their_scope,
+                    writes_that_die_stay_in_their_scope,
+                ]
                 time_limits: [
                     a_session_limits_every_read,
                     a_timeout_names_the_operation,
@@ -760,6 +769,14 @@ macro_rules! for_every_test {
                     an_own_error_aborts,
                     conflicts_are_tried_again,
                     others_see_nothing_before_the_commit,
+                ]
+                update_requirements: [
+                    an_update_makes_no_place,
+                    decimals_can_be_read_again,
+                    elements_in_chunk_documents_stay_in_their_range,
+                    null_is_a_missing_value,
+                    numbers_beside_computed_fields_stay_in_their_range,
+                    numbers_stay_in_their_range,
                 ]
                 upgrade: [
                     a_bulk_fails_where_an_upgrade_does,

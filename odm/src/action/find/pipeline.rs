@@ -26,8 +26,10 @@ impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
     /// and never as a document where an operator could stand.
     ///
     /// A stage that writes (`$out`, `$merge`) is refused: no write goes around the framework. So is `$changeStream`, which
-    /// never ends, and a stage that reads (`$lookup`, `$graphLookup`, `$unionWith`) from the collection of a model with a
-    /// [soft delete](crate::SoftDelete) or a [scope](crate::scope), as it would find what is deleted and what belongs to others.
+    /// never ends, and any stage that only describes the server (`$collStats`, `$currentOp`, …). A stage that reads another collection
+    /// (`$lookup`, `$graphLookup`, `$unionWith`) may read those of the schema's models, but for a model with a
+    /// [soft delete](crate::SoftDelete) or a [scope](crate::scope): it would find what is deleted and what belongs to others. For the
+    /// same reason it may not read the chunk documents of an array that overflows, nor what the framework keeps in collections of its own.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -61,8 +63,7 @@ impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
             }
             pipeline.extend(limited(self.limit)?);
             for stage in stages {
-                refuse(&stage)?;
-                refuse_hidden::<S>(&stage, &self.access)?;
+                refuse::<S>(&stage, &self.access)?;
                 pipeline.push(RawDocumentBuf::try_from(&stage).map_err(error::encode)?);
             }
             Ok(of::<T>(pipeline))
@@ -175,64 +176,131 @@ pub(super) fn limited(limit: Option<u64>) -> Result<Option<RawDocumentBuf>> {
     document("$limit", i64::try_from(limit).unwrap_or(i64::MAX)).map(Some)
 }
 
-fn refuse(stage: &Stage) -> Result<()> {
-    match stage
-        .keys()
-        .find(|name| matches!(name.as_str(), "$out" | "$merge" | "$changeStream"))
-    {
-        Some(name) => Err(Error::new(
-            ErrorKind::Unsupported,
-            format!(
-                "the stage {name} has no place in a query, which reads what is there and writes nothing"
-            ),
-        )),
-        None => Ok(()),
+/// The stages that a pipeline may have: each transforms documents, and reads no collection but those that its fields name.
+const STAGES: [&str; 27] = [
+    "$addFields",
+    "$bucket",
+    "$bucketAuto",
+    "$count",
+    "$densify",
+    "$documents",
+    "$facet",
+    "$fill",
+    "$geoNear",
+    "$graphLookup",
+    "$group",
+    "$limit",
+    "$lookup",
+    "$match",
+    "$project",
+    "$redact",
+    "$replaceRoot",
+    "$replaceWith",
+    "$sample",
+    "$set",
+    "$setWindowFields",
+    "$skip",
+    "$sort",
+    "$sortByCount",
+    "$unionWith",
+    "$unset",
+    "$unwind",
+];
+
+/// Refuses a stage that may write, or read what is out of sight.
+///
+/// Both lists are of what is allowed: a stage that a later server brings, and a collection that the schema does not have, are refused.
+fn refuse<S: Schema>(stage: &Stage, access: &Access) -> Result<()> {
+    let mut reads = Reads::default();
+    reads.stage(stage)?;
+    for name in reads.collections {
+        if let Some(problem) = out_of_sight::<S>(name, access) {
+            return Err(Error::new(ErrorKind::Unsupported, problem));
+        }
     }
+    Ok(())
 }
 
-/// A stage reads a collection as it is, so none may read one in which something is out of sight.
-fn refuse_hidden<S: Schema>(stage: &Stage, access: &Access) -> Result<()> {
-    let mut names = Vec::new();
-    for (name, value) in stage {
-        read_by(name, value, &mut names);
-    }
+/// Why a stage may not read a collection; none if it may.
+fn out_of_sight<S: Schema>(collection: &str, access: &Access) -> Option<String> {
     let mut models = S::MODELS.iter();
-    let hidden = models.find(|model| names.contains(&model.collection) && access.narrows(model));
-    match hidden {
-        None => Ok(()),
-        Some(model) => Err(Error::new(
-            ErrorKind::Unsupported,
-            format!(
-                "a stage reads the collection `{}`, of which some documents are out of sight here: they are deleted, belong \
-                 to somebody else or to another model; query `{}` by itself, or join it by `with`",
-                model.collection, model.name,
-            ),
-        )),
-    }
+    let Some(model) = models.find(|model| model.collection == collection) else {
+        return Some(format!(
+            "a stage reads `{collection}`, which is the collection of no model of the schema: read it through `Database::backend`"
+        ));
+    };
+    access.narrows(model).then(|| {
+        format!(
+            "a stage reads the collection `{collection}`, of which some documents are out of sight here: they are deleted, belong to \
+             somebody else or to another model; query `{}` by itself, or join it by `with`",
+            model.name,
+        )
+    })
 }
 
-/// The collections that a stage reads beside its own, at whatever depth.
-fn read_by<'s>(name: &str, value: &'s Bson, found: &mut Vec<&'s str>) {
-    let (from, inner) = match name {
-        "$lookup" | "$graphLookup" => ("from", value),
-        "$unionWith" => ("coll", value),
-        _ => ("", value),
-    };
-    match inner {
-        Bson::String(collection) if name == "$unionWith" => found.push(collection),
-        Bson::Document(fields) => {
-            if let Ok(collection) = fields.get_str(from) {
-                found.push(collection);
+/// The collections that stages read beside their own.
+#[derive(Default)]
+struct Reads<'s> {
+    collections: Vec<&'s str>,
+}
+
+impl<'s> Reads<'s> {
+    fn stage(&mut self, stage: &'s Stage) -> Result<()> {
+        for (name, fields) in stage {
+            if !STAGES.contains(&name.as_str()) {
+                let message = match name.as_str() {
+                    "$out" | "$merge" => "it writes, and a pipeline of a query only reads",
+                    "$changeStream" => "it never ends: use `watch`",
+                    _ => {
+                        "it is not among the stages that a pipeline may have: run it through `Database::backend`"
+                    }
+                };
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    format!("the stage {name} cannot be run: {message}"),
+                ));
             }
-            for (name, value) in fields {
-                read_by(name, value, found);
+            match (name.as_str(), fields) {
+                ("$unionWith", Bson::String(collection)) => self.collections.push(collection),
+                ("$unionWith", Bson::Document(fields)) => self.from("coll", fields)?,
+                ("$lookup" | "$graphLookup", Bson::Document(fields)) => {
+                    self.from("from", fields)?
+                }
+                ("$facet", Bson::Document(pipelines)) => {
+                    for pipeline in pipelines.values() {
+                        self.pipeline(pipeline)?;
+                    }
+                }
+                // No other stage names a collection, or has stages.
+                _ => {}
             }
         }
-        Bson::Array(values) => {
-            for value in values {
-                read_by("", value, found);
+        Ok(())
+    }
+
+    /// The collection that a stage names, and the stages that it runs there.
+    fn from(&mut self, field: &str, fields: &'s Stage) -> Result<()> {
+        match fields.get(field) {
+            Some(Bson::String(collection)) => self.collections.push(collection),
+            // Stages of their own documents: `$documents`.
+            None if fields.contains_key("pipeline") => {}
+            _ => {
+                let message = format!("a stage names its collection in `{field}`, as a string");
+                return Err(Error::new(ErrorKind::Unsupported, message));
             }
         }
-        _ => {}
+        match fields.get("pipeline") {
+            Some(pipeline) => self.pipeline(pipeline),
+            None => Ok(()),
+        }
+    }
+
+    fn pipeline(&mut self, stages: &'s Bson) -> Result<()> {
+        for stage in stages.as_array().into_iter().flatten() {
+            if let Bson::Document(stage) = stage {
+                self.stage(stage)?;
+            }
+        }
+        Ok(())
     }
 }

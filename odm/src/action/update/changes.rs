@@ -4,30 +4,54 @@ use bson::{RawArrayBuf, RawBson, RawDocumentBuf};
 
 use super::{
     elements::{Elements, Levels},
+    place::OutOfRange,
     push::Modifiers,
+    requirement::{Reason, Requirement},
 };
 use crate::{
     Error, ErrorKind, Result,
+    document::Stored,
     error::too_many,
     field::Path,
     query::{Node, append, document},
 };
 
-/// An array with a `max`.
-#[derive(Debug, Clone)]
-pub(crate) struct Bound {
-    pub(super) path: String,
-    pub(super) max: usize,
+/// A place that an operator works on, and whether null may stand there for a missing value.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Operand<'p> {
+    path: &'p Path,
+    null: NullAt,
 }
 
-/// The operators of an update, with the room that the arrays need for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NullAt {
+    Never,
+    Value,
+    Array,
+}
+
+impl<'p> Operand<'p> {
+    /// A place that holds a `V`.
+    pub(super) fn of<V: Stored>(path: &'p Path) -> Self {
+        let null = match (V::MAY_BE_NONE, V::IS_ARRAY) {
+            (false, _) => NullAt::Never,
+            (true, false) => NullAt::Value,
+            (true, true) => NullAt::Array,
+        };
+        Self { path, null }
+    }
+}
+
+/// The operators of an update, with what they require of the documents.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Changes {
     operators: Vec<(&'static str, Vec<(String, RawBson)>)>,
     /// How `$push` puts its values in, for paths that have something to say about it.
     modifiers: Vec<(String, RawDocumentBuf)>,
     elements: Elements,
-    room: Vec<(Node, Bound)>,
+    requirements: Vec<Requirement>,
+    /// That the places are there which are written to.
+    required: Vec<Node>,
     /// The places that are inside of an enum's variant: that the value is of it.
     only_where: Vec<Node>,
     error: Option<Error>,
@@ -41,23 +65,85 @@ pub(super) struct Finished {
     pub(super) update: RawDocumentBuf,
     /// The conditions behind `$[name]` in the paths.
     pub(super) array_filters: Vec<RawDocumentBuf>,
-    /// What the paths ask of the document: the condition behind `$`, and that what is changed inside of an enum's variant is
-    /// of that variant.
+    /// What the paths ask of the document: the condition behind `$`, that the places are there, and that what is changed inside of an
+    /// enum's variant is of that variant.
     pub(super) asked: Node,
-    /// For each array that grows the condition that it has room.
-    pub(super) rooms: Vec<(Node, Bound)>,
+    pub(super) requirements: Vec<Requirement>,
 }
 
 impl Changes {
     /// One operator on one path.
     pub(super) fn add(&mut self, operator: &'static str, path: &Path, value: Result<RawBson>) {
-        let added = self.elements.place(path).and_then(|path| {
-            let value = value?;
-            self.fields(operator).push((path, value));
+        let added = Levels::of(path).and_then(|levels| {
+            let place = self.place(&levels)?;
+            self.fields(operator).push((place, value?));
             Ok(())
         });
         self.rely(path);
         self.keep(added, path);
+    }
+
+    /// An operator that works on the value of a place.
+    pub(super) fn add_to(
+        &mut self,
+        operator: &'static str,
+        operand: Operand<'_>,
+        value: Result<RawBson>,
+    ) {
+        self.require_no_null(operand);
+        self.add(operator, operand.path, value);
+    }
+
+    /// An operator that changes a number, which stays in a range.
+    pub(super) fn add_to_number(
+        &mut self,
+        operator: &'static str,
+        operand: Operand<'_>,
+        value: Result<RawBson>,
+        out: Option<OutOfRange>,
+    ) {
+        self.require_no_null(operand);
+        let path = operand.path;
+        let added = Levels::of(path).and_then(|mut levels| {
+            let by = value?;
+            if let Some(out) = out {
+                let (requirement, stays) =
+                    Requirement::in_range((path, &levels), operator, &by, out);
+                self.requirements.push(requirement);
+                // Others may write to an element in a chunk document after it was looked at: then it is left as it is.
+                if levels.may_spill {
+                    levels = levels.and(&stays);
+                }
+            }
+            let place = self.place(&levels)?;
+            self.fields(operator).push((place, by));
+            Ok(())
+        });
+        self.rely(path);
+        self.keep(added, path);
+    }
+
+    /// The path as the update writes it, with what it requires of the documents.
+    fn place(&mut self, levels: &Levels) -> Result<String> {
+        let place = self.elements.place(levels)?;
+        if !matches!(levels.required, Node::All) {
+            self.required.push(levels.required.clone());
+        }
+        for map in levels.null_maps() {
+            self.requirements.push(Requirement::no_null(&map, false)?);
+        }
+        Ok(place)
+    }
+
+    fn require_no_null(&mut self, Operand { path, null }: Operand<'_>) {
+        if null == NullAt::Never {
+            return;
+        }
+        let levels = Levels::of(path);
+        match levels.and_then(|levels| Requirement::no_null(&levels, null == NullAt::Array)) {
+            Ok(requirement) => self.requirements.push(requirement),
+            Err(error) => self.keep(Err(error), path),
+        }
     }
 
     /// `$set`, of an array only with as many elements as it may have.
@@ -72,7 +158,14 @@ impl Changes {
     }
 
     /// An operator with a list of values; further lists for the same path are appended to the first.
-    pub(super) fn add_each(&mut self, operator: &'static str, path: &Path, of: Result<RawBson>) {
+    pub(super) fn add_each(
+        &mut self,
+        operator: &'static str,
+        operand: Operand<'_>,
+        of: Result<RawBson>,
+    ) {
+        self.require_no_null(operand);
+        let path = operand.path;
         let added = self.try_add_each(operator, path, of);
         self.rely(path);
         self.keep(added, path);
@@ -84,7 +177,7 @@ impl Changes {
         path: &Path,
         of: Result<RawBson>,
     ) -> Result<()> {
-        let dotted = self.elements.place(path)?;
+        let dotted = self.place(&Levels::of(path)?)?;
         let RawBson::Array(of) = of? else {
             return Ok(());
         };
@@ -115,10 +208,12 @@ impl Changes {
     /// `$push` with modifiers.
     pub(super) fn push_with(
         &mut self,
-        path: &Path,
+        operand: Operand<'_>,
         of: Result<RawBson>,
         modifiers: Result<Modifiers>,
     ) {
+        self.require_no_null(operand);
+        let path = operand.path;
         let added = self.try_push_with(path, of, modifiers);
         self.rely(path);
         self.keep(added, path);
@@ -130,7 +225,7 @@ impl Changes {
         of: Result<RawBson>,
         modifiers: Result<Modifiers>,
     ) -> Result<()> {
-        let dotted = self.elements.place(path)?;
+        let dotted = self.place(&Levels::of(path)?)?;
         let Modifiers { raw, keeps } = modifiers?;
         let of = of?;
         let fields = self.fields("$push");
@@ -155,14 +250,13 @@ impl Changes {
         elements: &RawArrayBuf,
         max: usize,
     ) -> Result<()> {
-        let path_of_error = path.to_string();
-        self.room.push((
-            room(operator, path, elements, max)?,
-            Bound {
-                path: path_of_error,
-                max,
-            },
-        ));
+        let condition = room(operator, path, elements, max)?;
+        let (path, may_spill) = (path.to_string(), path.may_spill());
+        self.requirements.push(Requirement {
+            condition,
+            may_spill,
+            reason: Reason::Room { path, max },
+        });
         Ok(())
     }
 
@@ -263,17 +357,18 @@ impl Changes {
         }
         let only_where = self.only_where.into_iter().fold(Node::All, Node::and);
         self.elements.check(&only_where)?;
-        for (room, _) in &self.room {
+        for Requirement { condition, .. } in &self.requirements {
             // The ways of an `$or` of different conditions name no element.
-            if !matches!(room, Node::Or(ways) if ways.len() > 1) {
-                self.elements.check(room)?;
+            if !matches!(condition, Node::Or(ways) if ways.len() > 1) {
+                self.elements.check(condition)?;
             }
         }
+        let required = self.required.into_iter().fold(Node::All, Node::and);
         Ok(Finished {
             update,
             array_filters: self.elements.array_filters()?,
-            asked: self.elements.condition().and(only_where),
-            rooms: self.room,
+            asked: self.elements.condition().and(only_where).and(required),
+            requirements: self.requirements,
         })
     }
 
@@ -321,18 +416,11 @@ impl Changes {
 /// The condition that the array at `path` can take the elements and stay within `max`. Where the path leads through arrays, it
 /// is that no element that is changed has too little room.
 fn room(operator: &str, path: &Path, elements: &RawArrayBuf, max: usize) -> Result<Node> {
-    let Levels { arrays, rest } = Levels::of(path);
-    let room = room_at(operator, &rest, elements, max)?;
-    if arrays.is_empty() || matches!(room, Node::All) {
-        return Ok(room);
+    let levels = Levels::of(path)?;
+    match room_at(operator, &levels.rest, elements, max)? {
+        Node::All => Ok(Node::All),
+        room => Ok(levels.none_meets(Node::Not(Box::new(room)))),
     }
-    let full = arrays
-        .into_iter()
-        .rev()
-        .fold(Node::Not(Box::new(room)), |full, (array, condition)| {
-            Node::Element(array, Box::new(condition.and(full)))
-        });
-    Ok(Node::Not(Box::new(full)))
 }
 
 fn room_at(operator: &str, path: &Path, elements: &RawArrayBuf, max: usize) -> Result<Node> {

@@ -4,7 +4,7 @@ use bson::RawDocumentBuf;
 
 use crate::{
     Error, ErrorKind, Result,
-    field::{Path, Step},
+    field::{Holder, Path, Step},
     query::{Node, array_filter, records_a_position, to_raw},
 };
 
@@ -17,10 +17,28 @@ pub(super) struct Elements {
     first: Option<(Node, RawDocumentBuf)>,
 }
 
-/// A path taken apart where it goes into an array: the arrays with the conditions on their elements, and the rest.
+/// A path taken apart where an update names elements of an array.
+#[derive(Debug, Clone)]
 pub(super) struct Levels {
-    pub(super) arrays: Vec<(Path, Node)>,
+    arrays: Vec<Level>,
+    /// What is left of the path behind the last array.
     pub(super) rest: Path,
+    /// That the places on the way are there, as far as that is a condition on the document.
+    pub(super) required: Node,
+    /// The maps on the way that may be null, by how many arrays stand before them.
+    null_maps: Vec<(usize, Path)>,
+    /// Whether some of the elements may be in chunk documents.
+    pub(super) may_spill: bool,
+}
+
+/// An array on the way, with the elements that the update changes.
+#[derive(Debug, Clone)]
+struct Level {
+    array: Path,
+    /// The elements that meet this condition, and in which the places on the way are there.
+    condition: Node,
+    /// Only the first of them.
+    is_first: bool,
 }
 
 impl Elements {
@@ -28,29 +46,26 @@ impl Elements {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) for a key or a condition that cannot be written, and for a second `$`.
-    pub(super) fn place(&mut self, path: &Path) -> Result<String> {
-        path.dotted()?;
+    /// [`Invalid`](ErrorKind::Invalid) for a condition that cannot be written, and for a second `$`.
+    pub(super) fn place(&mut self, levels: &Levels) -> Result<String> {
         let mut place = Path::ROOT;
-        for (part, step) in path.parts() {
-            if !part.is_empty() {
-                place = place.append(part);
-            }
-            match step {
-                None | Some(Step::Inside) => {}
-                Some(Step::At(index)) => place = place.append(&index.to_string()),
-                Some(Step::Every) => place = place.append("$[]"),
-                Some(Step::Matching(condition)) => {
-                    let name = self.name(condition)?;
-                    place = place.append(&format!("$[{name}]"));
-                }
-                Some(Step::First(condition)) => {
-                    self.first(&place, condition)?;
-                    place = place.append("$");
-                }
+        let under = |place: &Path, part: &Path| match part.is_root() {
+            true => place.clone(),
+            false => place.append(&part.to_string()),
+        };
+        for level in &levels.arrays {
+            place = under(&place, &level.array);
+            if level.is_first {
+                self.first(&place, &level.condition)?;
+                place = place.append("$");
+            } else if matches!(level.condition, Node::All) {
+                place = place.append("$[]");
+            } else {
+                let name = self.name(&level.condition)?;
+                place = place.append(&format!("$[{name}]"));
             }
         }
-        Ok(place.dotted()?.to_owned())
+        Ok(under(&place, &levels.rest).dotted()?.to_owned())
     }
 
     /// The condition that the update's filter needs for `$` to name an element.
@@ -124,25 +139,103 @@ impl Elements {
 }
 
 impl Levels {
-    pub(super) fn of(path: &Path) -> Self {
-        let mut arrays = Vec::new();
-        let mut rest = Path::ROOT;
-        for (part, step) in path.parts() {
-            if !part.is_empty() {
-                rest = rest.append(part);
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) for a map's key that no path can have.
+    pub(super) fn of(path: &Path) -> Result<Self> {
+        path.dotted()?;
+        let mut levels = Self {
+            arrays: Vec::new(),
+            rest: Path::ROOT,
+            required: Node::All,
+            null_maps: Vec::new(),
+            may_spill: path.may_spill(),
+        };
+        let at = |place: &str| match place {
+            "" => Path::ROOT,
+            place => Path::ROOT.append(place),
+        };
+        // That the places of a part are there is a condition on the elements that the part before it ends with.
+        for part in path.levels() {
+            let mut required = Node::All;
+            for (place, holder) in part.holders {
+                let kind = match holder {
+                    Holder::Document => "object",
+                    Holder::Array => "array",
+                    Holder::Map => {
+                        levels.null_maps.push((levels.arrays.len(), at(place)));
+                        continue;
+                    }
+                };
+                required = required.and(Node::Test(at(place), "$type", kind.into()));
             }
-            let condition = match step {
-                None | Some(Step::Inside) => continue,
-                Some(Step::At(index)) => {
-                    rest = rest.append(&index.to_string());
-                    continue;
-                }
-                Some(Step::Every) => Node::All,
-                Some(Step::Matching(condition) | Step::First(condition)) => Node::clone(condition),
-            };
-            arrays.push((std::mem::replace(&mut rest, Path::ROOT).array(), condition));
+            for index in part.indexes {
+                required = required.and(Node::Test(at(index), "$exists", true.into()));
+            }
+            match levels.arrays.last_mut() {
+                Some(before) => before.condition = before.condition.clone().and(required),
+                None => levels.required = required,
+            }
+            match part.elements {
+                None => levels.rest = at(part.place),
+                Some(step) => levels.arrays.push(Level {
+                    array: at(part.place),
+                    condition: match step {
+                        Step::Matching(condition) | Step::First(condition) => {
+                            Node::clone(condition)
+                        }
+                        Step::At(_) | Step::Inside | Step::Every => Node::All,
+                    },
+                    is_first: matches!(step, Step::First(_)),
+                }),
+            }
         }
-        Self { arrays, rest }
+        Ok(levels)
+    }
+
+    /// The ways to the maps on the way that may be null.
+    pub(super) fn null_maps(&self) -> impl Iterator<Item = Self> {
+        let maps = self.null_maps.iter();
+        maps.map(|(arrays, place)| Self {
+            arrays: self.arrays.iter().take(*arrays).cloned().collect(),
+            rest: place.clone(),
+            required: self.required.clone(),
+            null_maps: Vec::new(),
+            may_spill: self.may_spill,
+        })
+    }
+
+    /// The same way, of which the last elements meet a further condition.
+    pub(super) fn and(&self, condition: &Node) -> Self {
+        let mut levels = self.clone();
+        match levels.arrays.last_mut() {
+            Some(last) => last.condition = last.condition.clone().and(condition.clone()),
+            None => levels.required = levels.required.and(condition.clone()),
+        }
+        levels
+    }
+
+    /// The condition that none of the places meets a condition, which speaks about the last elements on the way.
+    pub(super) fn none_meets(&self, condition: Node) -> Node {
+        match (self.meets(0, condition), self.arrays.is_empty()) {
+            (Node::Not(opposite), true) => *opposite,
+            (meets, _) => Node::Not(Box::new(meets)),
+        }
+    }
+
+    /// The condition on an element of the first array that one of the places in it meets a condition; none without an array.
+    pub(super) fn element_meets(&self, condition: Node) -> Option<Node> {
+        let first = self.arrays.first()?;
+        Some(first.condition.clone().and(self.meets(1, condition)))
+    }
+
+    /// The condition that one of the places meets a condition, seen from behind so many of the arrays.
+    fn meets(&self, behind: usize, condition: Node) -> Node {
+        let arrays = self.arrays.iter().skip(behind).rev();
+        arrays.fold(condition, |inner, level| {
+            let element = level.condition.clone().and(inner);
+            Node::Element(level.array.clone().array(), Box::new(element))
+        })
     }
 }
 

@@ -4,7 +4,8 @@ use bson::{RawArrayBuf, RawBson, RawDocumentBuf};
 
 use super::{
     Update, Updated,
-    changes::{Bound, Finished},
+    changes::Finished,
+    requirement::{Reason, Requirement},
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -16,9 +17,10 @@ use crate::{
     error,
     field::Path,
     hook::{self, Committed, RunHooks, Written},
-    maintain::Plan,
+    maintain::{Plan, anywhere},
     overflow,
-    query::{Node, document},
+    query::{Node, append, document},
+    retry,
     rule::{Behind, check_update},
     schema::{Model, upgrade},
     soft_delete::Sight,
@@ -80,9 +82,13 @@ impl<T: Document, K: Which> Update<T, K> {
             update,
             array_filters,
             asked: places,
-            rooms,
+            mut requirements,
         } = self.changes.finish().map_err(error::of_model::<T>)?;
-        refuse_room_elsewhere(&T::MODEL, &rooms).map_err(error::of_model::<T>)?;
+        // Beside computed fields an update becomes a pipeline, in which a sum beyond an `i64` is a `double`.
+        if T::MODEL.computed.is_empty() {
+            requirements.retain(|requirement| !requirement.is_checked_by_backend());
+        }
+        refuse_room_elsewhere(&requirements).map_err(error::of_model::<T>)?;
         Ok(Prepared {
             asked: asked.and(places.clone()),
             access: self.access,
@@ -92,7 +98,7 @@ impl<T: Document, K: Which> Update<T, K> {
                 update,
                 array_filters,
             },
-            rooms,
+            requirements,
             behind,
         })
     }
@@ -170,8 +176,8 @@ pub(in crate::action) struct Prepared {
     places: Node,
     /// What the caller asked for, and that the places are there.
     asked: Node,
-    /// What the arrays need.
-    rooms: Vec<(Node, Bound)>,
+    /// What else a document must meet.
+    requirements: Vec<Requirement>,
     /// What the rules of the model have to say of the outcome.
     behind: Option<Behind>,
 }
@@ -192,15 +198,17 @@ impl Prepared {
         self.aim.named.clone().unwrap_or(Node::All)
     }
 
-    /// Whether an array that grows has a `max`.
-    pub(in crate::action) fn has_bounds(&self) -> bool {
-        !self.rooms.is_empty()
+    /// Whether a document may be left as it is though it is one that was asked for.
+    pub(in crate::action) fn has_requirements(&self) -> bool {
+        !self.requirements.is_empty()
     }
 
     fn filter(&self, only: &Node) -> Result<RawDocumentBuf> {
         let asked = only.clone().and(self.asked.clone());
-        let rooms = self.rooms.iter();
-        let all = rooms.fold(asked, |all, (room, _)| all.and(room.clone()));
+        let requirements = self.requirements.iter();
+        let all = requirements.fold(asked, |all, requirement| {
+            all.and(requirement.condition.clone())
+        });
         to_raw(self.aim.model, &all)
     }
 
@@ -223,13 +231,100 @@ impl Prepared {
         self.behind.is_some()
     }
 
-    /// An error if a document that was to be changed has no room for what was to be appended.
-    pub(in crate::action) async fn refuse_full(&self) -> Result<()> {
-        self.refuse_full_in(&self.access).await
+    /// Whether a requirement is about elements that the filter of the update does not see.
+    pub(in crate::action) fn may_spill(&self) -> bool {
+        let mut requirements = self.requirements.iter();
+        requirements.any(|requirement| requirement.may_spill)
     }
 
-    async fn refuse_full_in(&self, access: &Access) -> Result<()> {
-        refuse_full(access, self.aim.model, &self.asked, &self.rooms).await
+    /// Makes nulls missing that stand in the way of an update of many documents.
+    ///
+    /// # Errors
+    ///
+    /// That of the first document that does not meet a requirement.
+    pub(in crate::action) async fn look_first(&self) -> Result<()> {
+        self.look_first_in(&self.access).await
+    }
+
+    /// Looks why an update of one document has matched none, and tries once more where a null was in its way.
+    pub(in crate::action) async fn look_again(&self) -> Result<Option<Updated>> {
+        let mut requirements = self.requirements.iter();
+        if requirements.any(|requirement| matches!(requirement.reason, Reason::Null(_))) {
+            let done = self.count(false).await?;
+            return Ok(Some(done).filter(|done| done.applied()));
+        }
+        self.refuse_unmet(&self.access, &Node::All).await?;
+        Ok(None)
+    }
+
+    async fn look_first_in(&self, access: &Access) -> Result<()> {
+        self.refuse_unmet(access, &Node::All).await?;
+        self.unset_nulls(access, &Node::All).await?;
+        Ok(())
+    }
+
+    /// An error if a document that was to be changed does not meet a requirement.
+    async fn refuse_unmet(&self, access: &Access, only: &Node) -> Result<()> {
+        let model = self.aim.model;
+        for requirement in &self.requirements {
+            if let Reason::Null(_) = requirement.reason {
+                continue;
+            }
+            let unmet = match requirement.spilled(model) {
+                Some((field, element)) => anywhere(access, model, field, element).await?,
+                None => Node::Not(Box::new(requirement.condition.clone())),
+            };
+            let asked = only.clone().and(self.asked.clone()).and(unmet);
+            let mut projection = document("_id", 1)?;
+            if let Some(path) = requirement.shows() {
+                append(&mut projection, &without_indexes(path), 1)?;
+            }
+            let find = operation::Find {
+                collection: model.collection.into(),
+                filter: to_raw(model, &asked)?,
+                projection: Some(projection),
+                sort: None,
+                limit: Some(1),
+                max_time: None,
+            };
+            let found = access.find_all(model, find).await?;
+            if let Some(error) = found.first().and_then(|found| requirement.refuse(found)) {
+                return Err(error::of(model)(error));
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the nulls on which an operator of the update would fail. They read as the same `None` as a missing value, on which it works.
+    /// Tells whether there were some.
+    ///
+    /// A process that dies behind it has changed nothing that anybody reads.
+    async fn unset_nulls(&self, access: &Access, only: &Node) -> Result<bool> {
+        let (model, mut are_some) = (self.aim.model, false);
+        for requirement in &self.requirements {
+            let Reason::Null(null) = &requirement.reason else {
+                continue;
+            };
+            let is_null = Node::Not(Box::new(requirement.condition.clone()));
+            let asked = match &null.first {
+                // `$` names an element in one condition on the array alone.
+                Node::All => self.asked.clone().and(is_null),
+                first => first.clone(),
+            };
+            let update = operation::Update {
+                collection: model.collection.into(),
+                filter: to_raw(model, &only.clone().and(asked))?,
+                change: operation::Change::Operators {
+                    update: null.update.clone(),
+                    array_filters: null.array_filters.clone(),
+                },
+                multi: true,
+                upsert: false,
+            };
+            let done = Plan::of_stored_form(model, update).run(access.clone());
+            are_some |= done.await?.modified > 0;
+        }
+        Ok(are_some)
     }
 
     /// Carries it out; an error where nothing was there, if that is one.
@@ -285,24 +380,43 @@ impl Prepared {
     }
 
     async fn count_in(&self, access: &Access, only: &Node, multi: bool) -> Result<Updated> {
-        // Of many documents none is changed if one is full already. One that fills up between the look and the write is
-        // left out like one that does not meet the condition.
-        if multi {
-            self.refuse_full_in(access).await?;
+        // Of many documents none is changed if one does not meet a requirement. One that ceases to between the look and the write is left out
+        // like one that does not meet the condition.
+        if multi || self.may_spill() {
+            self.look_first_in(access).await?;
         }
-        let done = Plan::new(self.aim.model, self.operation_on(only, multi)?)?
-            .run(access.clone())
-            .await?;
-        if !multi && done.matched == 0 {
-            self.refuse_full_in(access).await?;
+        for attempt in 1.. {
+            let write = self.operation_on(only, multi)?;
+            let done = Plan::new(self.aim.model, write)?.run(access.clone());
+            let done = done.await?;
+            if done.matched > 0 {
+                self.tell_lengths(access).await;
+                return Ok(Updated {
+                    matched: done.matched,
+                    modified: done.modified,
+                });
+            }
+            if multi || !self.is_worth_another(access, only, attempt).await? {
+                break;
+            }
         }
-        if done.matched > 0 {
-            self.tell_lengths(access).await;
+        Ok(Updated::default())
+    }
+
+    /// Whether an update of one document that has matched none is to be tried again: a null was in its way.
+    ///
+    /// # Errors
+    ///
+    /// That of a document that does not meet a requirement.
+    async fn is_worth_another(&self, access: &Access, only: &Node, attempt: u32) -> Result<bool> {
+        self.refuse_unmet(access, &Node::All).await?;
+        if attempt == ATTEMPTS || !self.unset_nulls(access, only).await? {
+            return Ok(false);
         }
-        Ok(Updated {
-            matched: done.matched,
-            modified: done.modified,
-        })
+        if attempt > 1 {
+            retry::pause(attempt).await;
+        }
+        Ok(true)
     }
 
     /// Tells which arrays of the document are near their bound now.
@@ -313,7 +427,10 @@ impl Prepared {
         if !trace::looks_at_plans() {
             return;
         }
-        for (_, Bound { path, max }) in &self.rooms {
+        for requirement in &self.requirements {
+            let Reason::Room { path, max } = &requirement.reason else {
+                continue;
+            };
             let near = trace::near(*max);
             let last = Path::ROOT.append(&format!("{path}.{}", near.saturating_sub(1)));
             let is_long = by_id.clone().and(Node::Test(last, "$exists", true.into()));
@@ -359,25 +476,32 @@ impl Prepared {
         projection: Option<RawDocumentBuf>,
         return_new: bool,
     ) -> Result<Option<RawDocumentBuf>> {
-        let write = operation::FindAndModify {
-            collection: self.aim.model.collection.into(),
-            filter: self.filter(only)?,
-            sort: self.aim.sort.clone(),
-            projection,
-            modification: operation::Modification::Update {
-                change: self.change.clone(),
-                upsert: false,
-                return_new,
-            },
-        };
-        let found = Plan::new(self.aim.model, write)?
-            .run(access.clone())
-            .await?;
-        match found {
-            None => self.refuse_full_in(access).await?,
-            Some(_) => self.tell_lengths(access).await,
+        if self.may_spill() {
+            self.look_first_in(access).await?;
         }
-        Ok(found)
+        for attempt in 1.. {
+            let write = operation::FindAndModify {
+                collection: self.aim.model.collection.into(),
+                filter: self.filter(only)?,
+                sort: self.aim.sort.clone(),
+                projection: projection.clone(),
+                modification: operation::Modification::Update {
+                    change: self.change.clone(),
+                    upsert: false,
+                    return_new,
+                },
+            };
+            let found = Plan::new(self.aim.model, write)?.run(access.clone());
+            let found = found.await?;
+            if found.is_some() {
+                self.tell_lengths(access).await;
+                return Ok(found);
+            }
+            if !self.is_worth_another(access, only, attempt).await? {
+                break;
+            }
+        }
+        Ok(None)
     }
 
     fn refuse_unchecked(&self, behind: &Behind) -> Result<()> {
@@ -455,14 +579,25 @@ pub(in crate::action) async fn is_there(
     Ok(access.count(model, count).await? > 0)
 }
 
+/// How often an update is tried while others store a null in its way.
+const ATTEMPTS: u32 = 10;
+
+/// A path as a projection names it: the elements of an array have no index there.
+fn without_indexes(path: &str) -> String {
+    let is_name = |part: &&str| part.parse::<usize>().is_err();
+    let names: Vec<_> = path.split('.').filter(is_name).collect();
+    names.join(".")
+}
+
 /// An error if what is appended to is inside of elements that may be outside of their document: whether there is room is a condition on that.
-fn refuse_room_elsewhere(model: &Model, rooms: &[(Node, Bound)]) -> Result<()> {
-    let mut bounds = rooms.iter().map(|(_, bound)| bound);
-    let elsewhere = bounds.find(|bound| {
-        let mut fields = model.overflows.iter();
-        fields.any(|field| field.holds(&bound.path))
-    });
-    let Some(Bound { path, max }) = elsewhere else {
+fn refuse_room_elsewhere(requirements: &[Requirement]) -> Result<()> {
+    let elsewhere = requirements
+        .iter()
+        .find_map(|requirement| match &requirement.reason {
+            Reason::Room { path, max } if requirement.may_spill => Some((path, max)),
+            _ => None,
+        });
+    let Some((path, max)) = elsewhere else {
         return Ok(());
     };
     let message = format!(
@@ -470,28 +605,4 @@ fn refuse_room_elsewhere(model: &Model, rooms: &[(Node, Bound)]) -> Result<()> {
          is room: set it as a whole, or pull the element and push it anew"
     );
     Err(Error::new(ErrorKind::Unsupported, message).with_path(path.clone()))
-}
-
-/// An error if a document that was to be changed has no room for what was to be appended.
-async fn refuse_full(
-    access: &Access,
-    model: &'static Model,
-    asked: &Node,
-    rooms: &[(Node, Bound)],
-) -> Result<()> {
-    for (room, Bound { path, max }) in rooms {
-        let full = asked.clone().and(Node::Not(Box::new(room.clone())));
-        let find = operation::Find {
-            collection: model.collection.into(),
-            filter: to_raw(model, &full)?,
-            projection: Some(document("_id", 1)?),
-            sort: None,
-            limit: Some(1),
-            max_time: None,
-        };
-        if let Some(full) = access.find_all(model, find).await?.first() {
-            return Err(error::of(model)(error::full(*max, full).with_path(path)));
-        }
-    }
-    Ok(())
 }

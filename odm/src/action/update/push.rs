@@ -2,7 +2,7 @@
 
 use bson::RawDocumentBuf;
 
-use super::{Inside, List, Sequence, Update, Which};
+use super::{Inside, List, Sequence, Update, Which, changes::Operand};
 use crate::{
     Result,
     document::{Document, Stored},
@@ -125,8 +125,9 @@ impl<T: Document, K: Which> Update<T, K> {
             sort: Vec::new(),
             slice: None,
         });
-        self.changes
-            .push_with(&array(T::fields()).path(), values(of), push.modifiers());
+        let path = array(T::fields()).path();
+        let array = Operand::of::<P::Value>(&path);
+        self.changes.push_with(array, values(of), push.modifiers());
         self
     }
 }

@@ -53,13 +53,14 @@ pub(crate) async fn stale(
         let current = upgrade::current(model, raw)?;
         let open = open(&current)?;
         for group in groups.iter().filter(|group| group.is_following()) {
+            let scope = group.scope_of_dependent(&open);
             for (path, inside) in group.structs(&open) {
                 let id = group.reference_in(inside);
                 for taken in group.following() {
                     let holds = inside.get(taken.stored).cloned().unwrap_or(Bson::Null);
                     let path = format!("{path}{}", taken.stored);
                     let id = id.cloned().unwrap_or(Bson::Null);
-                    held.push((document, group, id, path, taken, holds));
+                    held.push((document, group, (id, scope.clone()), path, taken, holds));
                 }
                 wanted.extend(id.map(|id| ((group.model)(), id.clone())));
             }
@@ -68,9 +69,9 @@ pub(crate) async fn stale(
     let mut sources = Sources::default();
     sources.read(access, &groups, &wanted).await?;
     let mut found = Vec::new();
-    for (document, group, id, path, taken, holds) in held {
+    for (document, group, (id, scope), path, taken, holds) in held {
         let source = (group.model)();
-        let is = match (&id, sources.get(source, &id)?) {
+        let is = match (&id, sources.get_in_scope(group, &id, scope.as_ref())?) {
             (Bson::Null, _) => Bson::Null,
             (_, None) => continue,
             (_, Some(None)) if taken.clears => Bson::Null,

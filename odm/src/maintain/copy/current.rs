@@ -43,11 +43,12 @@ pub(crate) fn bring_current<'a>(
             .await?;
         for document in &mut opened {
             for group in &groups {
+                let scope = group.scope_of_dependent(document);
                 group.each(document, &mut |inside| {
                     let Some(id) = group.reference_in(inside) else {
                         return Ok(());
                     };
-                    let source = sources.get((group.model)(), id)?.flatten();
+                    let source = sources.get_in_scope(group, id, scope.as_ref())?.flatten();
                     let source = source.filter(|source| source.fate != Fate::Goes);
                     for taken in group.following() {
                         match source {

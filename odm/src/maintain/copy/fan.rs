@@ -1,6 +1,9 @@
 //! The fan-out: copies follow their source.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use bson::{Bson, Document, RawBson, RawDocumentBuf, doc};
 
@@ -23,7 +26,7 @@ use crate::{
     decode, error,
     maintain::{
         Said,
-        link::linked::{Fate, one_of},
+        link::linked::{Fate, Id, one_of},
         stored::{Amendment, change_all, overlap},
     },
     query::document,
@@ -276,6 +279,8 @@ pub(super) struct Newer<'s> {
     pub(super) source: &'s Source,
     /// The documents that are meant; all of them if it is empty.
     pub(super) those: RawDocumentBuf,
+    /// The condition that they are of the source's scope; empty where nothing has a scope, or where that is known of them.
+    pub(super) in_scope: Document,
 }
 
 impl<'s> Newer<'s> {
@@ -286,6 +291,7 @@ impl<'s> Newer<'s> {
             refers: source_condition(group, &id),
             source: &of.source,
             those: RawDocumentBuf::new(),
+            in_scope: group.in_scope(group.scope_of_source(&of.source).as_ref()),
         })
     }
 
@@ -300,6 +306,7 @@ impl<'s> Newer<'s> {
     /// The documents that have such structs.
     fn filter(&self, group: &Group) -> Result<Document> {
         let mut filter = open(&self.those)?;
+        filter.extend(self.in_scope.clone());
         filter.extend(group.of_structs(self.is_stale(group)));
         Ok(filter)
     }
@@ -413,7 +420,7 @@ async fn at_once(
 pub(in crate::maintain) async fn clear(
     access: &Access,
     model: &'static Model,
-    deleted: impl Iterator<Item = &RawBson>,
+    deleted: impl Iterator<Item = Deleted<'_>>,
     gone: &Source,
 ) -> Result<()> {
     let clearing =
@@ -422,19 +429,38 @@ pub(in crate::maintain) async fn clear(
     if clearing.is_empty() {
         return Ok(());
     }
-    let deleted = deleted.map(|id| Bson::try_from(id.clone()).map_err(error::encode));
-    let deleted = deleted.collect::<Result<Vec<_>>>()?;
+    let mut by_scope = BTreeMap::<Option<Id>, (Option<Bson>, Vec<Bson>)>::new();
+    for Deleted { id, scope } in deleted {
+        let id = Bson::try_from(id.clone()).map_err(error::encode)?;
+        let value = scope.map(|scope| Bson::try_from(scope.clone()).map_err(error::encode));
+        let value = value.transpose()?;
+        let (_, ids) = by_scope
+            .entry(scope.map(Id::of))
+            .or_insert((value, Vec::new()));
+        ids.push(id);
+    }
     for (owner, group) in clearing {
-        for some in id_batches(&deleted, BATCH) {
-            let newer = Newer {
-                refers: doc! { group.reference: { "$in": some } },
-                source: gone,
-                those: RawDocumentBuf::new(),
-            };
-            bring(access, owner, &group, vec![newer], &mut Room::All).await?;
+        for (scope, deleted) in by_scope.values() {
+            for some in id_batches(deleted, BATCH) {
+                let newer = Newer {
+                    refers: doc! { group.reference: { "$in": some } },
+                    source: gone,
+                    those: RawDocumentBuf::new(),
+                    in_scope: group.in_scope(scope.as_ref()),
+                };
+                bring(access, owner, &group, vec![newer], &mut Room::All).await?;
+            }
         }
     }
     Ok(())
+}
+
+/// A document that is deleted.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::maintain) struct Deleted<'d> {
+    pub(in crate::maintain) id: &'d RawBson,
+    /// The value of its scope field; none if its model has no scope.
+    pub(in crate::maintain) scope: Option<&'d RawBson>,
 }
 
 #[cfg(test)]

@@ -2,9 +2,14 @@
 
 use bson::{Bson, Document, doc};
 
+use super::source::Source;
 use crate::{
-    maintain::{overflow, stored::is_position, tally},
-    schema::{CopiedField, Copies, Follows, Model, OverflowField},
+    maintain::{
+        overflow,
+        stored::{get, is_position},
+        tally,
+    },
+    schema::{CopiedField, Copies, Follows, Model, OverflowField, SharedScope},
 };
 
 /// The copies through one reference, wherever the struct that has both stands in the document.
@@ -16,6 +21,8 @@ pub(crate) struct Group {
     pub(super) reference: &'static str,
     pub(super) is_optional: bool,
     pub(super) model: fn() -> &'static Model,
+    /// Where both models have a scope: the fields that must be equal for the reference to lead to a source.
+    scope: Option<SharedScope>,
     pub(super) fields: Vec<Taken>,
 }
 
@@ -53,7 +60,7 @@ impl Taken {
 /// The groups of a model.
 pub(crate) fn groups(model: &Model) -> Vec<Group> {
     let mut found = Vec::new();
-    collect(model.copies, &mut Vec::new(), &mut found);
+    collect(model, model.copies, &mut Vec::new(), &mut found);
     found
 }
 
@@ -95,7 +102,7 @@ pub(crate) fn dependents(
         .filter(|(_, group)| (group.model)().collection == source.collection)
 }
 
-fn collect(copies: &Copies, steps: &mut Vec<Step>, found: &mut Vec<Group>) {
+fn collect(model: &Model, copies: &Copies, steps: &mut Vec<Step>, found: &mut Vec<Group>) {
     for field in copies.own {
         let taken = Taken {
             stored: field.stored,
@@ -108,7 +115,7 @@ fn collect(copies: &Copies, steps: &mut Vec<Step>, found: &mut Vec<Group>) {
             |group: &&mut Group| group.steps == *steps && group.reference == field.reference;
         match found.iter_mut().find(is_of) {
             Some(group) => group.fields.push(taken),
-            None => found.push(Group::of(field, steps, taken)),
+            None => found.push(Group::of(model, field, steps, taken)),
         }
     }
     for inside in copies.inside {
@@ -116,19 +123,43 @@ fn collect(copies: &Copies, steps: &mut Vec<Step>, found: &mut Vec<Group>) {
             stored: inside.stored,
             is_array: inside.is_array,
         });
-        collect(inside.copies, steps, found);
+        collect(model, inside.copies, steps, found);
         steps.pop();
     }
 }
 
 impl Group {
-    fn of(field: &CopiedField, steps: &[Step], taken: Taken) -> Self {
+    fn of(model: &Model, field: &CopiedField, steps: &[Step], taken: Taken) -> Self {
         Self {
             steps: steps.to_vec(),
             reference: field.reference,
             is_optional: field.is_optional,
             model: field.model,
+            scope: SharedScope::between(model, (field.model)()),
             fields: vec![taken],
+        }
+    }
+
+    /// The scope that the source of a dependent must have; none unless both models have a scope.
+    pub(super) fn scope_of_dependent(&self, dependent: &Document) -> Option<Bson> {
+        let scope = self.scope?;
+        Some(
+            get(dependent, scope.referrer)
+                .cloned()
+                .unwrap_or(Bson::Null),
+        )
+    }
+
+    /// The scope that the dependents of a source must have; none unless both models have a scope.
+    pub(super) fn scope_of_source(&self, source: &Source) -> Option<Bson> {
+        self.scope.map(|scope| source.value(scope.target))
+    }
+
+    /// The condition that a dependent is of a scope.
+    pub(super) fn in_scope(&self, value: Option<&Bson>) -> Document {
+        match (self.scope, value) {
+            (Some(scope), Some(value)) => doc! { scope.referrer: { "$eq": value.clone() } },
+            _ => Document::new(),
         }
     }
 

@@ -93,6 +93,20 @@ impl Sources {
         Ok(self.found.get(&(model.collection, id)).map(Option::as_ref))
     }
 
+    /// The same for a dependent of this scope: a source of another scope is not there for it.
+    pub(super) fn get_in_scope(
+        &self,
+        group: &Group,
+        id: &Bson,
+        scope: Option<&Bson>,
+    ) -> Result<Option<Option<&Source>>> {
+        let Some(found) = self.get((group.model)(), id)? else {
+            return Ok(None);
+        };
+        let found = found.filter(|source| group.scope_of_source(source).as_ref() == scope);
+        Ok(Some(found))
+    }
+
     /// Which revisions were found of what copies follow.
     pub(super) fn revisions(&self, groups: &[Group]) -> Result<Revisions> {
         let mut revisions = Vec::new();
@@ -236,6 +250,7 @@ pub(super) fn projection(model: &Model, groups: &[Group]) -> Result<Option<RawDo
     let mut paths: Vec<_> = taken.map(|taken| taken.from.as_str()).collect();
     paths.extend(["_id", REVISION, super::FAN.0, "_odm.tally"]);
     paths.extend(FATE);
+    paths.extend(model.scope.iter().map(|scope| scope.stored));
     paths.sort_unstable();
     paths.dedup();
     let mut projection = RawDocumentBuf::new();

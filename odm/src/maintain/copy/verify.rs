@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bson::{Bson, RawBson, RawDocumentBuf, doc, oid::ObjectId};
+use bson::{Bson, Document, RawBson, RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
     VERIFY,
@@ -15,7 +15,7 @@ use crate::{
     Result,
     access::{Access, found_by},
     backend::operation::Find,
-    decode, error,
+    decode,
     maintain::{
         Said,
         link::linked::{Fate, Id, one_of},
@@ -61,7 +61,8 @@ pub(super) async fn verify_some(
 ) -> Result<Verified> {
     let groups = super::groups(model);
     let mut paths = RawDocumentBuf::new();
-    for field in ["_id", "_odm"] {
+    let scope = model.scope.iter().map(|scope| scope.stored);
+    for field in ["_id", "_odm"].into_iter().chain(scope) {
         append(&mut paths, field, 1)?;
     }
     let mut roots: Vec<_> = groups
@@ -75,6 +76,8 @@ pub(super) async fn verify_some(
         .collect();
     roots.sort_unstable();
     roots.dedup();
+    // A reference may be the scope.
+    roots.retain(|root| model.scope.is_none_or(|scope| scope.stored != *root));
     for root in roots {
         append(&mut paths, root, 1)?;
     }
@@ -96,12 +99,18 @@ pub(super) async fn verify_some(
             continue;
         };
         for (position, group) in groups.iter().enumerate() {
+            let scope = group.scope_of_dependent(&open);
             for (_, inside) in group.structs(&open) {
                 if let (Some(reference), true) = (group.reference_in(inside), group.is_following())
                 {
                     wanted.push(((group.model)(), reference.clone()));
                     let from = group.revision_in(inside);
-                    held.push((position, reference.clone(), from, id.clone()));
+                    held.push((
+                        position,
+                        (reference.clone(), scope.clone()),
+                        from,
+                        id.clone(),
+                    ));
                 }
             }
         }
@@ -113,12 +122,12 @@ pub(super) async fn verify_some(
     }
     let mut sources = Sources::default();
     sources.read(access, &groups, &wanted).await?;
-    let mut older = BTreeMap::<(usize, Id), Vec<RawBson>>::new();
-    for (position, reference, from, id) in held {
+    let mut older = BTreeMap::<(usize, Id, Option<Id>), (Lead, Vec<RawBson>)>::new();
+    for (position, lead, from, id) in held {
         let Some(group) = groups.get(position) else {
             continue;
         };
-        let Some(source) = seen(group, &sources, &gone, &reference)? else {
+        let Some(source) = seen(group, &sources, &gone, &lead)? else {
             continue;
         };
         if source.fate == Fate::Undecided && group.is_clearing() {
@@ -126,20 +135,27 @@ pub(super) async fn verify_some(
                 .values_mut()
                 .for_each(|ids| ids.retain(|other| *other != id));
         } else if from.is_none_or(|from| from < source.revision) {
-            let reference = Id::of(&raw(&reference)?);
-            older.entry((position, reference)).or_default().push(id);
+            let (reference, scope) = &lead;
+            let scope = scope.as_ref().map(raw).transpose()?;
+            let key = (
+                position,
+                Id::of(&raw(reference)?),
+                scope.as_ref().map(Id::of),
+            );
+            let (_, ids) = older.entry(key).or_insert((lead, Vec::new()));
+            ids.push(id);
         }
     }
     for (position, group) in groups.iter().enumerate() {
-        let of_group = older.iter().filter(|((of, _), _)| *of == position);
+        let of_group = older.iter().filter(|((of, ..), _)| *of == position);
         let mut newer = Vec::new();
-        for ((_, reference), ids) in of_group {
-            let reference = Bson::try_from(reference.value()?).map_err(error::encode)?;
-            if let Some(source) = seen(group, &sources, &gone, &reference)? {
+        for (lead, ids) in of_group.map(|(_, older)| older) {
+            if let Some(source) = seen(group, &sources, &gone, lead)? {
                 newer.push(Newer {
-                    refers: source_condition(group, &reference),
+                    refers: source_condition(group, &lead.0),
                     source,
                     those: document("_id", one_of(ids)?)?,
+                    in_scope: Document::new(),
                 });
             }
         }
@@ -161,14 +177,18 @@ pub(super) async fn verify_some(
     })
 }
 
+/// What a reference holds, and the scope that its source must have.
+type Lead = (Bson, Option<Bson>);
+
 /// What copies are to be like that were taken through a reference; nothing in particular if what is gone leaves its last value.
 fn seen<'s>(
     group: &Group,
     sources: &'s Sources,
     gone: &'s Source,
-    reference: &Bson,
+    (reference, scope): &Lead,
 ) -> Result<Option<&'s Source>> {
-    let source = sources.get((group.model)(), reference)?.flatten();
+    let source = sources.get_in_scope(group, reference, scope.as_ref())?;
+    let source = source.flatten();
     let is_there = source.is_some_and(|source| source.fate != Fate::Goes);
     Ok(match group.is_clearing() && !is_there {
         true => Some(gone),

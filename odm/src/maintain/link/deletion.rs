@@ -198,6 +198,6 @@ pub(super) async fn take_leave(
         let gone = deleted.iter().map(|document| &document.id);
         rule.take_out(access, filter, gone, &[]).await?;
     }
-    let ids = deleted.iter().map(|document| &document.id);
-    copy::clear(access, model, ids, &copy::Source::gone()).await
+    let deleted = deleted.iter().map(Linked::as_deleted);
+    copy::clear(access, model, deleted, &copy::Source::gone()).await
 }

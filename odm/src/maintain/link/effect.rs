@@ -9,7 +9,7 @@ use super::{
 use crate::{
     access::Access,
     backend::operation::Change,
-    maintain::{copy, tally},
+    maintain::{copy, scope::can_refer, tally},
     schema::{LinkSide, LinkStep, Model, OwnLink},
 };
 
@@ -60,6 +60,21 @@ pub(super) fn changes(update: &RawDocument) -> impl Iterator<Item = (&str, &str,
         let paths = operand.iter().flatten();
         paths.map(move |(path, value)| (name.as_str(), path.as_str(), value))
     })
+}
+
+/// A path at which an update may put a reference with a rule to a document that shares the scope of the model.
+pub(crate) fn new_reference(model: &Model, update: &RawDocument) -> Option<String> {
+    let mut changes = changes(update);
+    let found = changes.find(|(operator, path, operand)| {
+        let is_null = *operand == RawBsonRef::Null;
+        let mut links = model.links().iter();
+        links.any(|link| {
+            let leads = touches(link, path)
+                || *operator == "$rename" && operand.as_str().is_some_and(|to| touches(link, to));
+            leads && can_refer(model, (link.side.model)(), operator, is_null)
+        })
+    });
+    found.map(|(_, path, _)| path.to_owned())
 }
 
 /// Whether a path is that of a reference, inside of it, or that of what it is in.

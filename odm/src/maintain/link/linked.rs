@@ -11,6 +11,7 @@ use crate::{
     backend::operation::Find,
     batches::HasId,
     decode, error,
+    maintain::copy,
     query::{append, document},
     schema::{InverseLink, LinkSide, Model, upgrade},
 };
@@ -26,6 +27,8 @@ pub(super) struct Linked {
     pub(super) fate: Fate,
     /// What each write of an inverse changes.
     pub(super) fence: Option<RawBson>,
+    /// The value of its scope field; none if its model has no scope.
+    pub(super) scope: Option<RawBson>,
 }
 
 /// What a deletion that is no transaction has made of a document.
@@ -64,7 +67,18 @@ impl Linked {
             inverses: inverses.map(|inverse| at(&inverse.side)).collect(),
             fate: Fate::of(raw),
             fence: fence.map(RawBson::from),
+            scope: model.scope.map(|scope| {
+                let value = raw.get(scope.stored).ok().flatten();
+                value.map_or(RawBson::Null, RawBson::from)
+            }),
         })
+    }
+
+    pub(super) fn as_deleted(&self) -> copy::Deleted<'_> {
+        copy::Deleted {
+            id: &self.id,
+            scope: self.scope.as_ref(),
+        }
     }
 
     /// What a reference leads to.
@@ -173,7 +187,8 @@ pub(super) fn sides(model: &Model, of: fn(&LinkSide) -> &'static str) -> Result<
     let mut projection = RawDocumentBuf::new();
     let links = model.links().iter().map(|link| of(&link.side));
     let inverses = model.inverses.iter().map(|inverse| of(&inverse.side));
-    let fields: BTreeSet<_> = links.chain(inverses).collect();
+    let scope = model.scope.iter().map(|scope| scope.stored);
+    let fields: BTreeSet<_> = links.chain(inverses).chain(scope).collect();
     for field in ["_id", "_odm"].into_iter().chain(fields) {
         append(&mut projection, field, 1)?;
     }

@@ -63,7 +63,8 @@ async fn brought_up(
                 return Ok(false);
             }
             let (before, after) = ([before], [after]);
-            let followed = whole.follow(&whole.access, model, &before, &after, false);
+            let access = whole.access.in_scope_of(model, before[0].scope.as_ref());
+            let followed = whole.follow(&access, model, &before, &after, false);
             let followed = followed.await;
             followed.map_err(|error| whole.access.fail(error))?;
             Ok(true)

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bson::{Bson, Document, oid::ObjectId};
+use bson::{Document, oid::ObjectId};
 
 use super::{
     BATCH, FENCE,
@@ -14,6 +14,7 @@ use super::{
     group::Group,
     member::{Member, by_owner, remember},
     owner,
+    parent::{Parent, ParentKey},
 };
 use crate::{
     Result,
@@ -21,7 +22,7 @@ use crate::{
     backend::operation::Find,
     maintain::{
         Said, copy,
-        link::linked::{Id, by_id, one_of},
+        link::linked::{Id, one_of},
         stored::{Amendment, change_all, close, open, raw},
     },
     query::document,
@@ -31,7 +32,7 @@ use crate::{
 /// The owners of members that are about to be inserted.
 pub(super) struct Ahead {
     /// The condition that each is as it was read, by group.
-    as_read: Vec<BTreeMap<Id, Document>>,
+    as_read: Vec<BTreeMap<ParentKey, Document>>,
     /// By what the members say that their copies are to be looked at again: there is no need to, if all owners are as they were read.
     verify: Option<Said>,
 }
@@ -63,25 +64,30 @@ impl Ahead {
             }
             let (mut known, mut unknown) = (BTreeMap::new(), Vec::new());
             for (key, owner) in &owners {
-                let taken = sources.get(&(group.owner.collection, key.clone()));
+                let id = Id::of(&raw(&owner.parent.id)?);
+                let taken = sources.get(&(group.owner.collection, id));
                 match taken.and_then(|taken| Some((taken.as_read()?, taken.fence.as_ref()))) {
                     Some((mut condition, fence)) => {
                         condition.extend(with_fence(fence));
                         known.insert(key.clone(), condition);
                     }
-                    None => unknown.push(raw(&owner.at)?),
+                    None => unknown.push(raw(&owner.parent.id)?),
                 }
             }
             if !unknown.is_empty() {
                 let those = document("_id", one_of(&unknown)?)?;
+                let mut projection = Parent::projection(group);
+                projection.insert(FENCE, 1);
                 let find = Find {
-                    projection: Some(document(FENCE, 1)?),
+                    projection: Some(close(&projection)?),
                     ..found_by(&group.owner.collection.into(), &those)
                 };
                 for found in access.find_all(group.owner, find).await? {
                     let owner = open(&found)?;
-                    let id = Id::of(&raw(owner.get("_id").unwrap_or(&Bson::Null))?);
-                    known.insert(id, fence(&owner));
+                    let key = Parent::of_document(group, &owner).key()?;
+                    if owners.contains_key(&key) {
+                        known.insert(key, fence(&owner));
+                    }
                 }
             }
             if known.len() < owners.len() {
@@ -93,7 +99,7 @@ impl Ahead {
         let are_seen = sources.iter().all(|((collection, id), taken)| {
             let mut all = groups.iter().zip(&as_read);
             let is_owner = all.any(|(group, known)| {
-                group.owner.collection == *collection && known.contains_key(id)
+                group.owner.collection == *collection && known.keys().any(|key| key.has_id(id))
             });
             is_owner && taken.as_read().is_some()
         });
@@ -117,11 +123,11 @@ impl Ahead {
             let mut changes = Vec::new();
             for (key, owner) in by_owner(members, position)? {
                 let mut update =
-                    owner::update(access, model, group, &owner.at, None, &owner.moved).await?;
+                    owner::update(access, model, group, &owner.parent, None, &owner.moved).await?;
                 if Note::push(note, &group.mark(model), &owner.moved, &mut update) {
-                    noted.push((group.owner, owner.at.clone(), note));
+                    noted.push((group.owner, owner.parent.id.clone(), note));
                 }
-                let mut filter = open(&by_id(&raw(&owner.at)?)?)?;
+                let mut filter = owner.parent.filter(group)?;
                 let Some(as_read) = as_read.get(&key) else {
                     return Ok(false);
                 };

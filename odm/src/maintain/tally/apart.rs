@@ -10,6 +10,7 @@ use super::{
     groups,
     member::{Member, Moved, by_owner, remember, remembered_as},
     owner,
+    parent::{Parent, ParentKey},
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -18,7 +19,7 @@ use crate::{
     error,
     maintain::{
         link::linked::{Id, by_id},
-        stored::{Amendment, change, change_all, close, open, raw},
+        stored::{Amendment, change, change_all, close, raw},
     },
     retry,
     schema::Model,
@@ -58,7 +59,7 @@ async fn count_some(
     for (position, group) in groups.iter().enumerate() {
         for (key, owner) in by_owner(&members, position)? {
             let ids: Vec<_> = owner.moved.iter().map(|moved| moved.id.clone()).collect();
-            let counted = at_owner(access, model, groups, position, &owner.at, &ids).await?;
+            let counted = at_owner(access, model, groups, position, &owner.parent, &ids).await?;
             there.insert((position, key), counted.is_some());
             let Some((note, seen)) = counted else {
                 continue;
@@ -69,7 +70,7 @@ async fn count_some(
                     others.insert(key);
                 }
             }
-            noted.push((group.owner, owner.at.clone(), note));
+            noted.push((group.owner, owner.parent.id, note));
         }
     }
     let mut steady = Vec::new();
@@ -78,7 +79,10 @@ async fn count_some(
             steady.push(member);
         }
     }
-    let is_there = |group, at: &Id| there.get(&(group, at.clone())).copied().unwrap_or(true);
+    let is_there = |group, parent: &ParentKey| {
+        let there = there.get(&(group, parent.clone()));
+        there.copied().unwrap_or(true)
+    };
     let remembered = remember(access, model, groups, &steady, is_there, false, None).await?;
     // Of the others it stays noted.
     if remembered && others.is_empty() {
@@ -268,20 +272,20 @@ async fn at_owner(
     model: &'static Model,
     groups: &[Group],
     position: usize,
-    at: &Bson,
+    parent: &Parent,
     ids: &[Bson],
 ) -> Result<Option<(ObjectId, Vec<Member>)>> {
     let Some(group) = groups.get(position) else {
         return Ok(None);
     };
-    let (mark, key) = (group.mark(model), Id::of(&raw(at)?));
+    let (mark, key) = (group.mark(model), Id::of(&raw(&parent.id)?));
     let mut own = BTreeSet::new();
     for id in ids {
         own.insert(Id::of(&raw(id)?));
     }
     for attempt in 1..=ATTEMPTS {
         // Its fence first: what is read of the members behind it is true as long as that stays.
-        let Some(held) = owner::read(access, group, at).await? else {
+        let Some(held) = owner::read(access, group, parent).await? else {
             return Ok(None);
         };
         let notes = Note::all(&held);
@@ -344,13 +348,13 @@ async fn at_owner(
                 );
             }
         }
-        let mut update = owner::update(access, model, group, at, Some(&held), &moved).await?;
+        let mut update = owner::update(access, model, group, parent, Some(&held), &moved).await?;
         match (kept.is_empty(), notes.is_empty()) {
             (true, true) => {}
             (true, false) => also(&mut update, "$unset", ""),
             (false, _) => also(&mut update, "$set", kept),
         }
-        let mut filter = open(&by_id(&raw(at)?)?)?;
+        let mut filter = parent.filter(group)?;
         filter.extend(fence(&held));
         let amendment = Amendment::new(close(&filter)?, update);
         if change(access, group.owner, amendment).await? > 0 {
@@ -358,7 +362,7 @@ async fn at_owner(
         }
         retry::pause(attempt).await;
     }
-    Err(busy(group.owner, at))
+    Err(busy(group.owner, &parent.id))
 }
 
 /// Others write to an owner again and again.

@@ -9,6 +9,7 @@ use super::{
     group::{Group, groups_of},
     has, is_owner,
     owner::read_latest,
+    parent::{Parent, ParentKey},
     recount::{Sums, add, each},
 };
 use crate::{
@@ -54,7 +55,9 @@ pub(crate) async fn miscounted(
     for (member, group) in groups_of(access.models(), model) {
         let ids: Vec<_> = owners.values().map(|(_, id, _)| id.clone()).collect();
         let Counted { sums, pending } = count(access, member, &group, ids).await?;
-        for (key, (document, id, open)) in &owners {
+        for (document, _, open) in owners.values() {
+            let parent = Parent::of_document(&group, open);
+            let key = &parent.key()?;
             if pending.contains(key) {
                 continue;
             }
@@ -70,7 +73,7 @@ pub(crate) async fn miscounted(
                         }
                     }
                     Keeps::Latest { .. } => {
-                        let place = (position, id);
+                        let place = (position, &parent);
                         let latest = read_latest(access, member, &group, place, Document::new());
                         Bson::Array(latest.await?)
                     }
@@ -93,9 +96,9 @@ pub(crate) async fn miscounted(
 /// What members make of their owners.
 #[derive(Default)]
 struct Counted {
-    sums: BTreeMap<Id, Sums>,
+    sums: BTreeMap<ParentKey, Sums>,
     /// The owners of which some member is to be counted yet.
-    pending: BTreeSet<Id>,
+    pending: BTreeSet<ParentKey>,
 }
 
 async fn count(
@@ -111,7 +114,7 @@ async fn count(
         let open = open(&current)?;
         let is_pending = has(found, COUNT)? || has(found, Promise::LINK)?;
         for share in group.shares(member, &open)? {
-            let at = Id::of(&raw(&share.at)?);
+            let at = Parent::of_child(group, &open, share.at.clone()).key()?;
             add(counted.sums.entry(at.clone()).or_default(), &share.counts);
             if is_pending {
                 counted.pending.insert(at);
@@ -119,7 +122,9 @@ async fn count(
         }
         if is_pending {
             for (at, _) in group.remembered(&open) {
-                counted.pending.insert(Id::of(&raw(&at)?));
+                counted
+                    .pending
+                    .insert(Parent::of_child(group, &open, at).key()?);
             }
         }
         Ok(())

@@ -9,7 +9,7 @@ use crate::{
         link::linked::Id,
         stored::{get, raw, set, touches},
     },
-    schema::{Keeps, Model, Tally},
+    schema::{Keeps, Model, SharedScope, Tally},
 };
 
 /// What owners are made of by one reference of their members.
@@ -18,6 +18,8 @@ pub(super) struct Group {
     /// The reference, as it is stored in the members.
     pub(super) reference: String,
     pub(super) owner: &'static Model,
+    /// Where both models have a scope: the fields that must be equal for a member to count.
+    pub(super) scope: Option<SharedScope>,
     pub(super) tallies: Vec<&'static Tally>,
 }
 
@@ -62,6 +64,7 @@ pub(super) fn groups(models: &[&'static Model], member: &Model) -> Vec<Group> {
                 None => found.push(Group {
                     reference,
                     owner,
+                    scope: SharedScope::between(member, owner),
                     tallies: vec![tally],
                 }),
             }

@@ -7,6 +7,7 @@ use bson::{Bson, Document, RawDocument, doc, oid::ObjectId};
 use super::{
     COUNT,
     group::{Group, Share},
+    parent::{Parent, ParentKey},
 };
 use crate::{
     Result,
@@ -30,6 +31,8 @@ pub(super) struct Member {
     pub(super) shares: Vec<Vec<Share>>,
     /// The same as it remembers it.
     pub(super) remembered: Vec<Vec<(Bson, Document)>>,
+    /// A parent of each group, from which the others differ in the `_id` alone.
+    parents: Vec<Parent>,
 }
 
 impl HasId for Member {
@@ -52,7 +55,7 @@ pub(super) struct Moved<'m> {
 /// Changes at one owner.
 #[derive(Debug)]
 pub(super) struct AtOwner<'m> {
-    pub(super) at: Bson,
+    pub(super) parent: Parent,
     pub(super) moved: Vec<Moved<'m>>,
 }
 
@@ -65,11 +68,15 @@ impl Member {
         let token = super::own(document).and_then(|own| own.get_document("count").ok());
         let shares = groups.iter().map(|group| group.shares(model, document));
         let remembered = groups.iter().map(|group| group.remembered(document));
+        let parents = groups
+            .iter()
+            .map(|group| Parent::of_child(group, document, Bson::Null));
         Ok(Self {
             id: document.get("_id").cloned().unwrap_or(Bson::Null),
             token: token.and_then(|said| said.get_object_id("token").ok()),
             shares: shares.collect::<Result<_>>()?,
             remembered: remembered.collect(),
+            parents: parents.collect(),
         })
     }
 
@@ -126,13 +133,27 @@ impl Member {
         Ok(None)
     }
 
+    /// The parent with this `_id`, by one of the groups; none if there is no such group.
+    pub(super) fn parent(&self, group: usize, id: &Bson) -> Option<Parent> {
+        let parent = self.parents.get(group)?;
+        Some(parent.with_id(id.clone()))
+    }
+
+    /// Looks a parent up by its key.
+    fn parent_key(&self, group: usize, id: &Bson) -> Result<Option<ParentKey>> {
+        let parent = self.parent(group, id);
+        parent.map(|parent| parent.key()).transpose()
+    }
+
     /// The owners that have something of it, or are to have.
-    pub(super) fn owners(&self, group: usize) -> Result<BTreeMap<Id, Bson>> {
+    fn owners(&self, group: usize) -> Result<BTreeMap<Id, Parent>> {
         let shares = self.shares.get(group).into_iter().flatten();
         let remembered = self.remembered.get(group).into_iter().flatten();
         let all = shares.map(|share| &share.at);
         let all = all.chain(remembered.map(|(at, _)| at));
-        all.map(|at| Ok((Id::of(&raw(at)?), at.clone()))).collect()
+        let all = all.filter_map(|at| self.parent(group, at));
+        all.map(|parent| Ok((Id::of(&raw(&parent.id)?), parent)))
+            .collect()
     }
 
     /// Whether it remembers what it is to be counted as. What is among the latest is no part of that.
@@ -149,10 +170,13 @@ impl Member {
 }
 
 /// The changes at each owner, in the order in which these are written.
-pub(super) fn by_owner(members: &[Member], group: usize) -> Result<BTreeMap<Id, AtOwner<'_>>> {
+pub(super) fn by_owner(
+    members: &[Member],
+    group: usize,
+) -> Result<BTreeMap<ParentKey, AtOwner<'_>>> {
     let mut owners = BTreeMap::new();
     for member in members {
-        for (key, at) in member.owners(group)? {
+        for (key, parent) in member.owners(group)? {
             let was = member.was(group, &key)?;
             let moved = Moved {
                 id: &member.id,
@@ -160,8 +184,8 @@ pub(super) fn by_owner(members: &[Member], group: usize) -> Result<BTreeMap<Id, 
                 now: member.share(group, &key)?,
                 is_new: was.is_none(),
             };
-            let owner = owners.entry(key).or_insert_with(|| AtOwner {
-                at,
+            let owner = owners.entry(parent.key()?).or_insert_with(|| AtOwner {
+                parent,
                 moved: Vec::new(),
             });
             owner.moved.push(moved);
@@ -186,20 +210,24 @@ pub(super) async fn remember(
     model: &'static Model,
     groups: &[Group],
     members: &[&Member],
-    is_there: impl Fn(usize, &Id) -> bool,
+    is_there: impl Fn(usize, &ParentKey) -> bool,
     keeps_promise: bool,
     verify: Option<Said>,
 ) -> Result<bool> {
     // Those that remember the same are written at once.
     let mut alike: Vec<(Document, Document, Vec<Bson>)> = Vec::new();
     for member in members {
+        let is_there = |group: usize, id: &Bson| -> Result<bool> {
+            let key = member.parent_key(group, id)?;
+            Ok(key.is_none_or(|key| is_there(group, &key)))
+        };
         let (mut set, mut unset) = (Document::new(), Document::new());
         let mut all_there = true;
         for (position, group) in groups.iter().enumerate() {
             let mut record = Vec::new();
             for share in member.shares.get(position).into_iter().flatten() {
                 let at = Id::of(&raw(&share.at)?);
-                let there = is_there(position, &at);
+                let there = is_there(position, &share.at)?;
                 all_there &= there;
                 record.push(match member.was(position, &at)? {
                     Some(was) if !there && (keeps_promise || *was == share.counts) => {
@@ -211,7 +239,7 @@ pub(super) async fn remember(
             for (at, was) in member.remembered.get(position).into_iter().flatten() {
                 let key = Id::of(&raw(at)?);
                 if keeps_promise
-                    && !is_there(position, &key)
+                    && !is_there(position, at)?
                     && member.share(position, &key)?.is_none()
                 {
                     all_there = false;

@@ -1,11 +1,12 @@
 //! What is written into owners.
 
-use bson::{Bson, Document, RawBson, doc};
+use bson::{Bson, Document, RawDocumentBuf, doc};
 
 use super::{
     FENCE,
     group::{Group, place_of},
     member::Moved,
+    parent::Parent,
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -26,7 +27,7 @@ pub(super) async fn update(
     access: &Access,
     member: &'static Model,
     group: &Group,
-    at: &Bson,
+    parent: &Parent,
     held: Option<&Document>,
     moved: &[Moved<'_>],
 ) -> Result<Document> {
@@ -59,7 +60,7 @@ pub(super) async fn update(
                     Latest::Others => {
                         set.insert(
                             tally.stored,
-                            read_counted(access, member, group, position, at).await?,
+                            read_counted(access, member, group, position, parent).await?,
                         );
                     }
                 }
@@ -141,13 +142,14 @@ pub(super) async fn read_counted(
     member: &'static Model,
     group: &Group,
     position: usize,
-    at: &Bson,
+    parent: &Parent,
 ) -> Result<Vec<Bson>> {
     let mut filter = doc! {};
     if !access.has_transactions() {
-        filter.insert(format!("{}.at", group.place()), doc! { "$eq": at.clone() });
+        let id = parent.id.clone();
+        filter.insert(format!("{}.at", group.place()), doc! { "$eq": id });
     }
-    read_latest(access, member, group, (position, at), filter).await
+    read_latest(access, member, group, (position, parent), filter).await
 }
 
 /// The latest members of an owner that meet a condition, as it has them.
@@ -155,7 +157,7 @@ pub(super) async fn read_latest(
     access: &Access,
     member: &'static Model,
     group: &Group,
-    (position, at): (usize, &Bson),
+    (position, parent): (usize, &Parent),
     mut filter: Document,
 ) -> Result<Vec<Bson>> {
     let Some(tally) = group.tallies.get(position) else {
@@ -165,7 +167,8 @@ pub(super) async fn read_latest(
         return Ok(Vec::new());
     };
     let (condition, sort) = group.latest_of(member, tally)?;
-    filter.insert(&group.reference, doc! { "$eq": at.clone() });
+    filter.insert(&group.reference, doc! { "$eq": parent.id.clone() });
+    filter.extend(parent.same_scope(group));
     filter.extend(condition);
     let find = Find {
         sort: Some(close(&sort)?),
@@ -185,16 +188,37 @@ pub(super) async fn read_latest(
 }
 
 /// An owner, as far as it is made of members by this group; none if it is not there.
-pub(super) async fn read(access: &Access, group: &Group, at: &Bson) -> Result<Option<Document>> {
+pub(super) async fn read(
+    access: &Access,
+    group: &Group,
+    parent: &Parent,
+) -> Result<Option<Document>> {
+    read_found(access, group, parent.raw_filter(group)?).await
+}
+
+/// The same of the document with an `_id`, whatever its scope.
+pub(super) async fn read_any(
+    access: &Access,
+    group: &Group,
+    id: &Bson,
+) -> Result<Option<Document>> {
+    read_found(access, group, by_id(&raw(id)?)?).await
+}
+
+async fn read_found(
+    access: &Access,
+    group: &Group,
+    filter: RawDocumentBuf,
+) -> Result<Option<Document>> {
     let mut projection = doc! { "_odm": 1 };
+    projection.extend(Parent::projection(group));
     for tally in &group.tallies {
         projection.insert(tally.stored, 1);
     }
-    let id: RawBson = raw(at)?;
     let find = Find {
         projection: Some(close(&projection)?),
         limit: Some(1),
-        ..found_by(&group.owner.collection.into(), &by_id(&id)?)
+        ..found_by(&group.owner.collection.into(), &filter)
     };
     let found = access.find_all(group.owner, find).await?;
     found.first().map(|raw| open(raw)).transpose()

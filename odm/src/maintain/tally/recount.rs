@@ -8,7 +8,9 @@ use super::{
     ATTEMPTS, BATCH, COUNT, FENCE, Member, RECOUNT, Said,
     apart::{busy, fence, noted},
     group::{Group, groups_of},
-    groups, line, owner, unsay,
+    groups, line, owner,
+    parent::Parent,
+    unsay,
 };
 use crate::{
     Result,
@@ -107,8 +109,12 @@ pub(crate) async fn count_again(access: &Access, model: &'static Model, id: &Bso
     let all = access.to_everything();
     let mut is_changed = false;
     for (member, group) in groups_of(all.models(), model) {
-        let miscounted = miscounted(&all, member, &group, id).await?;
-        for some in id_batches(&miscounted, BATCH) {
+        // Without the parent, its scope is unknown: look at all members that name its `_id`.
+        let parent = owner::read_any(&all, &group, id).await?;
+        let parent = parent.map(|parent| Parent::of_document(&group, &parent));
+        let same_scope = parent.map_or_else(Document::new, |parent| parent.same_scope(&group));
+        let wrong = miscounted(&all, member, &group, id, same_scope).await?;
+        for some in id_batches(&wrong, BATCH) {
             let those = doc! { "_id": { "$in": some } };
             // Who has said it of some already waits for what they say.
             let mut silent = those.clone();
@@ -129,10 +135,13 @@ async fn miscounted(
     member: &'static Model,
     group: &Group,
     id: &Bson,
+    same_scope: Document,
 ) -> Result<Vec<Bson>> {
     let groups = groups(access.models(), member);
     let mut wrong = Vec::new();
-    let filter = close(&group.concerned(&doc! { "$eq": id.clone() }))?;
+    let mut filter = group.concerned(&doc! { "$eq": id.clone() });
+    filter.extend(same_scope);
+    let filter = close(&filter)?;
     each(access, member, &filter, None, &mut |raw| {
         let current = upgrade::current(member, raw)?;
         let found = Member::of(member, &groups, &current)?;
@@ -148,11 +157,14 @@ async fn miscounted(
 /// Writes into an owner what its members remember.
 async fn sum_up(access: &Access, member: &'static Model, group: &Group, id: &Bson) -> Result<bool> {
     let key = Id::of(&raw(id)?);
-    let filter = close(&group.concerned(&doc! { "$eq": id.clone() }))?;
     for attempt in 1..=ATTEMPTS {
-        let Some(held) = owner::read(access, group, id).await? else {
+        let Some(held) = owner::read_any(access, group, id).await? else {
             return Ok(false);
         };
+        let parent = Parent::of_document(group, &held);
+        let mut filter = group.concerned(&doc! { "$eq": id.clone() });
+        filter.extend(parent.same_scope(group));
+        let filter = close(&filter)?;
         let notes = noted(&held, group, member)?;
         let mut sums = Sums::new();
         let paths = close(&doc! { "_odm.counted": 1 })?;
@@ -175,9 +187,9 @@ async fn sum_up(access: &Access, member: &'static Model, group: &Group, id: &Bso
                     let sum = sums.get(tally.stored).copied().unwrap_or(0);
                     owner::in_range(group.owner, tally, sum)?.into()
                 }
-                Keeps::Latest { .. } => {
-                    Bson::Array(owner::read_counted(access, member, group, position, id).await?)
-                }
+                Keeps::Latest { .. } => Bson::Array(
+                    owner::read_counted(access, member, group, position, &parent).await?,
+                ),
             };
             if held.get(tally.stored) != Some(&is) {
                 set.insert(tally.stored, is);
@@ -185,7 +197,7 @@ async fn sum_up(access: &Access, member: &'static Model, group: &Group, id: &Bso
         }
         // Though nothing may be to be written: the owner may not be what it was when it was read.
         let is_changed = !set.is_empty();
-        let mut filter = open(&by_id(&raw(id)?)?)?;
+        let mut filter = parent.filter(group)?;
         filter.extend(fence(&held));
         let mut update = doc! { "$inc": { FENCE: 1_i64 } };
         if is_changed {

@@ -13,6 +13,7 @@ use super::{
     left, line,
     member::{AtOwner, Member, by_owner, remember},
     owner,
+    parent::ParentKey,
     recount::count_again,
 };
 use crate::{
@@ -22,7 +23,7 @@ use crate::{
     decode,
     maintain::{
         Write,
-        link::linked::{Id, by_id, one_of},
+        link::linked::one_of,
         linked,
         stored::{Amendment, change, close, open, raw, set},
     },
@@ -31,7 +32,7 @@ use crate::{
 };
 
 /// Which owners are there, by group.
-type There = BTreeMap<(usize, Id), bool>;
+type There = BTreeMap<(usize, ParentKey), bool>;
 
 /// Inserts members, behind what they change in their owners.
 pub(super) async fn insert<W: Write>(
@@ -59,7 +60,9 @@ pub(super) async fn insert<W: Write>(
         for (position, group) in groups.iter().enumerate() {
             let mut record = Vec::new();
             for share in member.shares.get(position).into_iter().flatten() {
-                let is_there = is_there(&there, position, &Id::of(&raw(&share.at)?));
+                let parent = member.parent(position, &share.at);
+                let key = parent.map(|parent| parent.key()).transpose()?;
+                let is_there = key.is_none_or(|key| is_there(&there, position, &key));
                 is_whole &= is_there;
                 record.push(share.counted_as(is_there));
             }
@@ -83,8 +86,8 @@ pub(super) async fn insert<W: Write>(
 }
 
 /// An owner of which nothing was asked is there as far as anybody cares.
-fn is_there(there: &There, group: usize, at: &Id) -> bool {
-    there.get(&(group, at.clone())).copied().unwrap_or(true)
+fn is_there(there: &There, group: usize, parent: &ParentKey) -> bool {
+    there.get(&(group, parent.clone())).copied().unwrap_or(true)
 }
 
 /// Counts the members that a filter finds; `is_first` says that this is part of the write to them.
@@ -101,7 +104,7 @@ pub(super) async fn count(
     let are_all_there = there.values().all(|there| *there);
     let members: Vec<_> = members.iter().collect();
     // Those whose owner may be on its way are looked at once more, behind this.
-    let is_there = |group, at: &Id| is_there(&there, group, at);
+    let is_there = |group, parent: &ParentKey| is_there(&there, group, parent);
     remember(&all, model, &groups, &members, is_there, is_first, None).await?;
     if !are_all_there && is_first {
         let ids: Vec<_> = members
@@ -141,17 +144,17 @@ async fn change_owner(
     group: &Group,
     owner: &AtOwner<'_>,
 ) -> Result<Option<bool>> {
-    let AtOwner { at, moved } = owner;
+    let AtOwner { parent, moved } = owner;
     let is_new = moved.iter().all(|moved| moved.is_new);
     let may_be_latest = group.has_latest() && !is_new;
     let held = match may_be_latest {
-        true => match owner::read(access, group, at).await? {
+        true => match owner::read(access, group, parent).await? {
             None => return Ok(Some(false)),
             held => held,
         },
         false => None,
     };
-    let update = owner::update(access, model, group, at, held.as_ref(), moved).await?;
+    let update = owner::update(access, model, group, parent, held.as_ref(), moved).await?;
     // The fence alone. Whoever is reading the latest again may take a member for one of them as it was: both meet in the owner.
     let is_nothing =
         update.len() == 1 && update.get_document("$inc").is_ok_and(|add| add.len() == 1);
@@ -161,7 +164,7 @@ async fn change_owner(
     let changed = change(
         access,
         group.owner,
-        Amendment::new(by_id(&raw(at)?)?, update),
+        Amendment::new(parent.raw_filter(group)?, update),
     )
     .await?;
     Ok(Some(changed > 0))
@@ -227,7 +230,7 @@ impl Missing {
             for (key, owner) in by_owner(members, position)? {
                 let mut moved = owner.moved.iter();
                 if !is_there(there, position, &key) && moved.any(|moved| !moved.was.is_empty()) {
-                    missing.0.push((group.owner, owner.at));
+                    missing.0.push((group.owner, owner.parent.id));
                 }
             }
         }

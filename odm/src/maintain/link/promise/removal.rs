@@ -142,7 +142,8 @@ pub(super) async fn go(
         }
         match parted {
             Parted::Before => {
-                copy::clear(all, model, std::iter::once(id), &left).await?;
+                let deleted = std::iter::once(found.linked.as_deleted());
+                copy::clear(all, model, deleted, &left).await?;
                 tally::leave(all, model, id).await?;
                 // While it is known what it refers to.
                 leave(all, model, &found).await?;

@@ -38,7 +38,9 @@ pub(super) async fn enter(
     found: &Found,
     token: ObjectId,
 ) -> Result<()> {
-    let access = &access.clone().seeing(Sight::Present);
+    // Whoever finishes it sees all scopes: the target must be one that the writer of the document sees.
+    let access = access.in_scope_of(model, found.linked.scope.as_ref());
+    let access = &access.seeing(Sight::Present);
     let Some(promise) = found
         .promise
         .as_ref()
@@ -146,6 +148,8 @@ async fn wait(access: &Access, link: &OwnLink, found: &Found, attempt: u32) -> R
 
 /// Leaves the other sides of what a document does not refer to any more.
 pub(super) async fn leave(access: &Access, model: &'static Model, found: &Found) -> Result<()> {
+    // A reference that was refused may lead to a document of another scope, which must not be changed.
+    let access = &access.in_scope_of(model, found.linked.scope.as_ref());
     let owner = &found.linked.id;
     for rule in Rule::of(model) {
         let (Some(inverse), position) = (rule.inverse, rule.position) else {

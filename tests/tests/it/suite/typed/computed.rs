@@ -329,7 +329,7 @@ pub async fn every_update_computes(fixture: Fixture) {
         update().inc(|b| b.lines().all().quantity(), 1);
         update().set(|b| b.lines().matching(|l| l.sku().eq("rye")).price(), 100);
         update().inc(|b| b.lines().at(1).price(), 3);
-        update().set(|b| b.scores().at(1), 77);
+        update().set(|b| b.scores().at(0), 77);
         update().inc(|b| b.scores().all(), 2);
         update().set(|b| b.pantry().key("peach"), 1);
         update().set(|b| b.pantry().key("banana"), 8).set(|b| b.pantry().key("plum"), 2);
@@ -344,7 +344,7 @@ pub async fn every_update_computes(fixture: Fixture) {
         .map(|line| (&*line.sku, line.price, line.quantity))
         .collect();
     assert_eq!(skus, [("tea", 5, 3), ("milk", 10, 2), ("rye", 100, 7)]);
-    assert_eq!(after.scores, [5, 79]);
+    assert_eq!(after.scores, [79]);
     // Nothing changes: the version alone does.
     update().set(|b| b.apples(), 4).await.unwrap();
     let same = get(&db, 1).await;
@@ -370,7 +370,6 @@ pub async fn a_translated_update_does_what_its_operators_do(fixture: Fixture) {
                     .add_each_to_set(|b| b.scores(), [7, 3, 7])
                     .await
             }
-            "absent" => db.update::<Basket>(1).set(|b| b.scores().at(6), 4).await,
             "new" => {
                 db.update::<Basket>(1)
                     .set(|b| b.pantry().key("kiwi"), 4)
@@ -424,7 +423,6 @@ pub async fn a_translated_update_does_what_its_operators_do(fixture: Fixture) {
         doc! { "$addToSet": { "scores": { "$each": [7, 3, 7] } } },
     )
     .await;
-    both("absent", doc! { "$set": { "scores.6": 4 } }).await;
     set_raw(&fixture, 1, doc! { "$set": { "scores": [1, 2] } }).await;
     set_raw(&fixture, 2, doc! { "$set": { "scores": [1, 2] } }).await;
     both(
@@ -746,9 +744,11 @@ pub async fn it_costs_no_further_operation(fixture: Fixture) {
             .set(|b| b.note(), "y"),
     );
     all_applied(&bulk.await.unwrap());
-    assert!(
-        matches!(&*recorder.operations(), [Operation::BulkWrite(bulk)] if bulk.writes.len() == 2)
-    );
+    // Of many documents none is changed if one of the numbers would leave its range: that is looked for first.
+    assert!(matches!(
+        &*recorder.operations(),
+        [Operation::Find(_), Operation::BulkWrite(bulk)] if bulk.writes.len() == 2
+    ));
     get(&db, 1).await;
 }
 

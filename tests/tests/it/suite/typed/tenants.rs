@@ -1,0 +1,699 @@
+//! Two tenants: no write of one changes what the other one has, whatever kind of derived data the models declare.
+
+use std::collections::BTreeMap;
+
+use odm::{
+    Database, ErrorKind, Filter, Session,
+    backend::{drain, operation},
+    bson::{Bson, Document as Stored, RawDocumentBuf, doc},
+    check::Fault,
+    prelude::*,
+};
+
+use crate::{
+    Fixture,
+    crash::{Crashes, Write},
+};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+struct TenantId(String);
+
+/// The parent of rollups, the source of copies, the target of delete rules, and one side of a link.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "boards", scope = tenant, soft_delete)]
+struct Board {
+    #[serde(rename = "_id")]
+    id: i64,
+    tenant: TenantId,
+    title: String,
+    #[count(of = Like::board)]
+    likes: i64,
+    #[sum(of = Like::board, value = weight)]
+    weight: i64,
+    #[latest(3, of = Like::board, by = weight)]
+    heaviest: Vec<LikeCard>,
+    #[reference(inverse_of = board, max = 50)]
+    posts: Vec<Ref<Post>>,
+    #[reference(inverse_of = board, overflow(after = 2, into = "board_members"))]
+    members: Overflow<Ref<Member>>,
+    deleted_at: Option<DateTime>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+#[embedded(of = Like)]
+struct LikeCard {
+    weight: i64,
+    text: String,
+}
+
+/// A child.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "likes", scope = tenant)]
+struct Like {
+    #[serde(rename = "_id")]
+    id: i64,
+    tenant: TenantId,
+    #[reference]
+    board: Ref<Board>,
+    weight: i64,
+    text: String,
+}
+
+/// A dependent that keeps its last value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "quotes", scope = tenant)]
+struct Quote {
+    #[serde(rename = "_id")]
+    id: i64,
+    tenant: TenantId,
+    #[reference]
+    board: Ref<Board>,
+    #[denormalize(from = board.title)]
+    title: String,
+    #[snapshot(from = board.title)]
+    first_title: String,
+}
+
+/// A dependent that loses its value with the source.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "teasers", scope = tenant)]
+struct Teaser {
+    #[serde(rename = "_id")]
+    id: i64,
+    tenant: TenantId,
+    #[reference(on_delete = keep)]
+    board: Ref<Board>,
+    #[denormalize(from = board.title, on_delete = clear)]
+    title: Option<String>,
+}
+
+/// The other side of a link.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "posts", scope = tenant)]
+struct Post {
+    #[serde(rename = "_id")]
+    id: i64,
+    tenant: TenantId,
+    #[reference(inverse = posts, on_delete = nullify)]
+    board: Option<Ref<Board>>,
+}
+
+/// The other side of a link that overflows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "members", scope = tenant)]
+struct Member {
+    #[serde(rename = "_id")]
+    id: i64,
+    tenant: TenantId,
+    #[reference(inverse = members, on_delete = nullify)]
+    board: Option<Ref<Board>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "pages", scope = tenant)]
+struct Page {
+    #[serde(rename = "_id")]
+    id: i64,
+    tenant: TenantId,
+    #[reference(on_delete = cascade)]
+    board: Option<Ref<Board>>,
+    #[reference(on_delete = restrict)]
+    home: Option<Ref<Board>>,
+    #[reference(exists)]
+    seen: Option<Ref<Board>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "journals", scope = tenant, soft_delete)]
+struct Journal {
+    #[serde(rename = "_id")]
+    id: i64,
+    tenant: TenantId,
+    #[embed(overflow(after = 2, into = "journal_entries"))]
+    entries: Overflow<String>,
+    deleted_at: Option<DateTime>,
+}
+
+/// Belongs to no tenant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "public")]
+struct Public {
+    #[serde(rename = "_id")]
+    id: i64,
+}
+
+#[derive(Schema)]
+#[schema(models(Board, Like, Quote, Teaser, Post, Member, Page, Journal, Public))]
+struct Forum;
+type Db = Database<Forum>;
+type Tenant = Session<Forum, TenantId>;
+
+/// The board of tenant a, the soft-deleted one, that of tenant b, and one that nobody has.
+const OF_A: i64 = 1;
+const DELETED_OF_A: i64 = 2;
+const OF_B: i64 = 3;
+const OF_NOBODY: i64 = 4;
+
+/// Three of them are more than an `i64` holds.
+const HEAVY: i64 = i64::MAX / 2 - 100;
+
+fn tenant(db: &Db, name: &str) -> Tenant {
+    db.scope(&TenantId(name.into()))
+}
+
+fn board(id: i64) -> NewBoard {
+    NewBoard {
+        id,
+        title: format!("board {id}"),
+    }
+}
+
+fn like(id: i64, board: i64) -> NewLike {
+    NewLike {
+        id,
+        board: Ref::new(board),
+        weight: 10,
+        text: format!("like {id}"),
+    }
+}
+
+fn quote(id: i64, board: i64) -> NewQuote {
+    NewQuote {
+        id,
+        board: Ref::new(board),
+    }
+}
+
+fn teaser(id: i64, board: i64) -> NewTeaser {
+    NewTeaser {
+        id,
+        board: Ref::new(board),
+    }
+}
+
+fn post(id: i64, board: i64) -> NewPost {
+    NewPost {
+        id,
+        board: Some(Ref::new(board)),
+    }
+}
+
+fn member(id: i64, board: i64) -> NewMember {
+    NewMember {
+        id,
+        board: Some(Ref::new(board)),
+    }
+}
+
+fn page(id: i64) -> NewPage {
+    NewPage {
+        id,
+        board: None,
+        home: None,
+        seen: None,
+    }
+}
+
+/// A page that refers to a board by its reference of this number.
+fn page_of(id: i64, reference: usize, board: i64) -> NewPage {
+    let mut page = page(id);
+    let references = [&mut page.board, &mut page.home, &mut page.seen];
+    for (number, place) in references.into_iter().enumerate() {
+        if number == reference {
+            *place = Some(Ref::new(board));
+        }
+    }
+    page
+}
+
+fn journal(id: i64) -> NewJournal {
+    NewJournal {
+        id,
+        entries: (0..6)
+            .map(|n| format!("entry {n} of {id}"))
+            .collect::<Vec<_>>()
+            .into(),
+    }
+}
+
+/// Both tenants have a document of each kind that refers to their board, with ids of three digits: 1.. those of a, 3.. those of b.
+async fn forum(fixture: &Fixture) -> (Db, Tenant, Tenant) {
+    let db = Db::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    let (a, b) = (tenant(&db, "a"), tenant(&db, "b"));
+    a.insert_many([board(OF_A), board(DELETED_OF_A)])
+        .await
+        .unwrap();
+    b.insert(board(OF_B)).await.unwrap();
+    for (session, boards) in [(&a, &[OF_A, DELETED_OF_A][..]), (&b, &[OF_B])] {
+        for id in boards {
+            let own = id * 100;
+            session.insert(like(own, *id)).await.unwrap();
+            session.insert(quote(own, *id)).await.unwrap();
+            session.insert(teaser(own, *id)).await.unwrap();
+            session.insert(post(own, *id)).await.unwrap();
+            let members = (own..own + 5).map(|own| member(own, *id));
+            session.insert_many(members).await.unwrap();
+            session.insert(page_of(own, 2, *id)).await.unwrap();
+            session.insert(journal(own)).await.unwrap();
+        }
+    }
+    a.delete::<Board>(DELETED_OF_A).await.unwrap();
+    a.delete::<Journal>(DELETED_OF_A * 100).await.unwrap();
+    db.settled().await.unwrap();
+    (db, a, b)
+}
+
+/// What tenant a has, as it is stored: its documents and the chunk documents of its arrays.
+async fn stored_of_a(fixture: &Fixture) -> BTreeMap<String, Vec<Stored>> {
+    let backend = fixture.backend();
+    let mut all = BTreeMap::new();
+    for collection in backend.list_collections().await.unwrap() {
+        if collection.starts_with("_odm") {
+            continue;
+        }
+        let find = operation::Find {
+            collection: collection.clone().into(),
+            filter: RawDocumentBuf::new(),
+            projection: None,
+            sort: Some(RawDocumentBuf::try_from(&doc! { "_id": 1 }).unwrap()),
+            limit: None,
+            max_time: None,
+        };
+        let found = drain(backend.find(find).await.unwrap()).await.unwrap();
+        let found = found.iter().map(|raw| Stored::try_from(&**raw).unwrap());
+        let of_a = found.filter(|document| match document.get("tenant") {
+            Some(tenant) => *tenant == Bson::from("a"),
+            // Chunk documents have the `_id` of their owner, by which the tenants are told apart here.
+            None => document
+                .values()
+                .filter_map(Bson::as_i64)
+                .any(|owner| owner < 300 && owner >= 100 || [OF_A, DELETED_OF_A].contains(&owner)),
+        });
+        all.insert(collection, of_a.collect());
+    }
+    all
+}
+
+/// Nothing of tenant a is another than before, all is as the schema says, and nothing is pending for ever.
+async fn a_is_untouched(
+    fixture: &Fixture,
+    db: &Db,
+    before: &BTreeMap<String, Vec<Stored>>,
+    after: &str,
+) {
+    db.settled().await.unwrap();
+    let now = stored_of_a(fixture).await;
+    for (collection, documents) in before {
+        assert_eq!(
+            Some(documents),
+            now.get(collection),
+            "{collection}, after {after}"
+        );
+    }
+}
+
+/// The check finds nothing but references that lead to nothing, as they do for their own tenant.
+async fn all_is_right(db: &Db) {
+    let report = db.check().await.unwrap();
+    let wrong = report.findings.iter();
+    let wrong: Vec<_> = wrong
+        .filter(|finding| !matches!(finding.fault, Fault::Dangling { .. }))
+        .map(ToString::to_string)
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Awaits a write of tenant b and looks whether it changed something of tenant a.
+macro_rules! try_each {
+    ($fixture:expr, $db:expr, $before:expr, { $($name:literal: $write:expr => $outcome:pat,)* }) => {$(
+        let outcome = $write.await.map_err(|error| error.kind());
+        assert!(matches!(outcome, $outcome), "{}: {outcome:?}", $name);
+        a_is_untouched($fixture, $db, $before, $name).await;
+    )*};
+}
+
+pub async fn children_are_counted_in_their_scope(fixture: Fixture) {
+    let (db, a, b) = forum(&fixture).await;
+    let before = stored_of_a(&fixture).await;
+    let heavy = |id, board| NewLike {
+        weight: HEAVY,
+        text: "injected".into(),
+        ..like(id, board)
+    };
+    for (at, of_a) in [OF_A, DELETED_OF_A].into_iter().enumerate() {
+        let id = 400 + 10 * at as i64;
+        try_each!(&fixture, &db, &before, {
+            "insert": b.insert(heavy(id, of_a)) => Ok(_),
+            "insert_many": b.insert_many([heavy(id + 1, of_a), heavy(id + 2, OF_B)]) => Ok(_),
+            "set of what it changes": b.update::<Like>(id).set(|l| l.weight(), 5) => Ok(_),
+            "set of the reference away": b.update::<Like>(id).set(|l| l.board(), Ref::new(OF_B)) => Ok(_),
+            "set of the reference back": b.update::<Like>(id).set(|l| l.board(), Ref::new(of_a)) => Ok(_),
+            "update_many": b.update_many::<Like>(|_| Filter::all()).inc(|l| l.weight(), -1) => Ok(_),
+            "modify": b.modify::<Like>(id, |like| like.weight -= 1) => Ok(_),
+            "or_insert": b.update::<Like>(id + 3).inc(|l| l.weight(), 1).or_insert(heavy(id + 3, of_a)) => Ok(_),
+            "bulk": b.bulk().add(b.insert(heavy(id + 4, of_a))).add(b.delete::<Like>(id + 3)) => Ok(_),
+            "delete": b.delete::<Like>(id) => Ok(_),
+            "delete_many": b.delete_many::<Like>(|l| l.board().eq(Ref::new(of_a))) => Ok(_),
+            "of another tenant": b.update::<Like>(100).inc(|l| l.weight(), 1) => Err(ErrorKind::NotFound),
+        });
+        b.insert(heavy(id + 5, of_a)).await.unwrap();
+        if fixture.backend().capabilities().transactions {
+            let in_transaction = db.transaction(|tx| async move {
+                let tx = tx.scope(&TenantId("b".into()));
+                tx.insert(heavy(id + 6, of_a)).await?;
+                tx.delete::<Like>(id + 5).await
+            });
+            try_each!(&fixture, &db, &before, { "transaction": in_transaction => Ok(_), });
+        }
+    }
+    all_is_right(&db).await;
+    // What b has is counted at b's board alone.
+    let own = b.get::<Board>(OF_B).await.unwrap();
+    let likes = b.find::<Like>().filter(|l| l.board().eq(Ref::new(OF_B)));
+    assert_eq!(
+        own.likes,
+        i64::try_from(likes.count().await.unwrap()).unwrap()
+    );
+    // And a goes on.
+    a.insert(like(190, OF_A)).await.unwrap();
+    a.restore::<Board>(DELETED_OF_A).await.unwrap();
+    db.settled().await.unwrap();
+    let (live, restored) = (
+        a.get::<Board>(OF_A).await.unwrap(),
+        a.get::<Board>(DELETED_OF_A).await.unwrap(),
+    );
+    assert_eq!((live.likes, live.weight, live.heaviest.len()), (2, 20, 2));
+    assert_eq!((restored.likes, restored.weight), (1, 10));
+    let repaired = db.repair().apply().await.unwrap();
+    assert_eq!(a.get::<Board>(OF_A).await.unwrap(), live, "{repaired}");
+    // Of a board that both counted for nothing.
+    b.delete_many::<Like>(|_| Filter::all()).await.unwrap();
+    db.settled().await.unwrap();
+    assert_eq!(a.get::<Board>(OF_A).await.unwrap(), live);
+}
+
+pub async fn a_parent_that_comes_later_has_the_children_of_its_scope(fixture: Fixture) {
+    let (db, a, b) = forum(&fixture).await;
+    b.insert_many([like(400, OF_NOBODY), like(401, OF_NOBODY)])
+        .await
+        .unwrap();
+    a.insert(like(190, OF_NOBODY)).await.unwrap();
+    a.insert(board(OF_NOBODY)).await.unwrap();
+    db.settled().await.unwrap();
+    let counted = |board: Board| (board.likes, board.weight, board.heaviest.len());
+    assert_eq!(
+        counted(a.get::<Board>(OF_NOBODY).await.unwrap()),
+        (1, 10, 1)
+    );
+    // What b does to its children later changes nothing either.
+    b.update::<Like>(400).set(|l| l.weight(), 99).await.unwrap();
+    b.delete::<Like>(401).await.unwrap();
+    db.settled().await.unwrap();
+    assert_eq!(
+        counted(a.get::<Board>(OF_NOBODY).await.unwrap()),
+        (1, 10, 1)
+    );
+    all_is_right(&db).await;
+    // The board of one tenant goes, and one of the other comes under its `_id`.
+    a.delete::<Board>(OF_NOBODY).permanently().await.unwrap();
+    b.insert(board(OF_NOBODY)).await.unwrap();
+    db.settled().await.unwrap();
+    assert_eq!(
+        counted(b.get::<Board>(OF_NOBODY).await.unwrap()),
+        (1, 99, 1)
+    );
+    all_is_right(&db).await;
+}
+
+pub async fn references_lead_into_their_scope(fixture: Fixture) {
+    let (db, a, b) = forum(&fixture).await;
+    let before = stored_of_a(&fixture).await;
+    b.insert_many([page(400)]).await.unwrap();
+    for of_a in [OF_A, DELETED_OF_A] {
+        let there = || Ref::<Board>::new(of_a);
+        try_each!(&fixture, &db, &before, {
+            "quote": b.insert(quote(400, of_a)) => Err(ErrorKind::Dangling),
+            "quotes": b.insert_many([quote(400, OF_B), quote(401, of_a)]) => Err(ErrorKind::Dangling),
+            "quote set": b.update::<Quote>(300).set(|q| q.board(), there()) => Err(ErrorKind::Dangling),
+            "quote modified": b.modify::<Quote>(300, |q| q.board = Ref::new(of_a)) => Err(ErrorKind::Dangling),
+            "quotes updated": b.update_many::<Quote>(|_| Filter::all()).set(|q| q.board(), there())
+                => Err(ErrorKind::Dangling),
+            "quote or_insert": b.update::<Quote>(402).set(|q| q.board(), Ref::new(OF_B)).or_insert(quote(402, of_a))
+                => Err(ErrorKind::Dangling),
+            "teaser": b.insert(teaser(400, of_a)) => Err(ErrorKind::Dangling),
+            "post": b.insert(post(400, of_a)) => Err(ErrorKind::Dangling),
+            "post set": b.update::<Post>(300).set(|p| p.board(), there()) => Err(ErrorKind::Dangling),
+            "posts updated": b.update_many::<Post>(|_| Filter::all()).set(|p| p.board(), there())
+                => Err(ErrorKind::Dangling),
+            "member": b.insert(member(400, of_a)) => Err(ErrorKind::Dangling),
+            "member set": b.update::<Member>(300).set(|m| m.board(), there()) => Err(ErrorKind::Dangling),
+            "page of a cascade": b.insert(page_of(401, 0, of_a)) => Err(ErrorKind::Dangling),
+            "page of a restrict": b.insert(page_of(401, 1, of_a)) => Err(ErrorKind::Dangling),
+            "page that exists": b.insert(page_of(401, 2, of_a)) => Err(ErrorKind::Dangling),
+            "page set, cascade": b.update::<Page>(400).set(|p| p.board(), there()) => Err(ErrorKind::Dangling),
+            "page set, restrict": b.update::<Page>(400).set(|p| p.home(), there()) => Err(ErrorKind::Dangling),
+            "page set, exists": b.update::<Page>(400).set(|p| p.seen(), there()) => Err(ErrorKind::Dangling),
+            "board deleted": b.delete::<Board>(of_a) => Ok(_),
+            "board deleted for good": b.delete::<Board>(of_a).permanently() => Ok(_),
+            "board restored": b.restore::<Board>(of_a) => Err(ErrorKind::NotFound),
+            "boards updated": b.update_many::<Board>(|_| Filter::all()).set(|b| b.title(), "new") => Ok(_),
+            "boards deleted": b.delete_many::<Board>(|board| board.id().ne(OF_B)) => Ok(_),
+        });
+    }
+    // A session across all scopes sees the targets of both, and does not know whose documents it updates.
+    let all = db.all_scopes();
+    let of_a = || Ref::<Board>::new(OF_A);
+    try_each!(&fixture, &db, &before, {
+        "quote, all scopes": all.update::<Quote>(300).set(|q| q.board(), of_a()) => Err(ErrorKind::Invalid),
+        "post, all scopes": all.update::<Post>(300).set(|p| p.board(), of_a()) => Err(ErrorKind::Invalid),
+        "page, all scopes": all.update_many::<Page>(|_| Filter::all()).set(|p| p.seen(), of_a())
+            => Err(ErrorKind::Invalid),
+        "bulk, all scopes": async {
+            let update = all.update::<Post>(300).set(|p| p.board(), of_a());
+            all.bulk().add(update).await.and_then(|report| report.into_result())
+        } => Err(ErrorKind::Invalid),
+        // It takes them away.
+        "post, null": all.update::<Post>(300).set(|p| p.board(), None) => Ok(_),
+    });
+    all_is_right(&db).await;
+    // Nothing of b keeps a from deleting what it has.
+    a.delete::<Board>(OF_A).permanently().await.unwrap_err();
+    a.delete_many::<Page>(|_| Filter::all()).await.unwrap();
+    a.delete::<Board>(OF_A).permanently().await.unwrap();
+}
+
+/// What was left of a document that is gone does not follow another one that comes under its `_id` in another scope.
+pub async fn copies_follow_sources_of_their_scope(fixture: Fixture) {
+    let (db, a, b) = forum(&fixture).await;
+    b.insert(board(OF_NOBODY)).await.unwrap();
+    b.insert(quote(400, OF_NOBODY)).await.unwrap();
+    b.insert(teaser(400, OF_NOBODY)).await.unwrap();
+    db.settled().await.unwrap();
+    b.delete::<Board>(OF_NOBODY).permanently().await.unwrap();
+    db.settled().await.unwrap();
+    let own = async || {
+        db.settled().await.unwrap();
+        (
+            b.get::<Quote>(400).await.unwrap(),
+            b.get::<Teaser>(400).await.unwrap(),
+        )
+    };
+    let before = own().await;
+    assert_eq!((&*before.0.title, &before.1.title), ("board 4", &None));
+    a.insert(board(OF_NOBODY)).await.unwrap();
+    a.insert(quote(190, OF_NOBODY)).await.unwrap();
+    assert_eq!(own().await, before);
+    let set = a.update::<Board>(OF_NOBODY).set(|b| b.title(), "injected");
+    set.await.unwrap();
+    assert_eq!(own().await, before);
+    let current = b.find::<Quote>().filter(|q| q.id().eq(400)).current();
+    assert_eq!(current.one().await.unwrap(), before.0);
+    let current = b.find::<Teaser>().filter(|t| t.id().eq(400)).current();
+    assert_eq!(current.one().await.unwrap(), before.1);
+    all_is_right(&db).await;
+    db.repair().apply().await.unwrap();
+    assert_eq!(own().await, before);
+    // A write to the dependent makes it look at its source again.
+    b.update_many::<Quote>(|q| q.id().eq(400))
+        .set(|q| q.board(), Ref::new(OF_B))
+        .await
+        .unwrap();
+    b.delete::<Quote>(400).await.unwrap();
+    a.delete::<Board>(OF_NOBODY).permanently().await.unwrap();
+    db.settled().await.unwrap();
+    assert_eq!(b.get::<Teaser>(400).await.unwrap(), before.1);
+    assert_eq!(a.get::<Quote>(190).await.unwrap().title, "injected");
+    all_is_right(&db).await;
+}
+
+pub async fn arrays_are_those_of_the_scope(fixture: Fixture) {
+    let (db, a, b) = forum(&fixture).await;
+    let before = stored_of_a(&fixture).await;
+    let lengths = |lengths: Vec<odm::action::Lengths>| lengths[0].documents();
+    assert_eq!(lengths(b.arrays::<Journal>().lengths().await.unwrap()), 1);
+    let of_b = b
+        .arrays::<Journal>()
+        .lengths_of(|j| j.entries())
+        .await
+        .unwrap();
+    assert_eq!(of_b.documents(), 1);
+    assert_eq!(lengths(a.arrays::<Journal>().lengths().await.unwrap()), 2);
+    let all = db.all_scopes();
+    assert_eq!(lengths(all.arrays::<Journal>().lengths().await.unwrap()), 3);
+    let found = b
+        .arrays::<Journal>()
+        .any(|j| j.entries(), |e| e.eq("entry 5 of 100"))
+        .await
+        .unwrap();
+    let found = b.find::<Journal>().filter(|_| found);
+    assert_eq!(found.count().await.unwrap(), 0);
+    try_each!(&fixture, &db, &before, {
+        "fold": b.arrays::<Journal>().fold() => Ok(_),
+        "fold_one": b.arrays::<Journal>().fold_one(100) => Ok(false),
+        "spill": b.arrays::<Journal>().spill() => Ok(_),
+        "push": b.update::<Journal>(100).push(|j| j.entries(), "injected") => Err(ErrorKind::NotFound),
+        "push of all": b.update_many::<Journal>(|_| Filter::all()).push(|j| j.entries(), "own") => Ok(_),
+        "pull of all": b.update_many::<Journal>(|_| Filter::all()).pull(|j| j.entries(), "entry 5 of 100") => Ok(_),
+        "delete of all": b.delete_many::<Journal>(|_| Filter::all()).permanently() => Ok(_),
+    });
+    all_is_right(&db).await;
+}
+
+pub async fn pipelines_read_what_is_in_sight(fixture: Fixture) {
+    let (db, a, b) = forum(&fixture).await;
+    db.insert(Public { id: 1 }).await.unwrap();
+    let refused = [
+        "journal_entries",
+        "board_members",
+        "_odm.numbers",
+        "_odm.declared",
+        "system.indexes",
+        "boards",
+        "nothing",
+    ];
+    let mut stages = Vec::new();
+    for from in refused {
+        let lookup = doc! { "from": from, "as": "all", "pipeline": [] };
+        stages.extend([
+            doc! { "$unionWith": from },
+            doc! { "$unionWith": { "coll": from } },
+            doc! { "$lookup": lookup.clone() },
+            doc! { "$lookup": { "from": from, "as": "all", "localField": "x", "foreignField": "y" } },
+            doc! { "$graphLookup": {
+                "from": from, "startWith": 1, "connectFromField": "a", "connectToField": "_id", "as": "all",
+            } },
+            doc! { "$facet": { "a": [{ "$lookup": lookup.clone() }] } },
+            doc! { "$lookup": { "from": "public", "as": "all", "pipeline": [{ "$unionWith": from }] } },
+            doc! { "$unionWith": { "coll": "public", "pipeline": [{ "$lookup": lookup }] } },
+        ]);
+    }
+    stages.extend([
+        doc! { "$collStats": { "count": {} } },
+        doc! { "$indexStats": {} },
+        doc! { "$listSessions": {} },
+        doc! { "$currentOp": {} },
+        doc! { "$unionWith": { "coll": 5 } },
+        doc! { "$lookup": { "from": { "db": "local", "coll": "oplog.rs" }, "as": "all", "pipeline": [] } },
+    ]);
+    for stage in stages {
+        for rows in [
+            db.find::<Public>().pipeline([stage.clone()]),
+            b.find::<Public>().pipeline([stage.clone()]),
+            a.find::<Journal>().pipeline([stage.clone()]),
+        ] {
+            let rows = rows.all_as::<Stored>().await;
+            assert_eq!(rows.unwrap_err().kind(), ErrorKind::Unsupported, "{stage}");
+        }
+    }
+    // Across all scopes nothing of a model without a soft delete is out of sight; chunk documents are.
+    let all = db.all_scopes();
+    let rows = all
+        .find::<Public>()
+        .pipeline([doc! { "$unionWith": "likes" }]);
+    assert_eq!(rows.all_as::<Stored>().await.unwrap().len(), 4);
+    for from in ["journals", "journal_entries", "_odm.numbers"] {
+        let rows = all.find::<Public>().pipeline([doc! { "$unionWith": from }]);
+        assert_eq!(
+            rows.all_as::<Stored>().await.unwrap_err().kind(),
+            ErrorKind::Unsupported
+        );
+    }
+    let rows = b.find::<Like>().pipeline([doc! { "$unionWith": "public" }]);
+    assert_eq!(rows.all_as::<Stored>().await.unwrap().len(), 2);
+}
+
+/// A write of tenant b that dies at any operation is finished by a process that sees all scopes, and changes nothing of a even so.
+pub async fn writes_that_die_stay_in_their_scope(fixture: Fixture) {
+    const WRITES: &[Write<Forum>] = &[
+        ("insert of a child", |db| {
+            Box::pin(async move { tenant(&db, "b").insert(like(400, OF_A)).await.map(drop) })
+        }),
+        ("insert of one side of a link", |db| {
+            Box::pin(async move { refused(tenant(&db, "b").insert(post(400, OF_A)).await) })
+        }),
+        ("insert of one side of a link that overflows", |db| {
+            Box::pin(async move { refused(tenant(&db, "b").insert(member(400, OF_A)).await) })
+        }),
+        ("update of one side of a link", |db| {
+            Box::pin(async move {
+                let b = tenant(&db, "b");
+                refused(
+                    b.update::<Post>(300)
+                        .set(|p| p.board(), Ref::new(OF_A))
+                        .await,
+                )
+            })
+        }),
+        ("insert of what would go with a board", |db| {
+            Box::pin(async move { refused(tenant(&db, "b").insert(page_of(400, 0, OF_A)).await) })
+        }),
+        ("change of a child, to a board of another tenant", |db| {
+            Box::pin(async move {
+                let b = tenant(&db, "b");
+                b.update::<Like>(300)
+                    .set(|l| l.board(), Ref::new(OF_A))
+                    .await
+                    .map(drop)
+            })
+        }),
+    ];
+    let crashes = Crashes {
+        writes: WRITES,
+        begin: |db| {
+            Box::pin(async move {
+                let (a, b) = (tenant(db, "a"), tenant(db, "b"));
+                a.insert(board(OF_A)).await.unwrap();
+                b.insert(board(OF_B)).await.unwrap();
+                a.insert(like(100, OF_A)).await.unwrap();
+                b.insert(like(300, OF_B)).await.unwrap();
+                b.insert(post(300, OF_B)).await.unwrap();
+                a.insert_many((100..105).map(|id| member(id, OF_A)))
+                    .await
+                    .unwrap();
+            })
+        },
+        may_find: |fault| matches!(fault, Fault::Dangling { .. }),
+        agrees: |db, when| {
+            Box::pin(async move {
+                let a = tenant(db, "a");
+                let board = a.get::<Board>(OF_A).await.unwrap();
+                let counted = (board.likes, board.weight, board.heaviest.len());
+                assert_eq!(counted, (1, 10, 1), "{when}");
+                assert_eq!(board.posts, [], "{when}");
+                let members = a.get::<Board>(OF_A).elements(|b| b.members()).len();
+                assert_eq!(members.await.unwrap(), 5, "{when}");
+            })
+        },
+    };
+    crashes.run(&fixture).await;
+}
+
+/// The write is refused, if nothing else keeps it from being carried out.
+fn refused<T>(done: odm::Result<T>) -> odm::Result<()> {
+    match done {
+        Err(error) if error.kind() == ErrorKind::Dangling => Ok(()),
+        Err(error) => Err(error),
+        Ok(_) => panic!("a reference to what the tenant does not see is written"),
+    }
+}
