@@ -4,6 +4,7 @@
 //! only: the log of [`crate::commit`] numbers and keeps them, [`crate::watch`] shows them.
 
 mod description;
+mod difference;
 mod event;
 mod token;
 
@@ -26,6 +27,8 @@ pub(crate) enum How {
     Update(Vec<Place>),
     /// As a whole.
     Replacement,
+    /// By a pipeline, wherever the two are different.
+    Pipeline,
 }
 
 /// A place that an update has changed.

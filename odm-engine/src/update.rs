@@ -144,10 +144,9 @@ impl Update {
                 }
                 let changed = with_id_of(&changed, document);
                 check_id_unchanged(document, &changed)?;
-                // MongoDB tells such a change by its fields where that takes less room.
                 Modified {
                     document: changed,
-                    how: How::Replacement,
+                    how: How::Pipeline,
                 }
             }
         };

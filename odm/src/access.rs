@@ -1,6 +1,6 @@
 //! The way from typed questions to a backend: no typed read goes around it, and every typed write runs on it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use tracing::{Instrument, Span};
@@ -13,13 +13,14 @@ use crate::{
     },
     error,
     field::Path,
+    limit::{LimitedCursor, TimeLimit},
     maintain::Shared,
     query::{Node, append, document},
     schema::{Model, Schema},
     scope::{Reached, Scope},
     soft_delete::Sight,
     trace::{self, Operation, Repetition},
-    unit::{self, Unit},
+    unit::{self, Attempts, Unit},
 };
 
 /// Where typed operations are carried out; cheap to clone.
@@ -42,6 +43,8 @@ pub struct Access {
     is_current: bool,
     /// What is told of; shared by the parts of one operation.
     operation: Arc<Operation>,
+    /// The time limit of the operation's reads; none unless the caller asks for one.
+    limit: Option<Arc<TimeLimit>>,
     repetition: Arc<Repetition>,
     shared: Arc<Shared>,
     /// How many hooks have led here.
@@ -75,6 +78,7 @@ impl Access {
             sight: Sight::Present,
             is_current: false,
             operation: Arc::new(Operation::new("session", None)),
+            limit: None,
             repetition: Arc::default(),
             shared: Arc::default(),
         }
@@ -118,7 +122,7 @@ impl Access {
             client_reads: None,
             reads: Reads::Primary,
             operation: Arc::new(Operation::new("session", None)),
-            ..self.clone()
+            ..self.clone().unlimited()
         })
     }
 
@@ -194,16 +198,16 @@ impl Access {
         self.backend.capabilities().serial_writes
     }
 
-    /// Runs `work` in the transaction that this is in or, where there are any, in one of its own, `attempts` times at most.
-    pub(crate) async fn together<R, W, F>(&self, attempts: u32, mut work: W) -> Result<R>
+    /// Runs `work` in the transaction that this is in or, where there are any, in one of its own.
+    pub(crate) async fn together<R, W, F>(&self, attempts: Attempts, mut work: W) -> Result<R>
     where
         W: FnMut(Self) -> F + Send,
         F: Future<Output = Result<R>> + Send,
     {
         if self.unit.is_none() && self.has_transactions() {
             let model = self.operation.model();
-            let line = model.map(|model| model.collection);
-            unit::run(self, attempts, line, work).await
+            let collection = model.map(|model| model.collection);
+            unit::run(self, attempts, collection, work).await
         } else {
             work(self.clone()).await
         }
@@ -221,6 +225,7 @@ impl Access {
     pub(crate) fn operation(&self, name: &'static str, model: Option<&'static Model>) -> Self {
         Self {
             operation: Arc::new(Operation::new(name, model)),
+            limit: self.limit_of(name),
             ..self.clone()
         }
     }
@@ -229,7 +234,52 @@ impl Access {
     pub(crate) fn again(&self) -> Self {
         Self {
             operation: Arc::new(self.operation.again()),
+            limit: self.limit_of(self.operation.name()),
             ..self.clone()
+        }
+    }
+
+    /// The same with a time limit for the reads of the operation, all together.
+    pub(crate) fn limited(self, max_time: Duration) -> Self {
+        Self {
+            limit: Some(Arc::new(TimeLimit::new(self.operation.name(), max_time))),
+            ..self
+        }
+    }
+
+    /// The same without a time limit: for a write, which is carried out to its end.
+    pub(crate) fn unlimited(self) -> Self {
+        Self {
+            limit: None,
+            ..self
+        }
+    }
+
+    /// The time limit for another operation, of which nothing is spent yet.
+    fn limit_of(&self, operation: &'static str) -> Option<Arc<TimeLimit>> {
+        let limit = self.limit.as_deref();
+        limit.map(|limit| Arc::new(limit.of(operation)))
+    }
+
+    /// The time that the next read may take.
+    fn max_time(&self, model: &Model) -> Result<Option<Duration>> {
+        let left = self.limit.as_deref().map(TimeLimit::left).transpose();
+        left.map_err(error::of(model))
+    }
+
+    /// Awaits a read within the time limit of the operation.
+    async fn spend<R>(&self, read: impl Future<Output = Result<R>>) -> Result<R> {
+        match &self.limit {
+            None => read.await,
+            Some(limit) => limit.spend(read).await,
+        }
+    }
+
+    /// A cursor within the time limit of the operation.
+    fn spending(&self, cursor: Box<dyn Cursor>) -> Box<dyn Cursor> {
+        match self.limit.clone() {
+            None => cursor,
+            Some(limit) => Box::new(LimitedCursor { cursor, limit }),
         }
     }
 
@@ -266,10 +316,8 @@ impl Access {
     /// Asks the backend.
     async fn ask<R>(&self, model: &Model, asked: impl Future<Output = Result<R>>) -> Result<R> {
         self.operation.asks();
-        asked
-            .instrument(self.span())
-            .await
-            .map_err(error::of(model))
+        let asked = asked.instrument(self.span());
+        self.spend(asked).await.map_err(error::of(model))
     }
 
     /// Asks for all that there is.
@@ -390,6 +438,7 @@ impl Access {
         let mut none = RawArrayBuf::new();
         none.push(seen);
         append(&mut count.filter, "$nor", none)?;
+        count.max_time = self.max_time(model)?;
         Ok(self.ask(model, self.executor.count(count)).await? > 0)
     }
 
@@ -403,7 +452,9 @@ impl Access {
     pub(crate) async fn find(&self, model: &Model, mut find: Find) -> Result<Box<dyn Cursor>> {
         self.narrow(model, &mut find.filter)?;
         self.tell_plan(model, || Ok(find.clone())).await;
-        self.ask(model, self.reader().find(find)).await
+        find.max_time = self.max_time(model)?;
+        let cursor = self.ask(model, self.reader().find(find)).await?;
+        Ok(self.spending(cursor))
     }
 
     /// The documents that match, all of them.
@@ -414,6 +465,7 @@ impl Access {
     ) -> Result<Vec<RawDocumentBuf>> {
         self.narrow(model, &mut find.filter)?;
         self.tell_plan(model, || Ok(find.clone())).await;
+        find.max_time = self.max_time(model)?;
         self.all(model, self.reader().find_all(find)).await
     }
 
@@ -424,6 +476,7 @@ impl Access {
     ) -> Result<Vec<RawDocumentBuf>> {
         self.narrow(model, &mut find.filter)?;
         self.tell_plan(model, || of_each(&find)).await;
+        find.max_time = self.max_time(model)?;
         let all = async { drain(self.reader().find_each(find).await?).await };
         self.all(model, all).await
     }
@@ -437,6 +490,7 @@ impl Access {
         for (model, mut find) in asked {
             self.narrow(model, &mut find.filter)?;
             self.tell_plan(model, || Ok(find.clone())).await;
+            find.max_time = self.max_time(model)?;
             finds.push(find);
         }
         let mut found = vec![Vec::new(); finds.len()];
@@ -445,7 +499,7 @@ impl Access {
         }
         self.operation.asks();
         let all = async { drain(self.reader().find_several(FindSeveral { finds }).await?).await };
-        let all = all.instrument(self.span()).await?;
+        let all = self.spend(all.instrument(self.span())).await?;
         self.operation.had(all.len() as u64);
         for row in all {
             let query = row
@@ -463,6 +517,7 @@ impl Access {
 
     pub(crate) async fn explain(&self, model: &Model, mut find: Find) -> Result<Explain> {
         self.narrow(model, &mut find.filter)?;
+        find.max_time = self.max_time(model)?;
         self.ask(model, self.reader().explain(find)).await
     }
 
@@ -470,6 +525,7 @@ impl Access {
         self.narrow(model, &mut count.filter)?;
         self.tell_plan(model, || Ok(found_by(&count.collection, &count.filter)))
             .await;
+        count.max_time = self.max_time(model)?;
         self.ask(model, self.reader().count(count)).await
     }
 
@@ -481,6 +537,7 @@ impl Access {
         self.narrow(model, &mut distinct.filter)?;
         let find = || Ok(found_by(&distinct.collection, &distinct.filter));
         self.tell_plan(model, find).await;
+        distinct.max_time = self.max_time(model)?;
         self.ask(model, self.reader().distinct(distinct)).await
     }
 
@@ -490,7 +547,8 @@ impl Access {
         aggregate: Aggregate,
     ) -> Result<Box<dyn Cursor>> {
         let aggregate = self.narrowed(model, aggregate).await?;
-        self.ask(model, self.reader().aggregate(aggregate)).await
+        let cursor = self.ask(model, self.reader().aggregate(aggregate)).await?;
+        Ok(self.spending(cursor))
     }
 
     /// What a pipeline gives, all of it.
@@ -518,6 +576,7 @@ impl Access {
             Ok(found_by(&aggregate.collection, &filter))
         };
         self.tell_plan(model, find).await;
+        aggregate.max_time = self.max_time(model)?;
         Ok(aggregate)
     }
 }
@@ -535,6 +594,7 @@ pub(crate) fn found_by(collection: &Collection, filter: &RawDocument) -> Find {
         projection: None,
         sort: None,
         limit: None,
+        max_time: None,
     }
 }
 

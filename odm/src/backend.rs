@@ -46,9 +46,12 @@
 //! token misses nothing and repeats nothing, also in another process; if the backend has forgotten what was behind the
 //! token, that is an error of kind [`HistoryLost`](ErrorKind::HistoryLost), from the watch or from its first batch.
 //!
+//! **Time limits.** A read whose operation has a `max_time` fails with kind [`Timeout`](ErrorKind::Timeout) when it takes longer,
+//! its batches included, and does not go on then: a limit is never ignored. The time between two batches does not count.
+//!
 //! **Dropped futures.** Dropping the future of a write leaves it either undone or done, never half of one document; the
-//! write may still happen after the drop. Dropping a [`Transaction`] aborts it. Dropping the wait for a batch of a cursor
-//! loses nothing: the next call goes on.
+//! write may still happen after the drop. Dropping the future or the cursor of a read ends the read soon, on a server too.
+//! Dropping a [`Transaction`] aborts it. Dropping the wait for a batch of a cursor loses nothing: the next call goes on.
 
 #[cfg(feature = "engine")]
 mod engine;
@@ -57,7 +60,6 @@ mod faults;
 mod mongodb;
 pub mod operation;
 mod recorder;
-mod task;
 mod wrapper;
 
 #[cfg(feature = "engine")]
@@ -66,7 +68,6 @@ pub use faults::{Fault, Faults};
 #[cfg(feature = "mongodb")]
 pub use mongodb::MongoDb;
 pub use recorder::Recorder;
-pub(crate) use task::outcome;
 pub use wrapper::Wrapper;
 
 use std::{fmt, pin::Pin, sync::Arc, time::Duration};
@@ -285,14 +286,15 @@ pub trait Transaction: Executor {
 
 /// The documents that a read found, in batches.
 pub trait Cursor: Send {
-    /// The next documents, at least one; an empty batch is the end.
+    /// The next documents, at least one; an empty batch is the end. After an error comes the end, too.
     fn next_batch(&mut self) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>>;
 }
 
 /// What has been committed since the start of a watch, in batches of events.
 ///
 /// [`next_batch`](Cursor::next_batch) waits until there is an event. The end comes behind an event `invalidate`, when the
-/// collection or database that is watched has been dropped.
+/// collection or database that is watched has been dropped, and behind an error: an error is given once. Only where a single
+/// event cannot be given, its error has the code 10334, and the events behind it follow.
 pub trait ChangeCursor: Cursor {
     /// Where this is in the history of the database, for [`WatchFrom::After`](operation::WatchFrom::After): behind the last
     /// event that it has given, and behind later ones that the filter did not want.

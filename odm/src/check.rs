@@ -27,6 +27,7 @@ use crate::{
     Error, ErrorKind, Result,
     access::{Access, found_by},
     backend::{Cursor, operation::Find},
+    batches::id_batches,
     decode,
     document::Document,
     error,
@@ -444,7 +445,7 @@ async fn by_ids(
     projection: Option<RawDocumentBuf>,
 ) -> Result<Vec<RawDocumentBuf>> {
     let mut found = Vec::new();
-    for some in ids.chunks(MAX_KEYS) {
+    for some in id_batches(ids, MAX_KEYS) {
         let mut keys = RawArrayBuf::new();
         for id in some {
             keys.push(*id);

@@ -12,13 +12,15 @@ use crate::{
     schema::{Contains, Schema, SyncIndexes},
     session::Session,
     settled::{Owed, Settled, Worker, owed},
-    transaction::{self, Transaction},
+    transaction::{RunTransaction, Transaction},
     watch::Watch,
 };
 
 /// A database with the models of the schema `S`: cheap to clone, safe to share.
 ///
-/// The typed operations are those of [`Session`], to which it leads by deref. They run on a tokio runtime.
+/// The typed operations are those of [`Session`], to which it leads by deref. They run on the caller's Tokio runtime,
+/// which needs its timers enabled; polled outside of one, by another executor, they run on a runtime of the library's own, with one
+/// thread that starts with the first of them.
 ///
 /// ```
 /// use odm::prelude::*;
@@ -246,7 +248,7 @@ impl<S: Schema> Database<S> {
     ///         Event::Updated { document: Some(post), fields } if fields.contains(|p| p.title()) => {
     ///             println!("{} is called {} now", change.id, post.title);
     ///         }
-    ///         Event::Deleted => println!("{} is gone", change.id),
+    ///         Event::SoftDeleted { .. } | Event::Deleted => println!("{} is gone", change.id),
     ///         _ => {}
     ///     }
     ///     keep(change.token);
@@ -263,8 +265,10 @@ impl<S: Schema> Database<S> {
 
     /// Runs `work` in a transaction: commits it when `work` succeeds, aborts it when `work` fails or is dropped.
     ///
-    /// When another transaction came first (a [conflict](crate::Error::is_conflict)), `work` runs again from its beginning, some
-    /// times and with growing pauses. So it must have no effects of its own outside of `tx`.
+    /// When another transaction came first (a [conflict](crate::Error::is_conflict)), `work` runs again from its beginning, for a
+    /// minute or for as long as [`timeout`](RunTransaction::timeout) says. So it must have no effects of its own outside of `tx`.
+    /// The transactions of a process that meet conflicts over one collection run one after the other, in the order in which they
+    /// came; between processes, pauses grow up to a quarter of a second and have a random part.
     ///
     /// Inside, use `tx` and not the database: what is read through the database is not of the transaction's snapshot, and a write
     /// through it is an error of kind [`OutsideTransaction`](crate::ErrorKind::OutsideTransaction), as is a transaction inside of
@@ -272,8 +276,10 @@ impl<S: Schema> Database<S> {
     ///
     /// # Errors
     ///
-    /// That of `work`; a conflict when the attempts are used up; [`Unsupported`](crate::ErrorKind::Unsupported) on a
-    /// standalone MongoDB server.
+    /// That of `work`; a conflict if it still meets one after a minute; [`Timeout`](crate::ErrorKind::Timeout) after the limit that
+    /// `timeout` sets; [`TransactionExpired`](crate::ErrorKind::TransactionExpired), without a second attempt, if the transaction is open
+    /// for longer than the server allows (on MongoDB a minute, unless it is configured otherwise; the engine has no such limit);
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) on a standalone MongoDB server.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -289,13 +295,13 @@ impl<S: Schema> Database<S> {
     /// }).await
     /// # }
     /// ```
-    pub async fn transaction<T, W, F>(&self, work: W) -> Result<T>
+    pub fn transaction<'w, T, W, F>(&self, work: W) -> RunTransaction<'w, T>
     where
-        W: FnMut(Transaction<S>) -> F + Send,
-        F: Future<Output = Result<T>> + Send,
-        T: Send,
+        W: FnMut(Transaction<S>) -> F + Send + 'w,
+        F: Future<Output = Result<T>> + Send + 'w,
+        T: Send + 'w,
     {
-        transaction::run(&self.session, work).await
+        RunTransaction::new(self.session.clone(), work)
     }
 }
 

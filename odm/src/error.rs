@@ -1,6 +1,6 @@
 //! What can go wrong, and what to do about it.
 
-use std::{error, fmt, sync::Arc};
+use std::{error, fmt, sync::Arc, time::Duration};
 
 use bson::{Bson, RawDocument};
 
@@ -33,6 +33,8 @@ struct Inner {
     index: Option<String>,
     value: Option<Bson>,
     code: Option<i32>,
+    operation: Option<&'static str>,
+    limit: Option<Duration>,
     inserted: Option<usize>,
     failures: Vec<(usize, Error)>,
     violations: Vec<(String, String)>,
@@ -89,6 +91,11 @@ pub enum ErrorKind {
     HistoryLost,
     /// Not all that writes owe was carried out in time: wait longer, or see why by `owed`.
     Unsettled,
+    /// A read or a transaction took longer than its time limit, and was ended: [`limit`](Error::limit) has the limit.
+    Timeout,
+    /// The server ended a transaction that was open for longer than it allows (`transactionLifetimeLimitSeconds`), and kept
+    /// nothing of it: do less in one transaction, or raise the limit of the server.
+    TransactionExpired,
     /// The transaction was committed or aborted before.
     TransactionOver,
     /// A write through the database, in the closure of a transaction of it, would be no part of that: use its `tx`.
@@ -114,6 +121,8 @@ impl Error {
             index: None,
             value: None,
             code: None,
+            operation: None,
+            limit: None,
             inserted: None,
             failures: Vec::new(),
             violations: Vec::new(),
@@ -156,6 +165,12 @@ impl Error {
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.kind() == ErrorKind::Conflict
+    }
+
+    /// Whether a read or a transaction took longer than its time limit.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        self.kind() == ErrorKind::Timeout
     }
 
     /// Whether a stored document does not fit the model.
@@ -241,6 +256,18 @@ impl Error {
         self.0.code
     }
 
+    /// The operation of the typed language that ran out of time, as the log names it: `find`, `get`, `transaction`.
+    #[must_use]
+    pub fn operation(&self) -> Option<&'static str> {
+        self.0.operation
+    }
+
+    /// The time limit that was exceeded.
+    #[must_use]
+    pub fn limit(&self) -> Option<Duration> {
+        self.0.limit
+    }
+
     /// How many documents an insert of many stored: in order, those before the one that failed.
     #[must_use]
     pub fn inserted(&self) -> Option<usize> {
@@ -321,6 +348,15 @@ impl Error {
         self.with(|e| e.code = Some(code))
     }
 
+    /// The same error with the operation that ran out of time, and its time limit.
+    #[must_use]
+    pub fn with_limit(self, operation: &'static str, limit: Duration) -> Self {
+        self.with(|e| {
+            e.operation = Some(operation);
+            e.limit = Some(limit);
+        })
+    }
+
     /// The same error, which is over as soon as others are done with something that takes them a while.
     pub(crate) fn passing(self) -> Self {
         self.with(|e| e.is_passing = true)
@@ -328,6 +364,11 @@ impl Error {
 
     pub(crate) fn is_passing(&self) -> bool {
         self.0.is_passing
+    }
+
+    /// Whether a backend found it, and not the typed language: it has the backend's own error then, or its code.
+    pub(crate) fn is_of_backend(&self) -> bool {
+        self.0.code.is_some() || self.0.source.is_some()
     }
 
     /// The same error with the number of documents that were stored before it.
@@ -416,6 +457,12 @@ impl fmt::Display for Error {
         if let Some(value) = &e.value {
             part(f, "key", value)?;
         }
+        if let Some(operation) = e.operation {
+            part(f, "operation", &operation)?;
+        }
+        if let Some(limit) = e.limit {
+            part(f, "limit", &format_args!("{limit:?}"))?;
+        }
         if let Some(inserted) = e.inserted {
             part(f, "documents stored", &inserted)?;
         }
@@ -447,6 +494,12 @@ pub(crate) fn encode(error: bson::error::Error) -> Error {
         format!("a value cannot be stored as BSON: {error}"),
     )
     .with_source(error)
+}
+
+/// The error of a read that has exceeded its time limit.
+pub(crate) fn timed_out() -> Error {
+    let message = "the read took longer than its time limit and was ended: let an index serve it, ask for less, or raise the limit";
+    Error::new(ErrorKind::Timeout, message)
 }
 
 /// There is no document with this id.

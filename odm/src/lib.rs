@@ -72,11 +72,13 @@ pub mod relation;
 
 mod access;
 pub mod action;
+mod batches;
 pub mod check;
 mod database;
 
 mod decode;
 mod edited;
+mod limit;
 mod maintain;
 mod overflow;
 mod retry;
@@ -86,6 +88,7 @@ mod session;
 pub mod settled;
 mod soft_delete;
 mod stored;
+mod task;
 mod token;
 mod trace;
 mod transaction;
@@ -113,7 +116,7 @@ pub use query::{Filter, Pattern};
 pub use schema::Schema;
 pub use session::Session;
 pub use soft_delete::SoftDelete;
-pub use transaction::Transaction;
+pub use transaction::{RunTransaction, Transaction};
 pub use watch::ResumeToken;
 
 /// The fields of the model `T`, for functions that make filters: `fn visible(p: &Fields<Post>) -> Filter<Post>`.

@@ -58,12 +58,11 @@ use crate::{
     backend::{
         BoxFuture, Executor,
         operation::{Change, FindAndModify, Insert, Modification, Update, Updated},
-        outcome,
     },
     error,
     query::append,
     schema::{Model, upgrade},
-    unit,
+    task, unit,
 };
 
 /// What the writes of this process that go to one database know of each other.
@@ -237,9 +236,9 @@ fn perform(
         }
         let told = access.clone();
         let run = carry_out(access, model, write, sources);
-        let done = tokio::spawn(run.instrument(told.told().span().clone())).await;
+        let done = task::run(run.instrument(told.told().span().clone())).await;
         told.told().writes();
-        let done = outcome(done).flatten().map_err(error::of(model))?;
+        let done = done.map_err(error::of(model))?;
         told.told().had(Any::documents(&done));
         Ok(done)
     })

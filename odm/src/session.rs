@@ -1,6 +1,6 @@
 //! Where typed operations run: a database, or one of its transactions.
 
-use std::{fmt, marker::PhantomData};
+use std::{fmt, marker::PhantomData, time::Duration};
 
 use crate::{
     Result,
@@ -65,6 +65,11 @@ impl<S: Schema, C: Reach> Session<S, C> {
     /// The access of an operation whose documents go to the application and nowhere else.
     fn reading<T: Document>(&self, name: &'static str) -> Access {
         self.operation::<T>(name).reading_as_client()
+    }
+
+    /// The way for a write, which a time limit of the session does not cut off.
+    pub(crate) fn writing<T: Document>(&self, name: &'static str) -> Access {
+        self.operation::<T>(name).unlimited()
     }
 
     /// The document with this id.
@@ -171,7 +176,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
         S: Contains<I::Document, C::Inserts>,
     {
         let document = document.into_draft(self.access.scope());
-        InsertOne::new(self.operation::<I::Document>("insert"), document)
+        InsertOne::new(self.writing::<I::Document>("insert"), document)
     }
 
     /// Inserts documents in order and gives them back as stored.
@@ -187,7 +192,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
             .into_iter()
             .map(|document| document.into_draft(scope));
         InsertMany::new(
-            self.operation::<I::Document>("insert_many"),
+            self.writing::<I::Document>("insert_many"),
             documents.collect(),
         )
     }
@@ -234,7 +239,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
     where
         S: Contains<T, C>,
     {
-        Save::new(self.operation::<T>("save"), edited)
+        Save::new(self.writing::<T>("save"), edited)
     }
 
     /// Reads the document with this id, changes it and saves it; after a conflict it does so again, a bounded number of
@@ -280,7 +285,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
     where
         S: Contains<T, C>,
     {
-        Modify::new(self.operation::<T>("modify"), id.into_key(), change)
+        Modify::new(self.writing::<T>("modify"), id.into_key(), change)
     }
 
     /// Changes the document with this id. Of a model with a `shard_key` an id alone is not enough: give the document,
@@ -289,7 +294,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
     where
         S: Contains<T, C>,
     {
-        Update::by_key(self.operation::<T>("update"), id.into_key())
+        Update::by_key(self.writing::<T>("update"), id.into_key())
     }
 
     /// Changes the first document that meets the condition, in the order that [`sort`](Update::sort) gives: what two
@@ -328,7 +333,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
     where
         S: Contains<T, C>,
     {
-        Update::by_condition(self.operation::<T>("update_first"), condition(T::fields()))
+        Update::by_condition(self.writing::<T>("update_first"), condition(T::fields()))
     }
 
     /// Changes all documents that meet the condition: [`Filter::all`] for every document.
@@ -339,7 +344,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
     where
         S: Contains<T, C>,
     {
-        Update::by_condition(self.operation::<T>("update_many"), condition(T::fields()))
+        Update::by_condition(self.writing::<T>("update_many"), condition(T::fields()))
     }
 
     /// Deletes the document with this id: for good, or by a mark if its model has a [soft delete](crate::SoftDelete). Of
@@ -348,7 +353,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
     where
         S: Contains<T, C>,
     {
-        Delete::by_key(self.operation::<T>("delete"), id.into_key())
+        Delete::by_key(self.writing::<T>("delete"), id.into_key())
     }
 
     /// Deletes the first document that meets the condition, in the order that [`sort`](Delete::sort) gives.
@@ -362,7 +367,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
     where
         S: Contains<T, C>,
     {
-        Delete::by_condition(self.operation::<T>("delete_first"), condition(T::fields()))
+        Delete::by_condition(self.writing::<T>("delete_first"), condition(T::fields()))
     }
 
     /// Deletes all documents that meet the condition: [`Filter::all`] for every document.
@@ -373,7 +378,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
     where
         S: Contains<T, C>,
     {
-        Delete::by_condition(self.operation::<T>("delete_many"), condition(T::fields()))
+        Delete::by_condition(self.writing::<T>("delete_many"), condition(T::fields()))
     }
 
     /// Brings the outdated documents of a model up to date: those that were written with a smaller `schema_version`.
@@ -415,7 +420,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
     where
         S: Contains<T, C>,
     {
-        UpgradeAll::new(self.operation::<T>("upgrade"))
+        UpgradeAll::new(self.writing::<T>("upgrade"))
     }
 
     /// Several writes in as few round trips as the backend has for them: none yet.
@@ -434,7 +439,38 @@ impl<S: Schema, C: Reach> Session<S, C> {
     /// # }
     /// ```
     pub fn bulk(&self) -> Bulk {
-        Bulk::new(self.access.operation("bulk", None))
+        Bulk::new(self.access.operation("bulk", None).unlimited())
+    }
+}
+
+impl<S, C> Session<S, C> {
+    /// The same session with a time limit for each read: for all round trips of one `find`, `get`, `load` or `check`
+    /// together, joins included. A limit of the read itself, [`Find::max_time`](crate::action::Find::max_time), goes before it.
+    ///
+    /// A read that takes longer is an error of kind [`Timeout`](crate::ErrorKind::Timeout), and ends on the server too. Writes
+    /// are not limited: of one that was cut off nobody would know whether it took effect. Limit them together, by
+    /// [`RunTransaction::timeout`](crate::RunTransaction::timeout).
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "posts")]
+    /// # struct Post { #[serde(rename = "_id")] id: i64, title: String }
+    /// # #[derive(Schema)] #[schema(models(Post))] struct Blog;
+    /// use std::time::Duration;
+    ///
+    /// # async fn example(db: odm::Database<Blog>) -> odm::Result<()> {
+    /// let web = db.max_time(Duration::from_secs(2));
+    /// match web.find::<Post>().filter(|p| p.title().contains("odm")).all().await {
+    ///     Err(error) if error.is_timeout() => println!("ask for less"),
+    ///     found => println!("{} posts", found?.len()),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "the session itself has no limit: use the one that this gives"]
+    pub fn max_time(&self, limit: Duration) -> Self {
+        Self::new(self.access.clone().limited(limit))
     }
 }
 

@@ -24,6 +24,7 @@ use crate::{
     maintain::{self, Promise, rejections},
     query::{IntoKey, Key, document},
     schema::{Model, Schema},
+    task,
 };
 
 /// Waits until nothing is owed any more; made by [`Database::settled`](crate::Database::settled).
@@ -110,7 +111,7 @@ impl<S: Schema> Settled<S> {
                 false => (begun.elapsed() / 8).clamp(SHORTEST, LONGEST),
             };
             // Whichever comes first.
-            let _ = tokio::time::timeout(pause, next_end).await;
+            let _ = task::timeout(pause, next_end).await;
         }
     }
 }
@@ -326,6 +327,7 @@ async fn owed_by(
         collection: model.collection.into(),
         filter: filter.clone(),
         limit: None,
+        max_time: None,
     };
     let count = access.count(model, found).await?;
     if count == 0 {
@@ -337,6 +339,7 @@ async fn owed_by(
         projection: Some(document(&promise.due(), 1)?),
         sort: Some(document(&promise.due(), 1)?),
         limit: Some(1),
+        max_time: None,
     };
     let found = access.find_all(model, first).await?;
     let due = found.first().map(|raw| promise.due_of(raw)).transpose();
@@ -376,6 +379,7 @@ impl Blocked {
                     collection: model.collection.into(),
                     filter,
                     limit: None,
+                    max_time: None,
                 };
                 access.count(model, count).await?
             }

@@ -93,7 +93,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
     where
         S: Contains<T, C>,
     {
-        let access = self.operation::<T>("restore").seeing(Sight::Deleted);
+        let access = self.writing::<T>("restore").seeing(Sight::Deleted);
         Update::by_key(access, id.into_key()).restoring()
     }
 
@@ -105,7 +105,7 @@ impl<S: Schema, C: Reach> Session<S, C> {
     where
         S: Contains<T, C>,
     {
-        let access = self.operation::<T>("restore_many").seeing(Sight::Deleted);
+        let access = self.writing::<T>("restore_many").seeing(Sight::Deleted);
         Update::by_condition(access, condition(T::fields())).restoring()
     }
 }

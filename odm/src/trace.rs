@@ -45,6 +45,10 @@ impl Operation {
         self.model
     }
 
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
     pub(crate) fn new(name: &'static str, model: Option<&'static Model>) -> Self {
         Self {
             name,

@@ -4,9 +4,18 @@ use std::{
     fmt,
     future::{Ready, ready},
     ops::Deref,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
 };
 
-use crate::{Result, database::Database, schema::Schema, session::Session, unit};
+use crate::{
+    Result,
+    database::Database,
+    schema::Schema,
+    session::Session,
+    unit::{self, Attempts},
+};
 
 /// A transaction: the operations of [`Session`], on a snapshot of the database, taking effect together.
 ///
@@ -82,16 +91,87 @@ impl<S> fmt::Debug for Transaction<S> {
     }
 }
 
-pub(crate) async fn run<S, T, W, F>(database: &Session<S>, mut work: W) -> Result<T>
-where
-    S: Schema,
-    W: FnMut(Transaction<S>) -> F + Send,
-    F: Future<Output = Result<T>> + Send,
-    T: Send,
-{
-    unit::run(database.access(), unit::ATTEMPTS, None, |access| {
-        let session = Session::new(access);
-        unit::work(database.access(), work(Transaction { session }))
-    })
-    .await
+/// Runs a closure in a transaction, when it is awaited; made by [`Database::transaction`](crate::Database::transaction).
+#[must_use = "a transaction runs when it is awaited"]
+pub struct RunTransaction<'w, T> {
+    attempts: Attempts,
+    /// None once it runs.
+    start: Option<Start<'w, T>>,
+    running: Option<Running<'w, T>>,
+}
+
+type Start<'w, T> = Box<dyn FnOnce(Attempts) -> Running<'w, T> + Send + 'w>;
+type Running<'w, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'w>>;
+
+impl<'w, T> RunTransaction<'w, T> {
+    pub(crate) fn new<S, W, F>(database: Session<S>, mut work: W) -> Self
+    where
+        S: Schema,
+        W: FnMut(Transaction<S>) -> F + Send + 'w,
+        F: Future<Output = Result<T>> + Send + 'w,
+        T: Send + 'w,
+    {
+        let start = |attempts| -> Running<'w, T> {
+            Box::pin(async move {
+                let database = database.access();
+                let work = |access| {
+                    let session = Session::new(access);
+                    unit::work(database, work(Transaction { session }))
+                };
+                unit::run(database, attempts, None, work).await
+            })
+        };
+        Self {
+            attempts: unit::ATTEMPTS,
+            start: Some(Box::new(start)),
+            running: None,
+        }
+    }
+
+    /// A time limit for all of it: the closure, the attempts after conflicts, and the waiting between them.
+    ///
+    /// When the limit is reached, the transaction is aborted, and the error has the kind
+    /// [`Timeout`](crate::ErrorKind::Timeout). A commit that has begun is waited for: whether it took effect would be unknown.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "accounts")]
+    /// # struct Account { #[serde(rename = "_id")] id: String, credits: i64 }
+    /// # #[derive(Schema)] #[schema(models(Account))] struct Bank;
+    /// # async fn example(db: odm::Database<Bank>) -> odm::Result<()> {
+    /// let give = db.transaction(|tx| async move {
+    ///     tx.update::<Account>("joe").inc(|a| a.credits(), 5).await?;
+    ///     Ok(())
+    /// });
+    /// give.timeout(Duration::from_secs(5)).await
+    /// # }
+    /// ```
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.attempts = Attempts::Within(limit);
+        self
+    }
+}
+
+impl<T> Future for RunTransaction<'_, T> {
+    type Output = Result<T>;
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
+        if let Some(start) = self.start.take() {
+            self.running = Some(start(self.attempts));
+        }
+        match &mut self.running {
+            Some(running) => running.as_mut().poll(context),
+            // It starts once, and runs from then on.
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<T> fmt::Debug for RunTransaction<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunTransaction")
+            .field("attempts", &self.attempts)
+            .finish_non_exhaustive()
+    }
 }

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
-    backend::{BoxFuture, Transaction, outcome},
-    retry,
+    backend::{BoxFuture, Transaction},
+    retry, task,
 };
 
 /// A transaction that has been begun, with what its writes leave for its end.
@@ -32,19 +32,36 @@ struct State {
 /// Something to do once a transaction is committed, in its database.
 pub(crate) type Behind = Box<dyn FnOnce(Access) -> BoxFuture<'static, Result<()>> + Send>;
 
-/// How often a transaction is tried at most.
-pub(crate) const ATTEMPTS: u32 = 10;
+/// How often, or for how long, a transaction is tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Attempts {
+    /// Once: `work` cannot run again, or whoever calls it runs it again.
+    One,
+    /// Again after each conflict, until [`RETRY_FOR`] has passed. An attempt that has begun is not cut off.
+    Many,
+    /// Again after each conflict. After this time whatever is under way is aborted, unless it is the commit.
+    Within(Duration),
+}
+
+/// The usual one.
+pub(crate) const ATTEMPTS: Attempts = Attempts::Many;
+
+/// For how long a transaction that meets conflicts is tried again, unless its caller sets a limit.
+pub(crate) const RETRY_FOR: Duration = Duration::from_secs(60);
+
+/// How often a transaction is tried at most that fails with a conflict which is not one of two transactions: a document is not
+/// as `work` read it before. Often it is so for good.
+const FEW: u32 = 10;
 
 /// How long others may take for something that a transaction has to wait for, from the first time that it meets that.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Runs `work` in a transaction of the database and commits it. After a conflict it runs again, `attempts` times at most: behind the
-/// others of this process that wait in the same line, if it waits in one. While others are at something that takes them a while, it is not
-/// counted how often: but `work` that can run once runs once.
+/// Runs `work` in a transaction of the database and commits it. After a conflict it runs again: behind the others of this process
+/// that have met a conflict over the same collection, which is `collection` or else the one that the conflict is about.
 pub(crate) async fn run<R, W, F>(
     database: &Access,
-    attempts: u32,
-    line: Option<&str>,
+    attempts: Attempts,
+    collection: Option<&str>,
     mut work: W,
 ) -> Result<R>
 where
@@ -52,29 +69,100 @@ where
     F: Future<Output = Result<R>> + Send,
 {
     refuse_outside(database)?;
+    let clock = Clock::start(attempts);
     let mut attempt = 1;
     let mut turn = None;
     let mut waits = None;
     loop {
-        match once(database, &mut work, Haste::Now).await {
+        match once(database, &mut work, Haste::Now, clock).await {
             Err(error)
                 if error.is_passing()
-                    && attempts > 1
+                    && attempts != Attempts::One
                     && waits.get_or_insert_with(Instant::now).elapsed() < PATIENCE =>
             {
                 turn = None;
-                retry::long_pause().await;
+                clock.limit(retry::long_pause()).await?;
             }
-            Err(error) if error.is_conflict() && attempt < attempts => {
-                match line {
-                    Some(line) if turn.is_none() => turn = retry::OF_MODELS.turn(line).await,
-                    _ => retry::pause(attempt).await,
+            Err(error)
+                if error.is_conflict()
+                    && attempts != Attempts::One
+                    && (error.is_of_backend() || attempt < FEW) =>
+            {
+                let Some(left) = clock.left() else {
+                    return Err(clock.gave_up(error, attempt));
+                };
+                // Who has the turn meets others only of other processes, or those who have not met a conflict yet.
+                if turn.is_none() {
+                    let contended = collection.or(error.collection()).unwrap_or_default();
+                    let line = (Database::of(database), contended);
+                    turn = retry::OF_COLLECTIONS.turn(line, left).await;
+                } else {
+                    task::sleep(retry::pause_after(attempt).min(left)).await;
                 }
                 attempt += 1;
             }
             done => return done,
         }
     }
+}
+
+/// The time that a transaction may take.
+#[derive(Debug, Clone, Copy)]
+struct Clock {
+    attempts: Attempts,
+    begun: Instant,
+}
+
+impl Clock {
+    fn start(attempts: Attempts) -> Self {
+        Self {
+            attempts,
+            begun: Instant::now(),
+        }
+    }
+
+    /// What is left for further attempts.
+    fn left(&self) -> Option<Duration> {
+        let all = match self.attempts {
+            Attempts::One | Attempts::Many => RETRY_FOR,
+            Attempts::Within(limit) => limit,
+        };
+        let left = all.saturating_sub(self.begun.elapsed());
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// Awaits what may be cut off at the caller's time limit.
+    async fn limit<R>(&self, work: impl Future<Output = R>) -> Result<R> {
+        let Attempts::Within(limit) = self.attempts else {
+            return Ok(work.await);
+        };
+        let left = limit.saturating_sub(self.begun.elapsed());
+        let done = task::timeout(left, work).await;
+        done.map_err(|_| timed_out(limit))
+    }
+
+    /// The error of the attempt that was the last one.
+    fn gave_up(&self, conflict: Error, attempts: u32) -> Error {
+        if let Attempts::Within(limit) = self.attempts {
+            return timed_out(limit).with_source(conflict);
+        }
+        let taken = self.begun.elapsed();
+        let message = format!(
+            "too much contention: {attempts} attempts in {taken:.0?} met conflicts with other writes, and nothing was kept; let the \
+             transaction be shorter, or write less often to what others write to"
+        );
+        let error = Error::new(ErrorKind::Conflict, message);
+        let error = match conflict.collection() {
+            Some(collection) => error.with_collection(collection),
+            None => error,
+        };
+        error.with_source(conflict)
+    }
+}
+
+fn timed_out(limit: Duration) -> Error {
+    let message = "the transaction took longer than its time limit, conflicts included; it was aborted, and nothing of it was kept";
+    Error::new(ErrorKind::Timeout, message).with_limit("transaction", limit)
 }
 
 /// Runs `work` in a transaction that gives way to others: it is tried once, and they do not wait for its commit.
@@ -84,7 +172,8 @@ where
     F: Future<Output = Result<R>> + Send,
 {
     refuse_outside(database)?;
-    once(database, &mut work, Haste::BehindOthers).await
+    let clock = Clock::start(Attempts::One);
+    once(database, &mut work, Haste::BehindOthers, clock).await
 }
 
 /// How soon a transaction is to be committed.
@@ -100,7 +189,7 @@ tokio::task_local! {
 }
 
 /// Which database it is, among those of this process.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Database(usize);
 
 impl Database {
@@ -128,7 +217,7 @@ pub(crate) fn refuse_outside(access: &Access) -> Result<()> {
     Err(Error::new(ErrorKind::OutsideTransaction, message))
 }
 
-async fn once<R, W, F>(database: &Access, work: &mut W, haste: Haste) -> Result<R>
+async fn once<R, W, F>(database: &Access, work: &mut W, haste: Haste, clock: Clock) -> Result<R>
 where
     W: FnMut(Access) -> F + Send,
     F: Future<Output = Result<R>> + Send,
@@ -139,7 +228,9 @@ where
         state: Mutex::default(),
     });
     let unfinished = Unfinished(Some(Arc::clone(&unit)));
-    let done = work(database.inside(Arc::clone(&unit))).await;
+    // Boxed, as transactions are many layers of futures around their work.
+    let done = clock.limit(Box::pin(work(database.inside(Arc::clone(&unit)))));
+    let done = done.await.flatten();
     match done.and_then(|value| unit.refused().map_or(Ok(value), Err)) {
         Ok(value) => {
             unfinished.commit(database.clone(), haste).await?;
@@ -215,7 +306,7 @@ impl Unfinished {
             // In a task of its own: a caller that is dropped now must not leave the commit half sent.
             Some(unit) => {
                 let commit = async move { unit.commit(database, haste).await };
-                outcome(tokio::spawn(commit).await)?
+                task::run(commit).await
             }
             None => Ok(()),
         }
@@ -230,10 +321,8 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        if let Some(unit) = self.0.take()
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            runtime.spawn(async move { unit.transaction.abort().await });
+        if let Some(unit) = self.0.take() {
+            task::spawn(async move { unit.transaction.abort().await });
         }
     }
 }

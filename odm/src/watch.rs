@@ -49,7 +49,7 @@ impl<S: Schema> Session<S, AllScopes> {
 /// scope, [`Session::watch`].
 ///
 /// Awaited, it gives [`Changes`]: every change that is committed from then on, once and in the order of the commits,
-/// whoever made it. It fails with [`Unsupported`](ErrorKind::Unsupported) where there are no change streams: on a
+/// whoever made it. Updates of nothing but the metadata that this library keeps in a document are left out. It fails with [`Unsupported`](ErrorKind::Unsupported) where there are no change streams: on a
 /// standalone MongoDB server.
 #[must_use = "nothing is followed until it is awaited"]
 pub struct Watch<T: Document> {
@@ -189,23 +189,30 @@ pub struct Changes<T: Document> {
 impl<T: Document> Changes<T> {
     /// The next change: it waits until there is one. None if the collection has been dropped.
     ///
-    /// A change whose document does not fit the model is an error in its place, and the changes go on behind it. Dropping
-    /// the wait loses none.
+    /// A change that cannot be given is an error in its place, and the changes go on behind it: one whose document does not fit
+    /// the model, or one that is larger than 16 MB on a MongoDB before 6.0.9. After any other error there are no more changes: the
+    /// next call gives none. Watch again then, [behind](Watch::after) the [token](Self::token).
+    ///
+    /// Dropping the wait loses no change.
     pub async fn next(&mut self) -> Option<Result<Change<T>>> {
-        while self.ready.is_empty() {
-            match self.cursor.next_batch().await {
-                Ok(events) if events.is_empty() => return None,
-                Ok(events) => self.ready.extend(events),
-                Err(error) => return Some(Err(error::of_model::<T>(error))),
+        loop {
+            while self.ready.is_empty() {
+                match self.cursor.next_batch().await {
+                    Ok(events) if events.is_empty() => return None,
+                    Ok(events) => self.ready.extend(events),
+                    Err(error) => return Some(Err(error::of_model::<T>(error))),
+                }
+            }
+            let event = self.ready.pop_front()?;
+            let token = event.get_document("_id").map_err(change::malformed);
+            let change = token.and_then(|token| {
+                self.token = token.to_owned();
+                Change::read(&event)
+            });
+            if let Some(change) = change.transpose() {
+                return Some(change.map_err(error::of_model::<T>));
             }
         }
-        let event = self.ready.pop_front()?;
-        let token = event.get_document("_id").map_err(change::malformed);
-        let change = token.and_then(|token| {
-            self.token = token.to_owned();
-            Change::read(&event)
-        });
-        Some(change.map_err(error::of_model::<T>))
     }
 
     /// Where this is: for [`Watch::after`], in another process too.
@@ -220,7 +227,7 @@ impl<T: Document> Changes<T> {
         })
     }
 
-    /// The changes as a [`Stream`].
+    /// The changes as a [`Stream`], which ends where [`next`](Self::next) gives none.
     pub fn into_stream(self) -> impl Stream<Item = Result<Change<T>>> + Send {
         stream::unfold(self, |mut changes| async move {
             Some((changes.next().await?, changes))

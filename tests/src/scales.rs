@@ -52,6 +52,7 @@ impl<T: Executor + ?Sized> Scales<T> {
                 rawdoc! { "$group": { "_id": null, "most": { "$max": { "$bsonSize": "$$ROOT" } } } },
             ],
             variables: rawdoc! {},
+            max_time: None,
         };
         let found = self.inner.aggregate_all(aggregate).await?;
         let most = found.first().map_or(0, |found| {

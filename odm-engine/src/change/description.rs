@@ -43,7 +43,7 @@ pub(super) fn describe(
     let mut description = RawDocumentBuf::new();
     append(&mut description, "updatedFields", updated);
     append(&mut description, "removedFields", removed);
-    // Only updates by pipelines cut arrays in MongoDB's descriptions.
+    // Only pipelines cut arrays.
     append(&mut description, "truncatedArrays", RawArrayBuf::new());
     description
 }

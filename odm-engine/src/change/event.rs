@@ -1,6 +1,7 @@
 use bson::{DateTime, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp, rawdoc};
 
 use super::description::describe;
+use super::difference::difference;
 use super::{How, Modified, Token};
 use crate::document::{self, append};
 use crate::error::{Error, Result};
@@ -36,6 +37,10 @@ impl Event {
                 let description = describe(before, after, places);
                 Event::new("update", collection, after, None, Some(description))
             }
+            How::Pipeline => match difference(before, after) {
+                None => Event::new("replace", collection, after, Some(after), None),
+                description => Event::new("update", collection, after, None, description),
+            },
         }
     }
 

@@ -460,6 +460,45 @@ fn what_changes_nothing_is_no_event_and_what_counts_as_modified_is() {
 }
 
 #[test]
+fn a_pipeline_is_told_by_what_it_changes() {
+    let database = Database::memory();
+    database
+        .insert(
+            "c",
+            vec![rawdoc! { "_id": 1, "a": 1, "b": { "c": [1, 2] }, "text": "x".repeat(50) }],
+        )
+        .unwrap()
+        .all()
+        .unwrap();
+    let mut changes = database.watch(&Watch::default()).unwrap();
+    let by = |stage: RawDocumentBuf| {
+        let update = Update {
+            pipeline: Some(vec![stage]),
+            ..update(rawdoc! {}, rawdoc! {})
+        };
+        assert_eq!(database.update("c", &update).unwrap().modified, 1);
+    };
+    by(rawdoc! { "$set": { "a": 2, "b.c": [1, 3, 4] } });
+    by(rawdoc! { "$unset": "b" });
+    by(rawdoc! { "$replaceWith": { "_id": "$_id", "other": 1 } });
+    let events = rest(&mut changes);
+    assert_eq!(
+        told(&events),
+        [("update", 1), ("update", 1), ("replace", 1)]
+    );
+    let described =
+        |event: &RawDocumentBuf| event.get_document("updateDescription").unwrap().to_owned();
+    let set = rawdoc! {
+        "updatedFields": { "a": 2, "b.c.1": 3, "b.c.2": 4 },
+        "removedFields": [],
+        "truncatedArrays": [],
+    };
+    assert_eq!(described(&events[0]), set);
+    let unset = rawdoc! { "updatedFields": {}, "removedFields": ["b"], "truncatedArrays": [] };
+    assert_eq!(described(&events[1]), unset);
+}
+
+#[test]
 fn a_transaction_is_told_as_a_whole_when_it_commits() {
     let database = Database::memory();
     let mut changes = database.watch(&Watch::default()).unwrap();

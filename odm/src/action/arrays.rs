@@ -98,7 +98,13 @@ impl<T: Document> Arrays<T> {
         let Some(condition) = condition else {
             return Ok(Filter::all());
         };
-        let found = anywhere(&self.access, &T::MODEL, field, &condition.into_node()).await?;
+        let found = anywhere(
+            &self.access.again(),
+            &T::MODEL,
+            field,
+            &condition.into_node(),
+        )
+        .await?;
         Ok(Filter::from_node(found))
     }
 
@@ -114,7 +120,7 @@ impl<T: Document> Arrays<T> {
         let mut is_folded = false;
         for id in self.ids(find).await? {
             for field in T::MODEL.overflows {
-                let folded = fold(&self.access, &T::MODEL, field, &id).await?;
+                let folded = fold(&self.writing(), &T::MODEL, field, &id).await?;
                 is_folded |= folded == Folded::Now;
             }
         }
@@ -136,7 +142,7 @@ impl<T: Document> Arrays<T> {
         for field in T::MODEL.overflows {
             let outside = doc! { field.header: { "$exists": true } };
             for id in self.matching(&outside).await? {
-                match fold(&self.access, &T::MODEL, field, &id).await {
+                match fold(&self.writing(), &T::MODEL, field, &id).await {
                     Ok(done) => folded.documents += u64::from(done == Folded::Now),
                     Err(error) => folded.fail(error)?,
                 }
@@ -191,13 +197,18 @@ impl<T: Document> Arrays<T> {
                 None => too_much,
             };
             for id in self.matching(&found).await? {
-                match spill(&self.access, &T::MODEL, field, &id).await {
+                match spill(&self.writing(), &T::MODEL, field, &id).await {
                     Ok(done) => spilled.documents += u64::from(done),
                     Err(error) => spilled.fail(error)?,
                 }
             }
         }
         spilled.failed.map_or(Ok(spilled.documents), Err)
+    }
+
+    /// The way for what brings arrays in or out, which a time limit of the session does not cut off.
+    fn writing(&self) -> Access {
+        self.access.clone().unlimited()
     }
 
     async fn matching(&self, filter: &BsonDocument) -> Result<Vec<Bson>> {
@@ -211,7 +222,7 @@ impl<T: Document> Arrays<T> {
             sort: Some(raw(&doc! { "_id": 1 })?),
             ..find
         };
-        let found = self.access.find_all(&T::MODEL, find).await?;
+        let found = self.writing().find_all(&T::MODEL, find).await?;
         let ids = found.iter().filter_map(|raw| crate::decode::id(raw));
         let ids = ids.map(|id| Bson::try_from(id).map_err(error::encode));
         ids.collect()

@@ -168,6 +168,7 @@ impl<T: Document, K: Which> Delete<T, K> {
                 collection: T::COLLECTION.into(),
                 filter,
                 limit: None,
+                max_time: None,
             };
             let marked = self.access.count(&T::MODEL, count).await?;
             let deleted = (marked > 0).then_some((T::COLLECTION, marked));

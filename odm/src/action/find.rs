@@ -12,6 +12,7 @@ use std::{
     marker::PhantomData,
     pin::Pin,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use bson::RawDocumentBuf;
@@ -191,6 +192,17 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
         self
     }
 
+    /// A time limit for the query: all its round trips together, those of joins and of the batches of a
+    /// [`stream`](Self::stream) included. The time that the caller takes between two batches does not count.
+    ///
+    /// A query that takes longer is an error of kind [`Timeout`](ErrorKind::Timeout) with the operation, the collection and
+    /// the limit, and ends on the server too: MongoDB is told by `maxTimeMS`. If a server does not answer at all, the error
+    /// comes one second after the limit.
+    pub fn max_time(mut self, limit: Duration) -> Self {
+        self.access = self.access.limited(limit);
+        self
+    }
+
     /// Brings along what a reference leads to: one query more, whatever the number of documents.
     ///
     /// The item becomes a tuple with a [`Link`](crate::relation::Link), an option of one or
@@ -330,6 +342,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
             collection: T::COLLECTION.into(),
             filter: self.raw_filter()?,
             limit: self.limit,
+            max_time: None,
         };
         self.access.count(&T::MODEL, count).await
     }
@@ -390,6 +403,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
             projection,
             sort: sort_to_raw(&self.sort)?,
             limit: self.limit,
+            max_time: None,
         })
     }
 }

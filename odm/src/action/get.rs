@@ -1,6 +1,6 @@
 //! Reading by id.
 
-use std::pin::Pin;
+use std::{pin::Pin, time::Duration};
 
 use bson::RawDocumentBuf;
 
@@ -33,6 +33,12 @@ impl<T: Document> Get<T> {
         T: SoftDelete,
     {
         Self(self.0.with_deleted())
+    }
+
+    /// A time limit for the read: an error of kind [`Timeout`](crate::ErrorKind::Timeout) if it takes longer, see
+    /// [`Find::max_time`](super::Find::max_time).
+    pub fn max_time(self, limit: Duration) -> Self {
+        Self(self.0.max_time(limit))
     }
 
     /// The elements of an array of the document that overflows, wherever they are. Nothing is read before it is asked for one of
@@ -83,6 +89,13 @@ impl<T: Document> FindById<T> {
         let access = self.access.seeing(Sight::All);
         Self { access, ..self }
     }
+
+    /// A time limit for the read: an error of kind [`Timeout`](crate::ErrorKind::Timeout) if it takes longer, see
+    /// [`Find::max_time`](super::Find::max_time).
+    pub fn max_time(self, limit: Duration) -> Self {
+        let access = self.access.limited(limit);
+        Self { access, ..self }
+    }
 }
 
 impl<T: Document> IntoFuture for FindById<T> {
@@ -115,6 +128,13 @@ impl<T: Document> GetMany<T> {
         let access = self.access.seeing(Sight::All);
         Self { access, ..self }
     }
+
+    /// A time limit for the read: an error of kind [`Timeout`](crate::ErrorKind::Timeout) if it takes longer, see
+    /// [`Find::max_time`](super::Find::max_time).
+    pub fn max_time(self, limit: Duration) -> Self {
+        let access = self.access.limited(limit);
+        Self { access, ..self }
+    }
 }
 
 impl<T: Document> IntoFuture for GetMany<T> {
@@ -142,6 +162,7 @@ pub(super) async fn stored_by_key<T: Document>(
         projection: None,
         sort: None,
         limit: Some(1),
+        max_time: None,
     };
     access.note(&T::MODEL, &find);
     Ok(access.find_all(&T::MODEL, find).await?.pop())

@@ -1,6 +1,6 @@
 //! Reading documents of several models at once, by their ids.
 
-use std::{pin::Pin, vec};
+use std::{pin::Pin, time::Duration, vec};
 
 use bson::{RawArrayBuf, RawBson, RawDocumentBuf};
 
@@ -8,6 +8,7 @@ use crate::{
     Result,
     access::Access,
     backend::operation::Find,
+    batches::{HasId, id_batches},
     decode::decode_all,
     document::{Document, Ref},
     error,
@@ -26,6 +27,13 @@ pub struct Load<L> {
 impl<L: Parts> Load<L> {
     pub(crate) fn new(access: Access, wanted: L) -> Self {
         Self { access, wanted }
+    }
+
+    /// A time limit for the read: an error of kind [`Timeout`](crate::ErrorKind::Timeout) if it takes longer, see
+    /// [`Find::max_time`](super::Find::max_time).
+    pub fn max_time(self, limit: Duration) -> Self {
+        let access = self.access.limited(limit);
+        Self { access, ..self }
     }
 
     async fn run(self) -> Result<L::Loaded> {
@@ -237,36 +245,50 @@ pub struct Found {
 /// A query of a part, with its position.
 type Query = (usize, (&'static Model, Find));
 
-/// The queries, put together so that each round trip asks for [`relation::MAX_KEYS`] ids at most: usually one.
+/// The queries, put together so that each round trip asks for as many ids as [one query may](id_batches): usually one.
 fn round_trips(asked: &[Asked]) -> Result<Vec<Vec<Query>>> {
-    let mut trips: Vec<Vec<Query>> = Vec::new();
-    let mut room = 0;
-    for (part, asked) in asked.iter().enumerate() {
-        let mut rest = asked.ids.as_slice();
-        while !rest.is_empty() {
-            if room == 0 {
-                trips.push(Vec::new());
-                room = relation::MAX_KEYS;
-            }
-            let (some, others) = rest.split_at(rest.len().min(room));
+    let each = asked.iter().enumerate();
+    let each = each.flat_map(|(part, asked)| asked.ids.iter().map(move |id| Wants { part, id }));
+    let each: Vec<_> = each.collect();
+    let mut trips = Vec::new();
+    for trip in id_batches(&each, relation::MAX_KEYS) {
+        let mut queries = Vec::new();
+        for some in trip.chunk_by(|one, other| one.part == other.part) {
+            let Some((part, asked)) = some
+                .first()
+                .and_then(|one| Some((one.part, asked.get(one.part)?)))
+            else {
+                continue;
+            };
+            let ids: Vec<_> = some.iter().map(|one| one.id).collect();
             let find = Find {
                 collection: asked.model.collection.into(),
-                filter: by_ids(some)?,
+                filter: by_ids(&ids)?,
                 projection: None,
                 sort: None,
                 limit: None,
+                max_time: None,
             };
-            if let Some(trip) = trips.last_mut() {
-                trip.push((part, (asked.model, find)));
-            }
-            room -= some.len();
-            rest = others;
+            queries.push((part, (asked.model, find)));
         }
+        trips.push(queries);
     }
     Ok(trips)
 }
 
-fn by_ids(ids: &[RawBson]) -> Result<RawDocumentBuf> {
+/// An id that a part asks for.
+struct Wants<'a> {
+    part: usize,
+    id: &'a RawBson,
+}
+
+impl HasId for Wants<'_> {
+    fn id_bytes(&self) -> usize {
+        self.id.id_bytes()
+    }
+}
+
+fn by_ids(ids: &[&RawBson]) -> Result<RawDocumentBuf> {
     if let [id] = ids {
         return by_id(id);
     }

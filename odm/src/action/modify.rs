@@ -1,6 +1,6 @@
 //! Reading, changing and saving a document, until nobody else comes in between.
 
-use std::pin::Pin;
+use std::{pin::Pin, time::Duration};
 
 use super::save::{edit, save};
 use crate::{ErrorKind, Result, access::Access, document::Document, query::Key, retry};
@@ -19,6 +19,9 @@ type Change<'c, T> = Box<dyn FnMut(&mut T) -> Result<()> + Send + 'c>;
 
 /// How often a document is read and saved before a conflict is reported, unless told otherwise.
 const ATTEMPTS: u32 = 100;
+
+/// How long to wait in the line of those who modify the document.
+const LINE_PATIENCE: Duration = Duration::from_secs(30);
 
 impl<'c, T: Document> Modify<'c, T> {
     pub(crate) fn new(
@@ -66,7 +69,7 @@ impl<'c, T: Document> Modify<'c, T> {
                     // Inside a transaction others may wait for what it has written already.
                     if turn.is_none() && self.access.unit().is_none() {
                         let document = (T::COLLECTION, self.key.to_raw()?.into_bytes());
-                        turn = retry::OF_DOCUMENTS.turn(document).await;
+                        turn = retry::OF_DOCUMENTS.turn(document, LINE_PATIENCE).await;
                     } else {
                         retry::pause(attempt).await;
                     }

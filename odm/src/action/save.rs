@@ -24,6 +24,7 @@ use crate::{
     maintain::{self, Plan, of_a_save},
     query::{Filter, Key, Node, encode_document, encode_unchecked},
     schema::upgrade,
+    unit::Attempts,
 };
 
 /// Reads a document to change it; made by [`Session::edit`](crate::Session::edit).
@@ -114,7 +115,7 @@ fn with_hooks<T: Document>(
                         }
                     }
                 };
-                access.together(1, work).await
+                access.together(Attempts::One, work).await
             }
         }
     })

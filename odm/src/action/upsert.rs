@@ -393,6 +393,7 @@ async fn refuse_another_variant<T: Document, K: WithId>(
         collection: T::COLLECTION.into(),
         filter: to_raw(&T::MODEL, &target.named()?.and(is_another))?,
         limit: Some(1),
+        max_time: None,
     };
     // The documents of all variants are asked.
     let all = Model {
@@ -445,6 +446,7 @@ async fn is_out_of_sight<T: Document, K: WithId>(
         collection: T::COLLECTION.into(),
         filter: to_raw(&T::MODEL, &id)?,
         limit: Some(1),
+        max_time: None,
     };
     access
         .hides(&T::MODEL, count, to_raw(&T::MODEL, &shard)?)

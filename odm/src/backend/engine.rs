@@ -2,7 +2,6 @@
 //!
 //! Its calls block: a write until it is on disk, a read as long as it scans. So they run on Tokio's threads for blocking
 //! work; only the read of one document by its id, which costs less than the way there, runs where it is asked for.
-//! Without a Tokio runtime everything does.
 
 mod bulk_write;
 mod convert;
@@ -85,6 +84,19 @@ pub trait Target: Deref<Target = Session> + fmt::Debug + Send + Sync + 'static {
 impl<T: Deref<Target = Session> + fmt::Debug + Send + Sync + 'static> Target for T {}
 
 impl<T: Target> Engine<T> {
+    /// Runs a read of a collection where it may block, for no longer than its time limit.
+    fn read<R: Send + 'static>(
+        &self,
+        collection: Collection,
+        max_time: Option<Duration>,
+        run: impl FnOnce(&T, &str) -> odm_engine::Result<R> + Send + 'static,
+    ) -> BoxFuture<'_, Result<R>> {
+        let target = Arc::clone(&self.target);
+        Box::pin(work::read(max_time, move || {
+            run(&target, &collection).map_err(|failure| error::in_collection(failure, &collection))
+        }))
+    }
+
     /// Runs an operation on a collection where it may block.
     fn on<R: Send + 'static>(
         &self,
@@ -105,6 +117,7 @@ impl<T: Target> Executor for Engine<T> {
             let Find { collection, .. } = &find;
             let collection = collection.clone();
             let by_id = is_by_id(&find.filter);
+            let max_time = find.max_time;
             let run = move || {
                 let found = target.find(&collection, &convert::find(find));
                 let found = found.and_then(Fetched::first);
@@ -113,56 +126,64 @@ impl<T: Target> Executor for Engine<T> {
             let first = if by_id {
                 run()?
             } else {
-                work::blocking(run).await?
+                work::read(max_time, run).await?
             };
-            Ok(EngineCursor::boxed(first))
+            Ok(EngineCursor::boxed(first, max_time))
         })
     }
 
     fn explain(&self, find: Find) -> BoxFuture<'_, Result<Explain>> {
-        self.on(find.collection.clone(), move |target, collection| {
-            let limit = find.limit;
-            let explained = target.explain(collection, &convert::find(find))?;
-            Ok(convert::explained(explained, limit))
-        })
+        let max_time = find.max_time;
+        self.read(
+            find.collection.clone(),
+            max_time,
+            move |target, collection| {
+                let limit = find.limit;
+                let explained = target.explain(collection, &convert::find(find))?;
+                Ok(convert::explained(explained, limit))
+            },
+        )
     }
 
     fn aggregate(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
-        let found = self.on(aggregate.collection.clone(), move |target, collection| {
+        let (collection, max_time) = (aggregate.collection.clone(), aggregate.max_time);
+        let found = self.read(collection, max_time, move |target, collection| {
             let found = target.aggregate(collection, &convert::aggregate(aggregate))?;
             Fetched::first(found)
         });
-        Box::pin(async { Ok(EngineCursor::boxed(found.await?)) })
+        Box::pin(async move { Ok(EngineCursor::boxed(found.await?, max_time)) })
     }
 
     fn find_each(&self, find: FindEach) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
-        let found = self.on(find.collection.clone(), move |target, collection| {
+        let (collection, max_time) = (find.collection.clone(), find.max_time);
+        let found = self.read(collection, max_time, move |target, collection| {
             target.find_each(collection, &convert::find_each(find))
         });
         Box::pin(async {
-            Ok(EngineCursor::boxed(Fetched::marked(
-                cstr!("key"),
-                found.await?,
-            )))
+            let found = Fetched::marked(cstr!("key"), found.await?);
+            Ok(EngineCursor::boxed(found, None))
         })
     }
 
     fn find_several(&self, find: FindSeveral) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
         let target = Arc::clone(&self.target);
         Box::pin(async move {
+            let max_time = find.max_time();
             let run = move || {
                 let finds = find.finds.into_iter();
                 let finds = finds.map(|find| (find.collection.to_string(), convert::find(find)));
                 let finds: Vec<_> = finds.collect();
                 target.find_several(&finds).map_err(error::from_engine)
             };
-            let found = work::blocking(run).await?;
-            Ok(EngineCursor::boxed(Fetched::marked(cstr!("query"), found)))
+            let found = work::read(max_time, run).await?;
+            let found = Fetched::marked(cstr!("query"), found);
+            Ok(EngineCursor::boxed(found, None))
         })
     }
 
     fn count(&self, count: Count) -> BoxFuture<'_, Result<u64>> {
-        self.on(count.collection.clone(), move |target, collection| {
+        let (collection, max_time) = (count.collection.clone(), count.max_time);
+        self.read(collection, max_time, move |target, collection| {
             target.count(collection, &convert::count(count))
         })
     }
@@ -172,8 +193,9 @@ impl<T: Target> Executor for Engine<T> {
             collection,
             path,
             filter,
+            max_time,
         } = distinct;
-        self.on(collection, move |target, collection| {
+        self.read(collection, max_time, move |target, collection| {
             target.distinct(collection, &path, &filter)
         })
     }

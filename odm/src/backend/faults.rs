@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{Backend, BoxFuture, Executor, Transaction, operation::Operation, wrapper::Wrapper};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, task};
 
 /// A backend around another one that makes chosen operations fail, wait, or never answer.
 ///
@@ -143,7 +143,7 @@ impl<T: Executor + Abandon + ?Sized> Wrapper for Faults<T> {
             let error = match self.due(&operation) {
                 None => return run.await,
                 Some(Fault::Delay(delay)) => {
-                    tokio::time::sleep(delay).await;
+                    task::sleep(delay).await;
                     return run.await;
                 }
                 Some(Fault::HangBefore) => future::pending().await,

@@ -2,7 +2,8 @@
 //!
 //! The driver's futures are not safe to drop: one that is dropped half-way can leave a connection or a session in a
 //! state that a later operation trips over. So every call of the driver runs in a task of its own ([`task`]), which goes
-//! on to its end whatever happens to the future that waits for it.
+//! on to its end whatever happens to the future that waits for it. A read that nobody waits for any more comes to its end soon,
+//! because the server is told to end it ([`read`]).
 
 mod aggregate;
 mod bulk_write;
@@ -19,6 +20,7 @@ mod find_each;
 mod find_several;
 mod index;
 mod insert;
+mod read;
 mod shard;
 mod task;
 mod transaction;
@@ -27,9 +29,13 @@ mod url_options;
 mod watch;
 mod write_command;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
-use ::mongodb::{ClientSession, Database, bson::Document};
+use ::mongodb::{Client, ClientSession, Database, bson::Document};
 use bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::operation::{
@@ -41,7 +47,9 @@ use super::{
     no_cluster,
 };
 use crate::{Error, ErrorKind, Result};
-use cursor::Batches;
+use cursor::{Batches, Opened};
+use distinct::Values;
+use read::Killer;
 
 /// A database on a MongoDB server, replica set or sharded cluster.
 ///
@@ -63,6 +71,9 @@ pub struct MongoDb {
     /// The same database with connections for transactions alone.
     transactions: Database,
     capabilities: Capabilities,
+    killer: Arc<Killer>,
+    /// Whether change streams can send events in fragments, as far as is known.
+    has_split: Arc<AtomicBool>,
 }
 
 impl MongoDb {
@@ -81,13 +92,49 @@ impl MongoDb {
             client_reads: connected.client_reads,
             transactions: connected.transactions,
             capabilities: connected.capabilities,
+            killer: Arc::new(Killer::new(connected.options)),
+            has_split: Arc::new(AtomicBool::new(true)),
         })
     }
 
-    async fn open_find(&self, find: Find, batches: Batches) -> Result<Box<dyn Cursor>> {
+    fn client(&self) -> &Client {
+        self.database.client()
+    }
+
+    /// Runs a read in a session of its own: a closure is given the database and the session, and gives the latter back.
+    async fn read<T, F>(
+        &self,
+        max_time: Option<Duration>,
+        read: impl FnOnce(Database, ClientSession) -> F + Send + 'static,
+    ) -> Result<(T, ClientSession)>
+    where
+        T: Send + 'static,
+        F: Future<Output = (Result<T>, ClientSession)> + Send + 'static,
+    {
         let database = self.database.clone();
-        let opened = task::finish(async move { find::find(&database, find, batches, None).await });
-        Ok(opened.await?.outside_transaction())
+        let read = move |session| read(database, session);
+        read::read(self.client(), &self.killer, max_time, read).await
+    }
+
+    /// The cursor of such a read.
+    async fn open<F>(
+        &self,
+        max_time: Option<Duration>,
+        read: impl FnOnce(Database, ClientSession) -> F + Send + 'static,
+    ) -> Result<Box<dyn Cursor>>
+    where
+        F: Future<Output = (Result<Opened>, ClientSession)> + Send + 'static,
+    {
+        let (opened, session) = self.read(max_time, read).await?;
+        Ok(opened.in_own_session(session, &self.killer, max_time))
+    }
+
+    async fn open_find(&self, find: Find, batches: Batches) -> Result<Box<dyn Cursor>> {
+        self.open(find.max_time, move |database, mut session| async move {
+            let opened = find::find(&database, find, batches, &mut session).await;
+            (opened, session)
+        })
+        .await
     }
 
     async fn open_aggregate(
@@ -95,12 +142,15 @@ impl MongoDb {
         aggregate: Aggregate,
         batches: Batches,
     ) -> Result<Box<dyn Cursor>> {
-        let database = self.database.clone();
-        let opened =
-            task::finish(
-                async move { aggregate::aggregate(&database, aggregate, batches, None).await },
-            );
-        Ok(opened.await?.outside_transaction())
+        self.open(
+            aggregate.max_time,
+            move |database, mut session| async move {
+                let opened =
+                    aggregate::aggregate(&database, aggregate, batches, &mut session).await;
+                (opened, session)
+            },
+        )
+        .await
     }
 }
 
@@ -124,10 +174,13 @@ impl Executor for MongoDb {
     }
 
     fn explain(&self, find: Find) -> BoxFuture<'_, Result<Explain>> {
-        let database = self.database.clone();
-        Box::pin(task::finish(async move {
-            explain::explain(&database, find).await
-        }))
+        Box::pin(async move {
+            let explained = self.read(find.max_time, move |database, mut session| async move {
+                let explained = explain::explain(&database, find, &mut session).await;
+                (explained, session)
+            });
+            Ok(explained.await?.0)
+        })
     }
 
     fn aggregate(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
@@ -139,35 +192,51 @@ impl Executor for MongoDb {
     }
 
     fn find_each(&self, find: FindEach) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
-        let database = self.database.clone();
-        Box::pin(async move {
-            let opened =
-                task::finish(async move { find_each::find_each(&database, find, None).await });
-            Ok(opened.await?.outside_transaction())
-        })
+        Box::pin(
+            self.open(find.max_time, move |database, mut session| async move {
+                let opened = find_each::find_each(&database, find, &mut session).await;
+                (opened, session)
+            }),
+        )
     }
 
     fn find_several(&self, find: FindSeveral) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
-        let database = self.database.clone();
-        Box::pin(async move {
-            let opened =
-                task::finish(async move { find_several::find_several(&database, find).await });
-            Ok(opened.await?.outside_transaction())
-        })
+        Box::pin(
+            self.open(find.max_time(), move |database, mut session| async move {
+                let opened = find_several::find_several(&database, find, &mut session).await;
+                (opened, session)
+            }),
+        )
     }
 
     fn count(&self, count: Count) -> BoxFuture<'_, Result<u64>> {
-        let database = self.database.clone();
-        Box::pin(task::finish(async move {
-            find::count(&database, count, None).await
-        }))
+        Box::pin(async move {
+            let counted = self.read(count.max_time, move |database, mut session| async move {
+                let counted = find::count(&database, count, &mut session).await;
+                (counted, session)
+            });
+            Ok(counted.await?.0)
+        })
     }
 
     fn distinct(&self, distinct: Distinct) -> BoxFuture<'_, Result<Vec<RawBson>>> {
-        let database = self.database.clone();
-        Box::pin(task::finish(async move {
-            distinct::distinct(&database, distinct, None).await
-        }))
+        Box::pin(async move {
+            let max_time = distinct.max_time;
+            let asked = distinct.clone();
+            let values = self.read(max_time, move |database, mut session| async move {
+                let values = distinct::distinct(&database, &asked, &mut session).await;
+                (values, session)
+            });
+            if let Values::All(values) = values.await?.0 {
+                return Ok(values);
+            }
+            let groups = self.open(max_time, move |database, mut session| async move {
+                let groups = distinct::groups(&database, &distinct, &mut session).await;
+                (groups, session)
+            });
+            let groups = drain(groups.await?).await?;
+            groups.iter().map(distinct::value_of).collect()
+        })
     }
 
     fn insert(&self, insert: Insert) -> BoxFuture<'_, Result<()>> {
@@ -334,8 +403,8 @@ impl Backend for MongoDb {
                     "a standalone MongoDB server has no transactions: run it as a replica set, if only of one member",
                 ));
             }
-            let database = self.transactions.clone();
-            task::finish(async move { transaction::begin(database).await }).await
+            let (database, killer) = (self.transactions.clone(), Arc::clone(&self.killer));
+            task::finish(async move { transaction::begin(database, killer).await }).await
         })
     }
 
@@ -347,10 +416,12 @@ impl Backend for MongoDb {
                     "a standalone MongoDB server has no change streams: run it as a replica set, if only of one member",
                 ));
             }
-            // A change stream gives what a majority has, on any member.
-            let database = self.database.clone();
-            let reads = self.client_reads.selection_criteria().cloned();
-            task::finish(async move { watch::watch(&database, watch, reads).await }).await
+            let source = watch::Source {
+                database: self.database.clone(),
+                reads: self.client_reads.selection_criteria().cloned(),
+                has_split: Arc::clone(&self.has_split),
+            };
+            task::finish(watch::watch(source, watch)).await
         })
     }
 }
@@ -406,7 +477,14 @@ fn limit(limit: u64) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// The session of an action, where there is one.
+/// A time limit as MongoDB wants it, in whole milliseconds. It takes 0 for none, so what is less than one is one.
+fn milliseconds(max_time: Duration) -> Duration {
+    let milliseconds = max_time.as_nanos().div_ceil(1_000_000);
+    let milliseconds = u64::try_from(milliseconds).unwrap_or(u64::MAX);
+    Duration::from_millis(milliseconds.clamp(1, i32::MAX.unsigned_abs().into()))
+}
+
+/// The session of a write, where there is one.
 type Session<'a> = Option<&'a mut ClientSession>;
 
 #[cfg(test)]

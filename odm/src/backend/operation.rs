@@ -32,6 +32,9 @@ pub struct Find {
     pub sort: Option<RawDocumentBuf>,
     /// How many documents at most.
     pub limit: Option<u64>,
+    /// How long the backend may work on it, its further batches included; as long as it takes if none. A read that takes longer
+    /// ends, on the server too, with an error of kind [`Timeout`](crate::ErrorKind::Timeout).
+    pub max_time: Option<Duration>,
 }
 
 /// Runs documents through a pipeline of stages.
@@ -43,6 +46,8 @@ pub struct Aggregate {
     pub pipeline: Vec<RawDocumentBuf>,
     /// The values of the variables that expressions read as `$$name`.
     pub variables: RawDocumentBuf,
+    /// How long the read may take: see [`Find::max_time`].
+    pub max_time: Option<Duration>,
 }
 
 /// Reads the documents that match each of several keys.
@@ -62,6 +67,8 @@ pub struct FindEach {
     pub sort: Option<RawDocumentBuf>,
     /// How many documents for each key at most.
     pub limit: Option<u64>,
+    /// How long the read may take: see [`Find::max_time`].
+    pub max_time: Option<Duration>,
 }
 
 /// Runs several queries at once, each on a collection of its own or on the same.
@@ -69,6 +76,15 @@ pub struct FindEach {
 pub struct FindSeveral {
     /// The queries.
     pub finds: Vec<Find>,
+}
+
+impl FindSeveral {
+    /// How long all of it may take: the shortest [time](Find::max_time) of a query.
+    #[must_use]
+    pub fn max_time(&self) -> Option<Duration> {
+        let limits = self.finds.iter().filter_map(|find| find.max_time);
+        limits.min()
+    }
 }
 
 /// Counts the documents that match.
@@ -80,6 +96,8 @@ pub struct Count {
     pub filter: RawDocumentBuf,
     /// Where to stop counting.
     pub limit: Option<u64>,
+    /// How long the read may take: see [`Find::max_time`].
+    pub max_time: Option<Duration>,
 }
 
 /// Reads the values at a path of the documents that match, each once.
@@ -91,6 +109,8 @@ pub struct Distinct {
     pub path: String,
     /// Which documents; an empty one matches all.
     pub filter: RawDocumentBuf,
+    /// How long the read may take: see [`Find::max_time`].
+    pub max_time: Option<Duration>,
 }
 
 /// Inserts documents.

@@ -96,6 +96,7 @@ pub(crate) async fn backfills(access: &Access, models: &[&'static Model]) -> Res
             collection: model.collection.into(),
             filter: RawDocumentBuf::new(),
             limit: Some(1),
+            max_time: None,
         };
         if access.executor().count(any).await? == 0 {
             done(access, model).await?;

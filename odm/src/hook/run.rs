@@ -4,9 +4,9 @@ use super::{Committed, RunHooks};
 use crate::{
     Error, Result,
     access::Access,
-    backend::{BoxFuture, outcome},
+    backend::BoxFuture,
     document::Document,
-    error,
+    error, task,
     unit::{self, Behind},
 };
 
@@ -69,5 +69,5 @@ where
         }
         Ok(written.done)
     });
-    outcome(tokio::spawn(task).await).flatten()
+    task::run(task).await
 }

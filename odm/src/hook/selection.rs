@@ -65,6 +65,7 @@ impl<T: Document> Selection<T> {
                 projection: Some(document("_id", 1)?),
                 sort: sort_to_raw(&self.sort).map_err(error::of_model::<T>)?,
                 limit: (!self.is_many).then_some(1),
+                max_time: None,
             };
             upgrade::before_write(&access, &T::MODEL, &find.filter).await?;
             let found = access.find_all(&T::MODEL, find).await?;

@@ -13,11 +13,10 @@ use crate::{
         operation::{
             BulkItem, BulkWrite, BulkWritten, Deleted, Insert, Unmatched, Updated, Written,
         },
-        outcome,
     },
     error,
     schema::{Model, upgrade},
-    unit,
+    task, unit,
 };
 
 /// One of several writes, with what the framework fills.
@@ -201,9 +200,9 @@ pub(crate) async fn run_bulk(
             }
         }
     };
-    let done = tokio::spawn(run.instrument(told.told().span().clone())).await;
+    let done = task::run(run.instrument(told.told().span().clone())).await;
     told.told().writes();
-    let mut done = outcome(done).flatten()?;
+    let mut done = done?;
     told.told().had(done.inserted + done.matched + done.deleted);
     if kind == Some(SentWith::Marks) {
         done.deleted += std::mem::take(&mut done.matched);

@@ -54,6 +54,7 @@ use crate::{
     Error, ErrorKind, Result,
     access::{Access, also, found_by},
     backend::operation::{Change, Delete, Find, Update},
+    batches::id_batches,
     error,
     query::{append, document},
     schema::{Model, OwnLink},
@@ -556,7 +557,7 @@ fn only_in(state: &[Linked], other: &[Linked], link: usize) -> BTreeMap<Id, Vec<
 /// Sees to it that documents which are referred to stay there until this is committed: who deletes one meets this write.
 async fn hold(access: &Access, link: &OwnLink, targets: Vec<Id>) -> Result<()> {
     let model = (link.side.model)();
-    for some in targets.chunks(BATCH) {
+    for some in id_batches(&targets, BATCH) {
         let ids = some.iter().map(Id::value).collect::<Result<Vec<_>>>()?;
         let mut those = document("_id", one_of(&ids)?)?;
         append(&mut those, GOING, document("$exists", false)?)?;

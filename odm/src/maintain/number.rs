@@ -168,6 +168,7 @@ async fn largest(access: &Access, model: &Model, before: &str) -> Result<i64> {
         projection: None,
         sort: Some(document(number, -1)?),
         limit: Some(1),
+        max_time: None,
     };
     access.told().asks();
     let found = drain(access.backend().find(find).await?).await?;

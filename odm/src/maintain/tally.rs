@@ -57,7 +57,7 @@ use crate::{
     decode, error,
     query::{append, document},
     schema::{Keeps, Model},
-    unit,
+    unit::{self, Attempts},
 };
 
 /// What a member says while it is to be counted.
@@ -231,7 +231,7 @@ async fn insert<W: Write>(
             let write = write.clone();
             async move { together::insert(&access, model, groups, write).await }
         };
-        let done = access.together(1, work).await;
+        let done = access.together(Attempts::One, work).await;
         match done {
             Err(error) if error.is_conflict() && access.unit().is_none() => {}
             // They go together.

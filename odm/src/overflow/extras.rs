@@ -92,6 +92,7 @@ async fn sum(
         collection: field.extras.collection.into(),
         pipeline,
         variables: RawDocumentBuf::new(),
+        max_time: None,
     };
     let found = access.aggregate_all(field.extras, aggregate).await?;
     let first = found.first().map(|raw| open(raw)).transpose()?;

@@ -370,6 +370,7 @@ impl Reading {
                 collection: self.field.extras.collection.into(),
                 filter: close(&those)?,
                 limit: Some(1),
+                max_time: None,
             };
             if self.access.count(self.field.extras, count).await? > 0 {
                 return Ok(Some(true));
@@ -478,6 +479,7 @@ fn aggregation(model: &'static Model, pipeline: Vec<RawDocumentBuf>) -> Aggregat
         collection: model.collection.into(),
         pipeline,
         variables: RawDocumentBuf::new(),
+        max_time: None,
     }
 }
 

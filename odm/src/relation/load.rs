@@ -15,6 +15,7 @@ use crate::{
     Error, ErrorKind, Result,
     access::{Access, also},
     backend::operation::{Find, FindEach},
+    batches::id_batches,
     decode::{self, decode_all},
     document::Document,
     error,
@@ -22,7 +23,7 @@ use crate::{
     query::{document, encode},
 };
 
-/// How many ids one query asks for at most: some megabytes at the worst, far below the 48 MB of a command.
+/// How many ids one query asks for at most, if they are short: see [`id_batches`].
 pub(crate) const MAX_KEYS: usize = 10_000;
 
 /// Loads what the references of each parent lead to, every document once, and gives it to the parents in the order of their
@@ -157,10 +158,11 @@ impl<X: Item> Targets<X> {
         R: Projection<Of = X::Of>,
         J: Joins<R, Item = X>,
     {
-        if asked.sort.is_some() && ids.each.len() > MAX_KEYS {
+        let batches: Vec<_> = id_batches(&ids.each, MAX_KEYS).collect();
+        if asked.sort.is_some() && batches.len() > 1 {
             let message = format!(
-                "a join in an order asks for {MAX_KEYS} documents at most in one query, and these are {}: leave its `sort` out, or \
-                 read fewer at once, by `stream` or `page`",
+                "a join in an order is one query, for {MAX_KEYS} documents and 6 MB of ids at most, and these are {} documents: leave \
+                 its `sort` out, or read fewer at once, by `stream` or `page`",
                 ids.each.len()
             );
             let error = Error::new(ErrorKind::Unsupported, message);
@@ -170,7 +172,7 @@ impl<X: Item> Targets<X> {
         needs.push("_id".to_owned());
         let projection = projection::to_raw::<R>(&needs)?;
         let mut found = Vec::new();
-        for some in ids.each.chunks(MAX_KEYS) {
+        for some in batches {
             let mut keys = RawArrayBuf::new();
             for id in some {
                 keys.push(*id);
@@ -183,6 +185,7 @@ impl<X: Item> Targets<X> {
                 projection: projection.clone(),
                 sort: asked.sort.clone(),
                 limit: None,
+                max_time: None,
             };
             found.extend(access.find_all(&X::Of::MODEL, find).await?);
         }
@@ -259,7 +262,8 @@ where
     let projection = projection::to_raw::<R>(&joins.needs()?)?;
     let mut owners = Vec::new();
     let mut found = Vec::new();
-    for (chunk, some) in keys.chunks(MAX_KEYS).enumerate() {
+    let mut before = 0;
+    for some in id_batches(&keys, MAX_KEYS) {
         let each = FindEach {
             collection: R::Of::COLLECTION.into(),
             path: ask.path.clone(),
@@ -268,12 +272,14 @@ where
             projection: projection.clone(),
             sort: ask.sort.clone(),
             limit: ask.limit,
+            max_time: None,
         };
         for row in access.find_each(&R::Of::MODEL, each).await? {
             let (owner, child) = row_of(&row).ok_or_else(short)?;
-            owners.push(chunk * MAX_KEYS + owner);
+            owners.push(before + owner);
             found.push(child);
         }
+        before += some.len();
     }
     let (children, found) = decode_all::<R>(found);
     let items = joins.load(access, found, children).await?;

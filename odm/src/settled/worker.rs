@@ -9,7 +9,7 @@ use std::{
 
 use tokio::task::JoinHandle;
 
-use crate::{Error, Result, maintain::Finished};
+use crate::{Error, Result, maintain::Finished, task};
 
 /// A task that [settles](crate::Database::settle) every now and then, made by [`Database::settle_every`](crate::Database::settle_every), or
 /// that [folds](crate::action::Arrays::fold) arrays, made by [`Arrays::fold_every`](crate::action::Arrays::fold_every).
@@ -59,13 +59,13 @@ impl Worker {
     {
         let progress = Arc::<Mutex<Progress>>::default();
         let told = progress.clone();
-        let task = tokio::spawn(async move {
+        let task = task::spawn(async move {
             loop {
                 let done = round().await;
                 told.lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .add(done);
-                tokio::time::sleep(pause).await;
+                task::sleep(pause).await;
             }
         });
         Self { task, progress }

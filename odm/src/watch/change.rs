@@ -10,6 +10,7 @@ use crate::{
     document::{Document, Stored},
     error,
     field::{In, Place},
+    schema::OverflowField,
 };
 
 /// What happened to a document.
@@ -42,12 +43,27 @@ pub enum Event<T> {
     },
     /// It was replaced as a whole, which no typed write does: as it was then.
     Replaced(T),
-    /// It was deleted.
+    /// It was deleted by a mark: see [`SoftDelete`](crate::SoftDelete). It is still stored, and may be [restored](Event::Restored).
+    SoftDeleted {
+        /// The fields that were changed with it.
+        fields: UpdatedFields<T>,
+        /// The document as of [`Updated`](Event::Updated).
+        document: Option<T>,
+    },
+    /// The mark was taken away, by [`Session::restore`](crate::Session::restore).
+    Restored {
+        /// The fields that were changed with it.
+        fields: UpdatedFields<T>,
+        /// The document as of [`Updated`](Event::Updated).
+        document: Option<T>,
+    },
+    /// It was deleted for good.
     Deleted,
 }
 
 impl<T: Document> Change<T> {
-    pub(super) fn read(event: &RawDocument) -> Result<Self> {
+    /// Reads an event; none if it changed nothing but what this library keeps for itself.
+    pub(super) fn read(event: &RawDocument) -> Result<Option<Self>> {
         let part = |name| event.get_document(name).map_err(malformed);
         let of_model = |document: &RawDocument| T::from_stored(document);
         let id = decode::id(part("documentKey")?).map(RawBson::from);
@@ -57,25 +73,33 @@ impl<T: Document> Change<T> {
             "insert" => Event::Inserted(of_model(part("fullDocument")?)?),
             "replace" => Event::Replaced(of_model(part("fullDocument")?)?),
             "delete" => Event::Deleted,
-            "update" => Event::Updated {
-                fields: UpdatedFields::read(part("updateDescription")?)?,
-                document: match event.get("fullDocument").map_err(malformed)? {
+            "update" => {
+                let fields = UpdatedFields::read(part("updateDescription")?)?;
+                if fields.is_metadata() {
+                    return Ok(None);
+                }
+                let document = match event.get("fullDocument").map_err(malformed)? {
                     Some(RawBsonRef::Document(document)) => Some(of_model(document)?),
                     _ => None,
-                },
-            },
+                };
+                match fields.mark() {
+                    Some(true) => Event::SoftDeleted { fields, document },
+                    Some(false) => Event::Restored { fields, document },
+                    None => Event::Updated { fields, document },
+                }
+            }
             other => {
                 return Err(unreadable(&format!(
                     "an event of the unknown kind `{other}`"
                 )));
             }
         };
-        Ok(Self {
+        Ok(Some(Self {
             id: decode::value(&id).map_err(|error| error.with_path("_id"))?,
             event: what,
             time: time_of(event)?,
             token: ResumeToken::new(part("_id")?.to_owned()),
-        })
+        }))
     }
 }
 
@@ -127,11 +151,33 @@ impl<T: Document> UpdatedFields<T> {
         })
     }
 
-    /// The paths of what was set, removed or shortened, as MongoDB names them: `lines.0.price`.
+    /// The paths of what was set, removed or shortened, as MongoDB names them: `lines.0.price`. Those of the metadata that this
+    /// library keeps in the document, under `_odm`, are left out.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.stored_paths().filter(|path| !is_metadata(path))
+    }
+
+    fn stored_paths(&self) -> impl Iterator<Item = &str> {
         let updated = self.updated.iter().filter_map(Result::ok);
         let updated = updated.map(|(path, _)| path.as_str());
         updated.chain(self.others.iter().map(String::as_str))
+    }
+
+    /// Whether nothing was changed but metadata: that pending work is done, for example. What elements an array has outside of the
+    /// document is no such thing.
+    fn is_metadata(&self) -> bool {
+        let mut arrays = T::MODEL.overflows.iter();
+        self.stored_paths().all(is_metadata) && !arrays.any(|array| self.changes_header(array))
+    }
+
+    /// Whether the mark of a soft delete was set or taken away, if it was either.
+    fn mark(&self) -> Option<bool> {
+        let field = T::MODEL.soft_delete?;
+        if self.others.iter().any(|path| path == field) {
+            return Some(false);
+        }
+        let mark = self.updated.get(field).ok()??;
+        Some(!matches!(mark, RawBsonRef::Null))
     }
 
     /// Whether the place was changed, or something inside of it, or what it is in. Of an array that overflows: whether some of its elements
@@ -147,9 +193,11 @@ impl<T: Document> UpdatedFields<T> {
 
     /// Whether what the document says changed of the elements elsewhere of the array that a path leads to.
     fn changes_outside(&self, path: &str) -> bool {
-        let Some(field) = T::MODEL.overflow_on(path) else {
-            return false;
-        };
+        let field = T::MODEL.overflow_on(path);
+        field.is_some_and(|field| self.changes_header(field))
+    }
+
+    fn changes_header(&self, field: &OverflowField) -> bool {
         let updated = self.updated.iter().filter_map(Result::ok);
         let mut updated = updated.map(|(changed, value)| (changed.as_str(), value));
         // Of what is around it, only with that in it: others keep something there too.
@@ -187,6 +235,11 @@ impl<T: Document> UpdatedFields<T> {
         let value = value.transpose();
         value.map_err(|error| error::of_model::<T>(error).with_path(path))
     }
+}
+
+/// Whether a path leads to what this library keeps for itself.
+fn is_metadata(path: &str) -> bool {
+    path.split('.').next() == Some("_odm")
 }
 
 /// Whether one of two paths leads to, or into, the place of the other. The positions of elements in what has changed may be left

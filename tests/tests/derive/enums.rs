@@ -410,6 +410,7 @@ async fn a_variant_for_all_others() {
             projection: None,
             sort: None,
             limit: None,
+            max_time: None,
         })
         .await
         .unwrap();

@@ -58,6 +58,7 @@ macro_rules! follows_serde {
                 projection: None,
                 sort: Some(rawdoc! { "_id": 1 }),
                 limit: None,
+ max_time: None,
             };
             let stored = drain(db.backend().find(found).await.unwrap()).await.unwrap();
             for (kind, stored) in all.iter().zip(&stored) {

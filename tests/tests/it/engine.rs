@@ -17,6 +17,7 @@ fn count() -> Count {
         collection: "things".into(),
         filter: rawdoc! {},
         limit: None,
+        max_time: None,
     }
 }
 

@@ -1,6 +1,9 @@
 //! What a server does when it fails on demand: lost connections, lost answers, unsafe writes.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bson::{Document, doc, rawdoc};
 use odm::{
@@ -58,6 +61,7 @@ impl Failing {
             collection: "things".into(),
             filter: rawdoc! {},
             limit: None,
+            max_time: None,
         };
         self.backend.count(count).await.expect("a count")
     }
@@ -202,10 +206,27 @@ async fn on_a_standalone_server() {
         projection: None,
         sort: None,
         limit: None,
+        max_time: None,
     };
     let mut cursor = backend.find(find).await.unwrap();
     assert!(!cursor.next_batch().await.unwrap().is_empty());
     failing.fail("getMore", 1, lost()).await;
     assert!(is_connection(&cursor.next_batch().await.unwrap_err()));
     assert!(cursor.next_batch().await.unwrap().is_empty());
+
+    // A server that does not answer in time, and so does not look at the limit either, is not waited for.
+    let block = doc! { "blockConnection": true, "blockTimeMS": 20_000 };
+    failing.fail("find", 1, block).await;
+    let limited = Find {
+        collection: "things".into(),
+        filter: rawdoc! {},
+        projection: None,
+        sort: None,
+        limit: None,
+        max_time: Some(Duration::from_millis(100)),
+    };
+    let begun = Instant::now();
+    let error = backend.find_all(limited).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
+    assert!(begun.elapsed() < Duration::from_secs(5));
 }

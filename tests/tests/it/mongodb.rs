@@ -1,17 +1,26 @@
 //! What only MongoDB has.
 
+use std::{
+    sync::atomic::{AtomicU32, Ordering},
+    time::{Duration, Instant},
+};
+
 use bson::{Bson, doc, rawdoc};
 use mongodb::Database;
 use odm::{
     ErrorKind,
     backend::{
-        self, drain,
-        operation::{Aggregate, Count, Direction, Find, FindEach, FindSeveral, Index, Insert},
+        self, BoxFuture, drain,
+        operation::{
+            Aggregate, Change, Count, Direction, Distinct, Find, FindEach, FindSeveral, Index,
+            Insert, Update,
+        },
     },
     prelude::*,
 };
 use odm_tests::{
     Fixture,
+    models::Post,
     mongod::{self, Kind, Server},
 };
 
@@ -35,6 +44,7 @@ fn count() -> Count {
         collection: "things".into(),
         filter: rawdoc! {},
         limit: None,
+        max_time: None,
     }
 }
 
@@ -78,6 +88,7 @@ async fn find_each_uses_the_index_for_order_and_limit() {
         projection: None,
         sort: Some(rawdoc! { "time": -1 }),
         limit: Some(2),
+        max_time: None,
     };
     let found = drain(backend.find_each(find).await.unwrap()).await.unwrap();
     assert_eq!(found.len(), 20);
@@ -116,6 +127,7 @@ async fn who_wants_all_gets_it_at_once() {
             projection: None,
             sort: None,
             limit: None,
+            max_time: None,
         };
         let hosts = FindEach {
             collection: "things".into(),
@@ -125,6 +137,7 @@ async fn who_wants_all_gets_it_at_once() {
             projection: None,
             sort: None,
             limit: None,
+            max_time: None,
         };
         let several = FindSeveral {
             finds: vec![find(), find()],
@@ -133,6 +146,7 @@ async fn who_wants_all_gets_it_at_once() {
             collection: "things".into(),
             pipeline: vec![rawdoc! { "$match": {} }],
             variables: rawdoc! {},
+            max_time: None,
         };
         let limited = Find {
             limit: Some(500),
@@ -180,6 +194,7 @@ async fn find_each_in_a_transaction() {
         projection: None,
         sort: None,
         limit: None,
+        max_time: None,
     };
     let found = drain(tx.find_each(find).await.unwrap()).await.unwrap();
     assert_eq!(found.len(), 500);
@@ -539,5 +554,338 @@ async fn a_collation_of_the_collection_is_not_that_of_declared_indexes() {
         "{indexes:?}"
     );
     assert_eq!(db.sync_indexes().await.unwrap(), Default::default());
+    fixture.cleanup().await;
+}
+
+/// A read that would take minutes: it sleeps in the server at each document.
+fn endless() -> bson::RawDocumentBuf {
+    let sleep =
+        rawdoc! { "body": "function() { sleep(50); return true; }", "args": [], "lang": "js" };
+    rawdoc! { "$expr": { "$function": sleep } }
+}
+
+/// What the server is at in a database.
+async fn at_work(admin: &Database, database: &str) -> Vec<bson::Document> {
+    let current = doc! { "currentOp": 1, "ns": { "$regex": format!("^{database}[.]") } };
+    let current = admin
+        .run_command(current)
+        .await
+        .expect("the current operations");
+    let current = current.get_array("inprog").expect("the current operations");
+    current
+        .iter()
+        .filter_map(|operation| operation.as_document().cloned())
+        .collect()
+}
+
+/// Begins a read, drops it when the server is at it, and waits until the server is not.
+async fn dropped<F: Future>(admin: &Database, database: &str, name: &str, read: F) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let begun = async {
+        while at_work(admin, database).await.is_empty() {
+            assert!(Instant::now() < deadline, "{name} does not begin");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        _ = read => panic!("{name} came to its end"),
+        () = begun => {}
+    }
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let left = at_work(admin, database).await;
+        if left.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{name} goes on: {left:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Whatever the read is: when its future is dropped, the server ends it. Also where reads take all connections of the client.
+#[tokio::test]
+async fn a_dropped_read_ends_on_the_server() {
+    for kind in [Kind::Standalone, Kind::ReplicaSet] {
+        let server = Server::start(kind).await.unwrap();
+        let admin = mongodb::Client::with_uri_str(server.url("admin"))
+            .await
+            .unwrap();
+        let admin = admin.database("admin");
+        let url = server.url("shop");
+        let join = if url.contains('?') { '&' } else { '?' };
+        let backend = backend::open(&format!("{url}{join}maxPoolSize=1"))
+            .await
+            .unwrap();
+        let backend = &backend;
+        let documents = (0..4_000).map(|id| rawdoc! { "_id": id, "n": id % 2 });
+        backend.insert(insert(documents)).await.unwrap();
+        let find = || Find {
+            collection: "things".into(),
+            filter: endless(),
+            projection: None,
+            sort: None,
+            limit: None,
+            max_time: None,
+        };
+        let sorted = || Find {
+            sort: Some(rawdoc! { "n": 1 }),
+            ..find()
+        };
+        let aggregate = Aggregate {
+            collection: "things".into(),
+            pipeline: vec![rawdoc! { "$match": endless() }],
+            variables: rawdoc! {},
+            max_time: None,
+        };
+        let distinct = Distinct {
+            collection: "things".into(),
+            path: "n".to_owned(),
+            filter: endless(),
+            max_time: None,
+        };
+        let each = FindEach {
+            collection: "things".into(),
+            path: "n".to_owned(),
+            keys: vec![0.into(), 1.into()],
+            filter: endless(),
+            projection: None,
+            sort: None,
+            limit: None,
+            max_time: None,
+        };
+        let several = FindSeveral {
+            finds: vec![find(), find()],
+        };
+        let count_all = Count {
+            filter: endless(),
+            ..count()
+        };
+        let reads: Vec<(&str, BoxFuture<'_, ()>)> = vec![
+            (
+                "find",
+                Box::pin(async { drop(backend.find(sorted()).await) }),
+            ),
+            (
+                "find_all",
+                Box::pin(async { drop(backend.find_all(find()).await) }),
+            ),
+            (
+                "aggregate",
+                Box::pin(async { drop(backend.aggregate_all(aggregate).await) }),
+            ),
+            (
+                "count",
+                Box::pin(async { drop(backend.count(count_all).await) }),
+            ),
+            (
+                "distinct",
+                Box::pin(async { drop(backend.distinct(distinct).await) }),
+            ),
+            (
+                "find_each",
+                Box::pin(async { drop(backend.find_each(each).await) }),
+            ),
+            (
+                "find_several",
+                Box::pin(async { drop(backend.find_several(several).await) }),
+            ),
+            (
+                "explain",
+                Box::pin(async { drop(backend.explain(find()).await) }),
+            ),
+        ];
+        for (name, read) in reads {
+            dropped(&admin, "shop", name, read).await;
+        }
+
+        // Of a cursor whose first batch has come, the next one.
+        let slow_later = rawdoc! { "$expr": { "$cond": [
+            { "$lt": ["$_id", 500] },
+            true,
+            { "$function": { "body": "function() { sleep(50); return true; }", "args": [], "lang": "js" } },
+        ] } };
+        let mut cursor = backend
+            .find(Find {
+                filter: slow_later,
+                ..find()
+            })
+            .await
+            .unwrap();
+        assert_eq!(cursor.next_batch().await.unwrap().len(), 101);
+        let next = async move { cursor.next_batch().await };
+        dropped(&admin, "shop", "getMore", next).await;
+
+        // One that is too slow and does not say so is ended by its limit.
+        let limited = Find {
+            max_time: Some(Duration::from_millis(300)),
+            ..find()
+        };
+        let error = backend.find_all(limited).await.unwrap_err();
+        assert!(error.is_timeout(), "{error}");
+        assert!(at_work(&admin, "shop").await.is_empty());
+
+        // A read in a transaction ends with that.
+        if kind == Kind::ReplicaSet {
+            let tx = backend.begin().await.unwrap();
+            let read = async move { tx.find_all(find()).await };
+            dropped(&admin, "shop", "a transaction's read", read).await;
+            let tx = backend.begin().await.unwrap();
+            tx.update(update_all()).await.unwrap();
+            let read = async { tx.find_all(find()).await };
+            let _late = tokio::time::timeout(Duration::from_millis(300), read).await;
+            let begun = Instant::now();
+            tx.abort().await;
+            assert!(begun.elapsed() < Duration::from_secs(10));
+            let plain = tokio::time::timeout(Duration::from_secs(10), backend.update(update_all()));
+            plain.await.expect("nothing is locked").unwrap();
+        }
+        // The sessions of what was ended serve others.
+        for _ in 0..20 {
+            assert_eq!(backend.count(count()).await.unwrap(), 4_000);
+        }
+    }
+}
+
+fn update_all() -> Update {
+    Update {
+        collection: "things".into(),
+        filter: rawdoc! { "_id": { "$lt": 3 } },
+        change: Change::operators(rawdoc! { "$inc": { "m": 1 } }),
+        multi: true,
+        upsert: false,
+    }
+}
+
+/// That reads can be ended costs nothing where none is: each is the commands that it was before, and no other.
+#[tokio::test]
+async fn reads_that_end_by_themselves_cost_no_command_more() {
+    for kind in [Kind::Standalone, Kind::ReplicaSet] {
+        let server = Server::start(kind).await.unwrap();
+        let admin = mongodb::Client::with_uri_str(server.url("admin"))
+            .await
+            .unwrap();
+        let admin = admin.database("admin");
+        let backend = backend::open(&server.url("shop")).await.unwrap();
+        let documents = (0..300).map(|id| rawdoc! { "_id": id });
+        backend.insert(insert(documents)).await.unwrap();
+        let commands = async || {
+            let status = admin.run_command(doc! { "serverStatus": 1 }).await.unwrap();
+            let commands = status
+                .get_document("metrics")
+                .unwrap()
+                .get_document("commands")
+                .unwrap();
+            let total = |name: &str| {
+                commands
+                    .get_document(name)
+                    .map_or(0, |of| of.get_i64("total").unwrap())
+            };
+            let others = [
+                "killSessions",
+                "killCursors",
+                "killOp",
+                "startSession",
+                "endSessions",
+                "refreshSessions",
+            ];
+            (
+                total("find"),
+                total("getMore"),
+                total("aggregate"),
+                others.map(total),
+            )
+        };
+        let find = || Find {
+            collection: "things".into(),
+            filter: rawdoc! {},
+            projection: None,
+            sort: None,
+            limit: None,
+            max_time: Some(Duration::from_secs(60)),
+        };
+        let before = commands().await;
+        for _ in 0..50 {
+            assert_eq!(backend.find_all(find()).await.unwrap().len(), 300);
+            let found = drain(backend.find(find()).await.unwrap()).await;
+            assert_eq!(found.unwrap().len(), 300);
+            assert_eq!(backend.count(count()).await.unwrap(), 300);
+        }
+        let after = commands().await;
+        // A replica set reads its own oplog meanwhile.
+        if kind == Kind::Standalone {
+            assert_eq!((after.0 - before.0, after.1 - before.1), (100, 50));
+        }
+        assert!(
+            after.2 - before.2 >= 50 && after.3 == before.3,
+            "{before:?} {after:?}"
+        );
+    }
+}
+
+/// A transaction that the server ends because it is open for too long is not run again, which would take as long.
+#[tokio::test]
+async fn a_transaction_that_is_open_for_too_long_is_run_once() {
+    let server = Server::start(Kind::ReplicaSet).await.unwrap();
+    let client = mongodb::Client::with_uri_str(server.url("admin"))
+        .await
+        .unwrap();
+    let shorter = doc! { "setParameter": 1, "transactionLifetimeLimitSeconds": 1 };
+    client.database("admin").run_command(shorter).await.unwrap();
+    let db = odm_tests::models::Db::open(server.url("shop"))
+        .await
+        .unwrap();
+    db.insert(Post::new(1, "alex", &[])).await.unwrap();
+    for ends_with_a_write in [true, false] {
+        let attempts = AtomicU32::new(0);
+        let long = db.transaction(|tx| {
+            attempts.fetch_add(1, Ordering::Relaxed);
+            async move {
+                tx.update::<Post>(1).inc(|p| p.votes(), 1).await?;
+                tokio::time::sleep(Duration::from_secs(4)).await;
+                if ends_with_a_write {
+                    tx.update::<Post>(1).inc(|p| p.votes(), 1).await?;
+                }
+                Ok(())
+            }
+        });
+        let error = long.await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TransactionExpired, "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("transactionLifetimeLimitSeconds"),
+            "{error}"
+        );
+        assert_eq!(attempts.load(Ordering::Relaxed), 1);
+    }
+    assert_eq!(db.get::<Post>(1).await.unwrap().votes, 0);
+}
+
+/// Processes do not stand in one line; what is between them are pauses.
+#[tokio::test]
+async fn transactions_of_several_processes_on_one_document_succeed() {
+    let fixture = Fixture::mongodb_replica_set().await;
+    let db = odm_tests::models::Db::with_backend(fixture.backend());
+    db.insert(Post::new(1, "alex", &[])).await.unwrap();
+    let mut running = Vec::new();
+    for _ in 0..6 {
+        // As far as lines go, another database is another process.
+        let db = odm_tests::models::Db::open(fixture.url()).await.unwrap();
+        for _ in 0..10 {
+            let db = db.clone();
+            running.push(tokio::spawn(async move {
+                let vote = db.transaction(|tx| async move {
+                    let votes = tx.get::<Post>(1).await?.votes;
+                    tx.update::<Post>(1).set(|p| p.votes(), votes + 1).await?;
+                    Ok(())
+                });
+                vote.timeout(Duration::from_secs(120)).await
+            }));
+        }
+    }
+    for task in running {
+        task.await.unwrap().unwrap();
+    }
+    assert_eq!(db.get::<Post>(1).await.unwrap().votes, 60);
     fixture.cleanup().await;
 }

@@ -29,6 +29,8 @@ macro_rules! for_every_test {
                     a_time_leads_to_its_events,
                     a_token_leads_on_behind_its_event,
                     a_transaction_is_told_when_it_commits,
+                    an_error_ends_it,
+                    an_event_of_more_than_16_mb,
                     dropping_a_collection_ends_its_watch,
                     dropping_a_wait_loses_nothing,
                     every_write_is_told,
@@ -55,6 +57,7 @@ macro_rules! for_every_test {
                     a_transaction_sees_its_own_writes,
                     each_value_once,
                     elements_of_arrays_count,
+                    more_values_than_fit_in_a_reply,
                     nothing_has_no_values,
                     numbers_are_one_across_types,
                 ]
@@ -115,6 +118,11 @@ macro_rules! for_every_test {
                     stops_at_the_first_failure,
                     unordered_ends_a_transaction_at_the_first_failure,
                     unordered_goes_on_after_a_failure,
+                ]
+                max_time: [
+                    a_read_that_takes_too_long_is_a_timeout,
+                    a_timeout_ends_a_transaction,
+                    the_time_between_batches_does_not_count,
                 ]
                 transaction: [
                     a_cursor_goes_on_inside,
@@ -684,6 +692,7 @@ macro_rules! for_every_test {
                     children_of_many_to_many,
                     children_of_what_is_joined,
                     ids_match_across_number_types,
+                    long_ids_are_asked_for_in_batches,
                     several_and_nested,
                     the_children_of_many_parents,
                     the_children_of_one_parent,
@@ -738,6 +747,7 @@ macro_rules! for_every_test {
                     a_permanent_delete_is_one,
                     a_transaction_takes_a_delete_back,
                     another_name_and_another_date,
+                    deletes_and_restores_are_changes_of_their_own,
                     deletes_in_a_bulk,
                     deletes_of_several,
                     no_entry_reaches_what_is_deleted,
@@ -760,6 +770,12 @@ macro_rules! for_every_test {
                     references_lead_into_their_scope,
                     writes_that_die_stay_in_their_scope,
                 ]
+                time_limits: [
+                    a_session_limits_every_read,
+                    a_timeout_names_the_operation,
+                    joins_share_the_limit,
+                    writes_are_not_limited,
+                ]
                 trace: [
                     a_look_at_plans_disturbs_no_transaction,
                     a_scan_is_warned_of_where_plans_are_asked_for,
@@ -769,13 +785,18 @@ macro_rules! for_every_test {
                     one_query_for_each_document_is_warned_of,
                 ]
                 transaction: [
+                    a_conflict_that_stays_is_told_soon,
                     a_dropped_transaction_is_aborted,
                     a_kept_handle_is_over,
+                    a_time_limit_aborts,
+                    a_time_limit_ends_the_attempts,
+                    a_write_beside_it_is_refused,
+                    all_of_300_on_one_document_succeed,
+                    all_of_32_on_one_document_succeed,
                     all_or_nothing,
                     an_own_error_aborts,
                     conflicts_are_tried_again,
                     others_see_nothing_before_the_commit,
-                    a_write_beside_it_is_refused,
                 ]
                 update_requirements: [
                     an_update_makes_no_place,
@@ -833,6 +854,10 @@ macro_rules! for_every_test {
                     a_token_of_nothing_is_an_error,
                     the_end_of_a_collection_is_the_end,
                     what_happens_to_documents_is_told_in_order,
+                ]
+                without_runtime: [
+                    reads_and_writes_work,
+                    transactions_and_changes_work,
                 ]
                 write: [
                     a_condition_decides_in_the_same_step,

@@ -97,8 +97,9 @@ impl<T: Document> Arrays<T> {
             collection: T::COLLECTION.into(),
             pipeline: vec![raw(&row)?],
             variables: RawDocumentBuf::new(),
+            max_time: None,
         };
-        let mut cursor = self.access.aggregate(&T::MODEL, aggregate).await?;
+        let mut cursor = self.access.again().aggregate(&T::MODEL, aggregate).await?;
         let (mut lengths, mut bytes) = (Vec::new(), Vec::new());
         let (mut inside, mut inside_bytes) = (0, 0);
         loop {

@@ -69,6 +69,7 @@ impl<S: Schema, T: Document, C: 'static> Find<S, T, T, (), C> {
                 collection: T::COLLECTION.into(),
                 path: path.dotted().map_err(error::of_model::<T>)?.to_owned(),
                 filter: self.raw_filter()?,
+                max_time: None,
             };
             let values = self.access.distinct(&T::MODEL, distinct).await?.into_iter();
             let values = values.filter(|value| *value != RawBson::Null).map(|value| {

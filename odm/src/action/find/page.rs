@@ -232,6 +232,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, 
             projection: projection::to_raw::<P>(&needs)?,
             sort: sort_to_raw(&walked)?,
             limit: Some(u64::from(self.size) + 1),
+            max_time: None,
         };
         Ok(Ask {
             operation,

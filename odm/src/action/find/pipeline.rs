@@ -130,6 +130,7 @@ pub(super) fn of<T: Document>(pipeline: Vec<RawDocumentBuf>) -> Aggregate {
         collection: T::COLLECTION.into(),
         pipeline,
         variables: RawDocumentBuf::new(),
+        max_time: None,
     }
 }
 

@@ -285,6 +285,7 @@ impl Prepared {
                 projection: Some(projection),
                 sort: None,
                 limit: Some(1),
+                max_time: None,
             };
             let found = access.find_all(model, find).await?;
             if let Some(error) = found.first().and_then(|found| requirement.refuse(found)) {
@@ -522,6 +523,7 @@ impl Prepared {
             projection: Some(document("_id", 1)?),
             sort: self.aim.sort.clone(),
             limit: first.then_some(1),
+            max_time: None,
         };
         upgrade::before_write(access, model, &find.filter).await?;
         let mut ids = RawArrayBuf::new();
@@ -548,6 +550,7 @@ impl Prepared {
             projection: None,
             sort: None,
             limit: None,
+            max_time: None,
         };
         // What was restored is out of sight for what has restored it.
         let access = access.clone().seeing(Sight::All);
@@ -571,6 +574,7 @@ pub(in crate::action) async fn is_there(
         collection: model.collection.into(),
         filter: to_raw(model, &condition)?,
         limit: Some(1),
+        max_time: None,
     };
     Ok(access.count(model, count).await? > 0)
 }

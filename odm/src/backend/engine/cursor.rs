@@ -1,14 +1,18 @@
 //! The engine's cursors in batches.
 
-use std::mem;
+use std::{
+    mem,
+    time::{Duration, Instant},
+};
 
 use bson::{RawDocumentBuf, raw::CStr, rawdoc};
-use tokio::{runtime::Handle, task::JoinHandle};
+use tokio::task::JoinHandle;
 
 use super::error;
 use crate::{
     Result,
-    backend::{BoxFuture, Cursor, task::outcome},
+    backend::{BoxFuture, Cursor},
+    task,
 };
 
 /// A batch ends with the document that goes past one of these: the way to another thread is shared by many documents,
@@ -48,6 +52,14 @@ impl Fetched {
         }
     }
 
+    fn end() -> Self {
+        Self {
+            documents: Vec::new(),
+            rest: None,
+            failure: None,
+        }
+    }
+
     fn next(mut cursor: odm_engine::Cursor) -> Self {
         let mut documents = Vec::new();
         let mut bytes = 0;
@@ -74,6 +86,8 @@ impl Fetched {
 
 pub(super) struct EngineCursor {
     state: State,
+    /// How long further reads may take together.
+    max_time: Option<Duration>,
 }
 
 enum State {
@@ -83,9 +97,10 @@ enum State {
 }
 
 impl EngineCursor {
-    pub(super) fn boxed(first: Fetched) -> Box<dyn Cursor> {
+    pub(super) fn boxed(first: Fetched, max_time: Option<Duration>) -> Box<dyn Cursor> {
         Box::new(Self {
             state: State::Ready(first),
+            max_time,
         })
     }
 }
@@ -105,22 +120,22 @@ impl Cursor for EngineCursor {
                         let Some(rest) = fetched.rest.take() else {
                             return Ok(Vec::new());
                         };
-                        self.state = match Handle::try_current() {
-                            Ok(runtime) => {
-                                State::Reading(runtime.spawn_blocking(|| Fetched::next(rest)))
-                            }
-                            Err(_) => State::Ready(Fetched::next(rest)),
-                        };
+                        let read = task::spawn_blocking(|| Fetched::next(rest));
+                        self.state = State::Reading(read);
                     }
-                    State::Reading(task) => {
-                        let joined = outcome(task.await);
-                        let end = Fetched {
-                            documents: Vec::new(),
-                            rest: None,
-                            failure: None,
+                    State::Reading(read) => {
+                        let begun = Instant::now();
+                        let joined = match self.max_time {
+                            None => Some(read.await),
+                            Some(max_time) => task::timeout(max_time, read).await.ok(),
                         };
-                        self.state = State::Ready(end);
-                        self.state = State::Ready(joined?);
+                        self.max_time = self
+                            .max_time
+                            .map(|left| left.saturating_sub(begun.elapsed()));
+                        // Whatever went wrong, nothing comes behind it.
+                        self.state = State::Ready(Fetched::end());
+                        let joined = joined.ok_or_else(crate::error::timed_out)?;
+                        self.state = State::Ready(task::outcome(joined)?);
                     }
                 }
             }

@@ -1,15 +1,16 @@
 //! The engine's change streams in batches.
 
-use std::future::poll_fn;
+use std::{future::poll_fn, mem};
 
 use bson::RawDocumentBuf;
 use odm_engine::ChangeStream;
-use tokio::{runtime::Handle, task::JoinHandle};
+use tokio::task::JoinHandle;
 
 use super::error;
 use crate::{
-    Error, ErrorKind, Result,
-    backend::{BoxFuture, ChangeCursor, Cursor, task::outcome},
+    Result,
+    backend::{BoxFuture, ChangeCursor, Cursor},
+    task,
 };
 
 /// A batch ends with the event that goes past one of these, as the batches of other cursors do.
@@ -18,31 +19,36 @@ const BATCH_BYTES: usize = 1024 * 1024;
 
 /// Waiting holds no thread; reading does, as it is I/O.
 pub(super) struct EngineChanges {
-    /// None while it is read from, and lost with a reader that panicked.
-    changes: Option<ChangeStream>,
-    /// A read that goes on even if nobody waits for it: the next call takes its events.
-    reading: Option<JoinHandle<Batch>>,
+    state: State,
     /// Behind the events that were handed out.
     token: RawDocumentBuf,
 }
 
+enum State {
+    /// Until something is committed.
+    Waiting(Box<ChangeStream>),
+    /// A read that goes on even if nobody waits for it: the next call takes its events.
+    Reading(JoinHandle<Batch>),
+    /// An error has ended it, or a reader that panicked.
+    Over,
+}
+
 struct Batch {
     events: odm_engine::Result<Vec<RawDocumentBuf>>,
-    changes: ChangeStream,
+    changes: Box<ChangeStream>,
 }
 
 impl EngineChanges {
     pub(super) fn boxed(changes: ChangeStream) -> Box<dyn ChangeCursor> {
         Box::new(Self {
             token: changes.resume_token(),
-            changes: Some(changes),
-            reading: None,
+            state: State::Waiting(Box::new(changes)),
         })
     }
 }
 
 impl Batch {
-    fn read(mut changes: ChangeStream) -> Self {
+    fn read(mut changes: Box<ChangeStream>) -> Self {
         let mut events = Vec::new();
         let mut bytes = 0;
         while events.len() < BATCH_EVENTS && bytes < BATCH_BYTES {
@@ -73,38 +79,31 @@ impl Cursor for EngineChanges {
     fn next_batch(&mut self) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
         Box::pin(async move {
             loop {
-                let batch = match &mut self.reading {
-                    Some(task) => {
-                        let joined = outcome(task.await);
-                        self.reading = None;
-                        joined?
-                    }
-                    None => {
-                        let Some(changes) = &mut self.changes else {
-                            return Err(lost());
-                        };
+                match &mut self.state {
+                    State::Over => return Ok(Vec::new()),
+                    State::Waiting(changes) => {
                         if changes.is_over() {
                             return Ok(Vec::new());
                         }
                         poll_fn(|context| changes.poll_committed(context)).await;
-                        let Some(changes) = self.changes.take() else {
-                            return Err(lost());
-                        };
-                        match Handle::try_current() {
-                            Ok(runtime) => {
-                                let read = move || Batch::read(changes);
-                                self.reading = Some(runtime.spawn_blocking(read));
-                                continue;
-                            }
-                            Err(_) => Batch::read(changes),
+                        // From here on nothing is waited for, so nothing is lost.
+                        let waiting = mem::replace(&mut self.state, State::Over);
+                        if let State::Waiting(changes) = waiting {
+                            let read = task::spawn_blocking(move || Batch::read(changes));
+                            self.state = State::Reading(read);
                         }
                     }
-                };
-                self.token = batch.changes.resume_token();
-                self.changes = Some(batch.changes);
-                let events = batch.events.map_err(error::from_engine)?;
-                if !events.is_empty() {
-                    return Ok(events);
+                    State::Reading(read) => {
+                        let joined = task::outcome(read.await);
+                        self.state = State::Over;
+                        let batch = joined?;
+                        self.token = batch.changes.resume_token();
+                        let events = batch.events.map_err(error::from_engine)?;
+                        self.state = State::Waiting(batch.changes);
+                        if !events.is_empty() {
+                            return Ok(events);
+                        }
+                    }
                 }
             }
         })
@@ -115,11 +114,4 @@ impl ChangeCursor for EngineChanges {
     fn resume_token(&self) -> RawDocumentBuf {
         self.token.clone()
     }
-}
-
-fn lost() -> Error {
-    Error::new(
-        ErrorKind::Backend,
-        "an earlier read of the changes did not end: watch again, from the resume token",
-    )
 }

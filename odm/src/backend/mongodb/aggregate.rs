@@ -1,12 +1,11 @@
 //! Pipelines.
 
-use ::mongodb::{Database, action::Action, bson::Document};
+use ::mongodb::{ClientSession, Database, action::Action, bson::Document};
 use bson::RawDocumentBuf;
 
 use super::{
-    Session,
-    cursor::{Batches, Opened, Rest},
-    decode, error,
+    cursor::{Batches, Opened},
+    decode, error, milliseconds,
 };
 use crate::{Error, ErrorKind, Result, backend::operation::Aggregate};
 
@@ -15,7 +14,7 @@ pub(super) async fn aggregate(
     database: &Database,
     aggregate: Aggregate,
     batches: Batches,
-    mut session: Session<'_>,
+    session: &mut ClientSession,
 ) -> Result<Opened> {
     let collection = database.collection::<Document>(&aggregate.collection);
     let stages = stages(&aggregate.pipeline)?;
@@ -36,12 +35,11 @@ pub(super) async fn aggregate(
     let action = collection
         .aggregate(stages)
         .optional(variables, |action, variables| action.let_vars(variables))
-        .optional(batches.size(None), |action, size| action.batch_size(size));
-    let opened = match session.as_deref_mut() {
-        None => action.batch().await.map(Rest::Outside),
-        Some(session) => action.session(session).batch().await.map(Rest::Inside),
-    };
-    let opened = match opened {
+        .optional(batches.size(None), |action, size| action.batch_size(size))
+        .optional(aggregate.max_time, |action, max_time| {
+            action.max_time(milliseconds(max_time))
+        });
+    let opened = match action.session(&mut *session).batch().await {
         Ok(rest) => Opened::new(rest, session).await,
         Err(failure) => Err(error::from_driver(failure)),
     };

@@ -31,6 +31,8 @@ pub(super) struct Connected {
     /// server and keeps the connection. With a shared pool such writes could take every connection, and the commit would have none.
     pub(super) transactions: Database,
     pub(super) capabilities: Capabilities,
+    /// For further clients of the same server, with the read preference of the URL.
+    pub(super) options: ClientOptions,
 }
 
 /// Connects, and finds out what the server can do.
@@ -57,8 +59,16 @@ pub(super) async fn connect(url: &str) -> Result<Connected> {
     let patience = options.server_selection_timeout.unwrap_or(PATIENCE);
     let complaint = Complaint::listen(&mut options);
 
-    let apart = Client::with_options(options.clone()).map_err(invalid_url)?;
-    let client = Client::with_options(options).map_err(invalid_url)?;
+    // The driver starts tasks of its own, in the runtime that it is in.
+    let clients = task::finish({
+        let options = options.clone();
+        async move {
+            let client = Client::with_options(options.clone()).map_err(invalid_url)?;
+            let apart = Client::with_options(options).map_err(invalid_url)?;
+            Ok((client, apart))
+        }
+    });
+    let (client, apart) = clients.await?;
     let database = client.database(&name);
     let hello = {
         let database = database.clone();
@@ -67,7 +77,7 @@ pub(super) async fn connect(url: &str) -> Result<Connected> {
             hello.map_err(error::from_driver)
         })
     };
-    let hello = match tokio::time::timeout(patience, hello).await {
+    let hello = match crate::task::timeout(patience, hello).await {
         Ok(Ok(hello)) => hello,
         Ok(Err(error)) if error.kind() != ErrorKind::Connection => return Err(error),
         failed => {
@@ -93,6 +103,7 @@ pub(super) async fn connect(url: &str) -> Result<Connected> {
     let internal = DatabaseOptions::builder()
         .read_concern(majority.clone())
         .build();
+    options.selection_criteria = asked.selection_criteria.clone();
     let own = DatabaseOptions::builder()
         .selection_criteria(asked.selection_criteria)
         .read_concern(asked.read_concern.or(majority))
@@ -102,6 +113,7 @@ pub(super) async fn connect(url: &str) -> Result<Connected> {
         client_reads: client.database_with_options(&name, own),
         transactions: apart.database(&name),
         capabilities,
+        options,
     })
 }
 

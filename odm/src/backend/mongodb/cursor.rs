@@ -1,22 +1,32 @@
 //! The driver's cursors as batches of raw documents.
 
-use std::{mem, sync::Weak};
+use std::{
+    mem,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
-use ::mongodb::raw_batch_cursor::{RawBatch, RawBatchCursor, SessionRawBatchCursor};
+use ::mongodb::{
+    ClientSession,
+    raw_batch_cursor::{RawBatch, SessionRawBatchCursor},
+};
 use bson::RawDocumentBuf;
 use futures_util::StreamExt;
-use tokio::task::JoinHandle;
 
-use super::{Session, error, task, transaction};
+use super::{
+    error,
+    read::{Kill, Killer, Running},
+    transaction,
+};
 use crate::{
     Error, ErrorKind, Result,
-    backend::{BoxFuture, Cursor, task::outcome},
+    backend::{BoxFuture, Cursor},
 };
 
 /// What a read answered: the first documents, and what fetches the others if there are any.
 pub(super) struct Opened {
     first: Vec<RawDocumentBuf>,
-    rest: Option<Rest>,
+    rest: Option<SessionRawBatchCursor>,
 }
 
 /// How much the server sends at once.
@@ -44,12 +54,6 @@ impl Batches {
     }
 }
 
-/// A cursor of the driver that has more to give.
-pub(super) enum Rest {
-    Outside(RawBatchCursor),
-    Inside(SessionRawBatchCursor),
-}
-
 impl Opened {
     /// Nothing found.
     pub(super) fn empty() -> Self {
@@ -65,28 +69,46 @@ impl Opened {
     }
 
     /// Takes the first documents, which the driver has already, or fetches some.
-    pub(super) async fn new(mut rest: Rest, session: Session<'_>) -> Result<Self> {
-        let fetched = rest.fetch(session).await?;
+    pub(super) async fn new(
+        mut rest: SessionRawBatchCursor,
+        session: &mut ClientSession,
+    ) -> Result<Self> {
+        let fetched = fetch(&mut rest, session).await?;
         Ok(Self {
             first: fetched.documents,
             rest: fetched.more.then_some(rest),
         })
     }
 
-    /// As a cursor that needs no session.
-    pub(super) fn outside_transaction(self) -> Box<dyn Cursor> {
-        self.cursor(None)
+    /// As a cursor that goes on in the session of the read.
+    pub(super) fn in_own_session(
+        self,
+        session: ClientSession,
+        killer: &Arc<Killer>,
+        max_time: Option<Duration>,
+    ) -> Box<dyn Cursor> {
+        let kill = Kill {
+            killer: Arc::clone(killer),
+            session: Arc::new(session.id().clone().into()),
+        };
+        let session = Box::new(session);
+        self.cursor(SessionOf::Read(session, kill), max_time)
     }
 
     /// As a cursor that goes on in the transaction as long as that lives.
-    pub(super) fn in_transaction(self, slot: Weak<transaction::Slot>) -> Box<dyn Cursor> {
-        self.cursor(Some(slot))
+    pub(super) fn in_transaction(
+        self,
+        slot: Weak<transaction::Slot>,
+        max_time: Option<Duration>,
+    ) -> Box<dyn Cursor> {
+        self.cursor(SessionOf::Transaction(slot), max_time)
     }
 
-    fn cursor(self, slot: Option<Weak<transaction::Slot>>) -> Box<dyn Cursor> {
-        let rest = self.rest.map(|rest| Box::new(Source { rest, slot }));
+    fn cursor(self, session: SessionOf, max_time: Option<Duration>) -> Box<dyn Cursor> {
+        let rest = self.rest.map(|rest| Box::new(Source { rest, session }));
         Box::new(MongoCursor {
             state: State::Ready(self.first, rest),
+            max_time,
         })
     }
 }
@@ -96,26 +118,19 @@ struct Fetched {
     more: bool,
 }
 
-impl Rest {
-    /// The next documents; none only at the end.
-    async fn fetch(&mut self, mut session: Session<'_>) -> Result<Fetched> {
-        loop {
-            let batch = match (&mut *self, session.as_deref_mut()) {
-                (Self::Outside(cursor), _) => cursor.next().await,
-                (Self::Inside(cursor), Some(session)) => cursor.stream(session).next().await,
-                (Self::Inside(_), None) => return Err(transaction::over()),
-            };
-            let Some(batch) = batch else {
-                return Ok(Fetched {
-                    documents: Vec::new(),
-                    more: false,
-                });
-            };
-            let fetched = read(&batch.map_err(error::from_driver)?)?;
-            // A server may answer with an empty batch before the end.
-            if !(fetched.documents.is_empty() && fetched.more) {
-                return Ok(fetched);
-            }
+/// The next documents; none only at the end.
+async fn fetch(cursor: &mut SessionRawBatchCursor, session: &mut ClientSession) -> Result<Fetched> {
+    loop {
+        let Some(batch) = cursor.stream(session).next().await else {
+            return Ok(Fetched {
+                documents: Vec::new(),
+                more: false,
+            });
+        };
+        let fetched = read(&batch.map_err(error::from_driver)?)?;
+        // A server may answer with an empty batch before the end.
+        if !(fetched.documents.is_empty() && fetched.more) {
+            return Ok(fetched);
         }
     }
 }
@@ -140,34 +155,50 @@ fn read(batch: &RawBatch) -> Result<Fetched> {
 
 /// Where further documents come from.
 struct Source {
-    rest: Rest,
-    /// Weak, so that a cursor does not keep a transaction alive that was dropped.
-    slot: Option<Weak<transaction::Slot>>,
+    rest: SessionRawBatchCursor,
+    session: SessionOf,
+}
+
+/// The session that a cursor goes on in.
+enum SessionOf {
+    /// That of the read, and how it is ended.
+    Read(Box<ClientSession>, Kill),
+    /// That of a transaction. Weak, so that a cursor does not keep a transaction alive that was dropped.
+    Transaction(Weak<transaction::Slot>),
 }
 
 impl Source {
     async fn fetch(&mut self) -> Result<Fetched> {
-        match &self.slot {
-            None => self.rest.fetch(None).await,
-            Some(slot) => {
+        match &mut self.session {
+            SessionOf::Read(session, _) => fetch(&mut self.rest, session).await,
+            SessionOf::Transaction(slot) => {
                 let slot = slot.upgrade().ok_or_else(transaction::over)?;
                 let mut turn = slot.turn().await?;
-                let fetched = self.rest.fetch(Some(turn.session())).await;
+                let fetched = fetch(&mut self.rest, turn.session()).await;
                 turn.settle(fetched).await
             }
+        }
+    }
+
+    fn kill(&self) -> Option<Kill> {
+        match &self.session {
+            SessionOf::Read(_, kill) => Some(kill.clone()),
+            SessionOf::Transaction(_) => None,
         }
     }
 }
 
 struct MongoCursor {
     state: State,
+    /// The time limit of the read. The server counts the time that it spends on all batches.
+    max_time: Option<Duration>,
 }
 
 enum State {
     /// Documents to hand out, and where the next come from.
     Ready(Vec<RawDocumentBuf>, Option<Box<Source>>),
-    /// A fetch that goes on even if nobody waits for it: the next call takes its documents.
-    Fetching(JoinHandle<(Result<Fetched>, Box<Source>)>),
+    /// A fetch that goes on even if nobody waits for it: the next call takes its documents. It ends with the cursor.
+    Fetching(Running<(Result<Fetched>, Box<Source>)>),
 }
 
 impl Cursor for MongoCursor {
@@ -180,16 +211,17 @@ impl Cursor for MongoCursor {
                 let Some(mut source) = source.take() else {
                     return Ok(Vec::new());
                 };
-                let task = task::spawn(async move { (source.fetch().await, source) })?;
-                self.state = State::Fetching(task);
+                let kill = source.kill();
+                let fetch = async move { (source.fetch().await, source) };
+                self.state = State::Fetching(Running::start(fetch, kill));
             }
-            let State::Fetching(task) = &mut self.state else {
+            let State::Fetching(running) = &mut self.state else {
                 return Ok(Vec::new());
             };
-            let joined = outcome(task.await);
+            let fetched = running.wait(self.max_time).await;
             // From here on nothing waits, so the state cannot be left behind half changed.
             self.state = State::Ready(Vec::new(), None);
-            let (fetched, source) = joined?;
+            let (fetched, source) = fetched?;
             let fetched = fetched?;
             self.state = State::Ready(Vec::new(), fetched.more.then_some(source));
             Ok(fetched.documents)

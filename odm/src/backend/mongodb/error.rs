@@ -63,6 +63,7 @@ pub(super) fn server(code: i32, message: &str, details: Option<&Document>) -> Er
     let error = match kind {
         ErrorKind::DuplicateKey => Error::new(kind, "another document has the same key"),
         ErrorKind::Conflict => conflict(),
+        ErrorKind::Timeout => crate::error::timed_out(),
         ErrorKind::Connection => Error::new(
             kind,
             format!("the server broke off, and whether a write took effect is unknown: {message}"),
@@ -187,6 +188,8 @@ fn kind(code: i32, message: &str) -> ErrorKind {
     match code {
         11000 | 11001 | 12582 => ErrorKind::DuplicateKey,
         112 => ErrorKind::Conflict,
+        // MaxTimeMSExpired
+        50 => ErrorKind::Timeout,
         // NamespaceNotFound, IndexNotFound
         26 | 27 => ErrorKind::NotFound,
         // ChangeStreamFatalError, ChangeStreamHistoryLost

@@ -1,19 +1,23 @@
 //! How the server finds documents.
 
 use ::mongodb::{
-    Database,
+    ClientSession, Database,
     action::Action,
     bson::{Bson, Document, doc},
 };
 
-use super::{decode, error, limit};
+use super::{decode, error, limit, milliseconds};
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{Explain, Find},
 };
 
 /// See [`Executor::explain`](crate::backend::Executor::explain).
-pub(super) async fn explain(database: &Database, find: Find) -> Result<Explain> {
+pub(super) async fn explain(
+    database: &Database,
+    find: Find,
+    session: &mut ClientSession,
+) -> Result<Explain> {
     if find.limit == Some(0) {
         return Ok(Explain::default());
     }
@@ -27,11 +31,16 @@ pub(super) async fn explain(database: &Database, find: Find) -> Result<Explain> 
     if let Some(n) = find.limit {
         command.insert("limit", limit(n));
     }
-    let command = doc! { "explain": command, "verbosity": "executionStats" };
+    let mut command = doc! { "explain": command, "verbosity": "executionStats" };
+    if let Some(max_time) = find.max_time {
+        let milliseconds = milliseconds(max_time).as_millis();
+        command.insert("maxTimeMS", i32::try_from(milliseconds).unwrap_or(i32::MAX));
+    }
     let reads = database.selection_criteria().cloned();
     let answer = database
         .run_command(command)
         .optional(reads, |action, reads| action.selection_criteria(reads))
+        .session(session)
         .await;
     let explained = answer
         .map_err(error::from_driver)
@@ -42,6 +51,15 @@ pub(super) async fn explain(database: &Database, find: Find) -> Result<Explain> 
 fn read(answer: &Document) -> Result<Explain> {
     let stats = answer.get_document("executionStats");
     let stats = stats.map_err(|error| strange().with_source(error))?;
+    // An execution that failed, by its time limit too, is part of the explanation.
+    if stats
+        .get_bool("executionSuccess")
+        .is_ok_and(|success| !success)
+    {
+        let code = stats.get_i32("errorCode").unwrap_or_default();
+        let message = stats.get_str("errorMessage").unwrap_or_default();
+        return Err(error::server(code, message, None));
+    }
     let count = |name| {
         let count = stats.get(name).and_then(|count| match count {
             Bson::Int32(count) => u64::try_from(*count).ok(),

@@ -1,11 +1,10 @@
 //! Reads by one filter: find and count.
 
-use ::mongodb::{Database, action::Action, bson::Document};
+use ::mongodb::{ClientSession, Database, action::Action, bson::Document};
 
 use super::{
-    Session,
-    cursor::{Batches, Opened, Rest},
-    decode, error, limit,
+    cursor::{Batches, Opened},
+    decode, error, limit, milliseconds,
 };
 use crate::{
     Result,
@@ -17,7 +16,7 @@ pub(super) async fn find(
     database: &Database,
     find: Find,
     batches: Batches,
-    mut session: Session<'_>,
+    session: &mut ClientSession,
 ) -> Result<Opened> {
     if find.limit == Some(0) {
         return Ok(Opened::empty());
@@ -34,12 +33,11 @@ pub(super) async fn find(
         .optional(find.limit, |action, n| action.limit(limit(n)))
         .optional(batches.size(find.limit), |action, size| {
             action.batch_size(size)
+        })
+        .optional(find.max_time, |action, max_time| {
+            action.max_time(milliseconds(max_time))
         });
-    let opened = match session.as_deref_mut() {
-        None => action.batch().await.map(Rest::Outside),
-        Some(session) => action.session(session).batch().await.map(Rest::Inside),
-    };
-    let opened = match opened {
+    let opened = match action.session(&mut *session).batch().await {
         Ok(rest) => Opened::new(rest, session).await,
         Err(failure) => Err(error::from_driver(failure)),
     };
@@ -47,7 +45,11 @@ pub(super) async fn find(
 }
 
 /// See [`Executor::count`](crate::backend::Executor::count).
-pub(super) async fn count(database: &Database, count: Count, session: Session<'_>) -> Result<u64> {
+pub(super) async fn count(
+    database: &Database,
+    count: Count,
+    session: &mut ClientSession,
+) -> Result<u64> {
     if count.limit == Some(0) {
         return Ok(0);
     }
@@ -57,8 +59,11 @@ pub(super) async fn count(database: &Database, count: Count, session: Session<'_
         .optional(count.limit, |action, n| {
             action.limit(limit(n).unsigned_abs())
         })
-        .optional(session, |action, session| action.session(session));
+        .optional(count.max_time, |action, max_time| {
+            action.max_time(milliseconds(max_time))
+        });
     action
+        .session(session)
         .await
         .map_err(|failure| error::from_driver(failure).with_collection(count.collection))
 }

@@ -1,15 +1,15 @@
 //! Reads by many keys, in one aggregation.
 
 use ::mongodb::{
-    Database,
+    ClientSession, Database,
+    action::Action,
     bson::{Bson, Document, doc},
 };
 use bson::RawBson;
 
 use super::{
-    Session,
-    cursor::{FULL_BATCH, Opened, Rest},
-    decode, error, limit,
+    cursor::{FULL_BATCH, Opened},
+    decode, error, limit, milliseconds,
 };
 use crate::{Error, ErrorKind, Result, backend::operation::FindEach};
 
@@ -17,21 +17,35 @@ use crate::{Error, ErrorKind, Result, backend::operation::FindEach};
 pub(super) async fn find_each(
     database: &Database,
     find: FindEach,
-    mut session: Session<'_>,
+    session: &mut ClientSession,
 ) -> Result<Opened> {
     if find.keys.is_empty() || find.limit == Some(0) {
         return Ok(Opened::empty());
     }
-    let action = database.aggregate(pipeline(&find)?).batch_size(FULL_BATCH);
-    let opened = match session.as_deref_mut() {
-        None => action.batch().await.map(Rest::Outside),
-        Some(session) => action.session(session).batch().await.map(Rest::Inside),
-    };
-    let opened = match opened {
+    let action = database
+        .aggregate(pipeline(&find)?)
+        .batch_size(FULL_BATCH)
+        .optional(find.max_time, |action, max_time| {
+            action.max_time(milliseconds(max_time))
+        });
+    let opened = match action.session(&mut *session).batch().await {
         Ok(rest) => Opened::new(rest, session).await,
-        Err(failure) => Err(error::from_driver(failure)),
+        Err(failure) => Err(needs_documents(error::from_driver(failure))),
     };
     opened.map_err(|error| error.with_collection(find.collection))
+}
+
+/// An older server knows everything else that this library sends.
+fn needs_documents(error: Error) -> Error {
+    match error.is_unsupported() && error.message().contains("$documents") {
+        true => Error::new(
+            ErrorKind::Unsupported,
+            "to read the documents that refer to each of several others (`with_children`) needs MongoDB 5.1 or later: this server has \
+             no `$documents`",
+        )
+        .with_source(error),
+        false => error,
+    }
 }
 
 /// A `$lookup` from the keys into the collection.

@@ -1,13 +1,14 @@
 //! Several queries in one aggregation.
 
 use ::mongodb::{
-    Database,
+    ClientSession, Database,
+    action::Action,
     bson::{Document, doc},
 };
 
 use super::{
-    cursor::{FULL_BATCH, Opened, Rest},
-    decode, error, limit,
+    cursor::{FULL_BATCH, Opened},
+    decode, error, limit, milliseconds,
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -18,7 +19,12 @@ use crate::{
 ///
 /// The first query is the pipeline, and each further one is put behind it by a `$unionWith`. The server plans each by
 /// itself, with the indexes of its collection. In a transaction it has no such stage.
-pub(super) async fn find_several(database: &Database, find: FindSeveral) -> Result<Opened> {
+pub(super) async fn find_several(
+    database: &Database,
+    find: FindSeveral,
+    session: &mut ClientSession,
+) -> Result<Opened> {
+    let max_time = find.max_time();
     let finds = find.finds.iter().enumerate();
     let mut finds = finds.filter(|(_, find)| find.limit != Some(0));
     let Some((position, first)) = finds.next() else {
@@ -32,9 +38,14 @@ pub(super) async fn find_several(database: &Database, find: FindSeveral) -> Resu
         } });
     }
     let collection = database.collection::<Document>(&first.collection);
-    let action = collection.aggregate(pipeline).batch_size(FULL_BATCH);
-    match action.batch().await {
-        Ok(rest) => Opened::new(Rest::Outside(rest), None).await,
+    let action = collection
+        .aggregate(pipeline)
+        .batch_size(FULL_BATCH)
+        .optional(max_time, |action, max_time| {
+            action.max_time(milliseconds(max_time))
+        });
+    match action.session(&mut *session).batch().await {
+        Ok(rest) => Opened::new(rest, session).await,
         Err(failure) => Err(error::from_driver(failure)),
     }
 }

@@ -2,12 +2,16 @@
 
 use std::{
     fmt,
-    sync::Arc,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use ::mongodb::{
     ClientSession, Database,
+    bson::{Document, doc},
     error::UNKNOWN_TRANSACTION_COMMIT_RESULT,
     options::{ReadConcern, ReadPreference, SelectionCriteria},
 };
@@ -17,7 +21,11 @@ use tokio::sync::{Mutex, MutexGuard};
 use super::{
     aggregate, bulk_write,
     cursor::{Batches, Opened},
-    delete, distinct, error, find, find_and_modify, find_each, insert, task, update,
+    delete,
+    distinct::{self, Values},
+    error, find, find_and_modify, find_each, insert,
+    read::{Kill, Killer, Running},
+    task, update,
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -37,7 +45,7 @@ const COMMIT_PATIENCE: Duration = Duration::from_secs(20);
 const COMMIT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Begins a transaction.
-pub(super) async fn begin(database: Database) -> Result<Arc<dyn Transaction>> {
+pub(super) async fn begin(database: Database, killer: Arc<Killer>) -> Result<Arc<dyn Transaction>> {
     let session = database.client().start_session().await;
     let mut session = session.map_err(error::from_driver)?;
     // Its write concern is the client's: a majority has it in its journal.
@@ -47,11 +55,24 @@ pub(super) async fn begin(database: Database) -> Result<Arc<dyn Transaction>> {
         .read_concern(ReadConcern::snapshot())
         .await
         .map_err(error::from_driver)?;
-    let slot = Arc::new(Slot(Mutex::new(State {
-        session,
-        over: false,
-    })));
-    Ok(Arc::new(MongoTransaction { database, slot }))
+    let kill = Kill {
+        killer,
+        session: Arc::new(session.id().clone().into()),
+    };
+    let slot = Arc::new(Slot {
+        client: database.client().clone(),
+        state: Mutex::new(State {
+            session,
+            over: false,
+        }),
+        begun: OnceLock::new(),
+        is_committing: AtomicBool::new(false),
+    });
+    Ok(Arc::new(MongoTransaction {
+        database,
+        slot,
+        kill,
+    }))
 }
 
 /// The error of every call after the end.
@@ -63,7 +84,13 @@ pub(super) fn over() -> Error {
 }
 
 /// The session of a transaction, for one operation at a time.
-pub(super) struct Slot(Mutex<State>);
+pub(super) struct Slot {
+    client: ::mongodb::Client,
+    state: Mutex<State>,
+    /// When the first operation was sent, and with that the transaction began on the server.
+    begun: OnceLock<Instant>,
+    is_committing: AtomicBool,
+}
 
 struct State {
     session: ClientSession,
@@ -73,46 +100,111 @@ struct State {
 impl Slot {
     /// Waits until no other operation has the session.
     pub(super) async fn turn(&self) -> Result<Turn<'_>> {
-        let state = self.0.lock().await;
+        let state = self.state.lock().await;
         if state.over {
-            Err(over())
-        } else {
-            Ok(Turn(state))
+            return Err(over());
         }
+        self.begun.get_or_init(Instant::now);
+        Ok(Turn { state, slot: self })
+    }
+
+    /// The error of an operation or a commit; another one if the server has ended the transaction because it was open for too
+    /// long. To run it again would take as long.
+    async fn explain(&self, error: Error) -> Error {
+        let code = error.code();
+        if code == Some(EXCEEDED_LIFETIME) {
+            return expired(error, None);
+        }
+        if code != Some(NO_SUCH_TRANSACTION) {
+            return error;
+        }
+        // The same code is that of a transaction which was lost with its primary.
+        let age = self.begun.get().map(Instant::elapsed).unwrap_or_default();
+        if age < SHORTEST_LIFETIME {
+            return error;
+        }
+        let lifetime = self.lifetime().await;
+        match age >= lifetime {
+            true => expired(error, Some(lifetime)),
+            false => error,
+        }
+    }
+
+    /// How long the server lets a transaction be open: what it says or, if it does not say, its default.
+    async fn lifetime(&self) -> Duration {
+        let parameter = "transactionLifetimeLimitSeconds";
+        let admin = self.client.database("admin");
+        let answer = admin.run_command(doc! { "getParameter": 1, parameter: 1 });
+        let seconds = answer.await.ok().and_then(|answer: Document| {
+            let seconds = answer.get(parameter)?;
+            let seconds = seconds.as_i64().or(seconds.as_i32().map(i64::from))?;
+            u64::try_from(seconds).ok()
+        });
+        seconds.map_or(DEFAULT_LIFETIME, Duration::from_secs)
+    }
+}
+
+/// MongoDB's numbers for a transaction that it has ended: because it was open for too long, and for whatever reason.
+const EXCEEDED_LIFETIME: i32 = 290;
+const NO_SUCH_TRANSACTION: i32 = 251;
+
+/// How long MongoDB lets a transaction be open by default, and at the shortest.
+const DEFAULT_LIFETIME: Duration = Duration::from_secs(60);
+const SHORTEST_LIFETIME: Duration = Duration::from_secs(1);
+
+fn expired(error: Error, lifetime: Option<Duration>) -> Error {
+    let lifetime = lifetime.map_or_else(String::new, |lifetime| format!(", {lifetime:?}"));
+    let message = format!(
+        "the transaction was open for longer than the server allows (`transactionLifetimeLimitSeconds`{lifetime}), and nothing of it was \
+         kept: do less in one transaction, or raise the limit of the server"
+    );
+    let expired = Error::new(ErrorKind::TransactionExpired, message);
+    let expired = match error.collection() {
+        Some(collection) => expired.with_collection(collection),
+        None => expired,
+    };
+    match error.code() {
+        Some(code) => expired.with_code(code).with_source(error),
+        None => expired.with_source(error),
     }
 }
 
 /// The use of a session by one operation.
-pub(super) struct Turn<'a>(MutexGuard<'a, State>);
+pub(super) struct Turn<'a> {
+    state: MutexGuard<'a, State>,
+    slot: &'a Slot,
+}
 
 impl Turn<'_> {
     pub(super) fn session(&mut self) -> &mut ClientSession {
-        &mut self.0.session
+        &mut self.state.session
     }
 
     /// Ends the transaction if the operation failed, because the server has ended it then.
     pub(super) async fn settle<T>(mut self, result: Result<T>) -> Result<T> {
-        if result.is_err() {
-            self.abort().await;
-        }
-        result
+        let Err(error) = result else {
+            return result;
+        };
+        let error = self.slot.explain(error).await;
+        self.abort().await;
+        Err(error)
     }
 
     async fn abort(&mut self) {
-        self.0.over = true;
+        self.state.over = true;
         // It fails if the server has forgotten the transaction, which is all that is wanted.
-        let _forgotten = self.0.session.abort_transaction().await;
+        let _forgotten = self.state.session.abort_transaction().await;
     }
 
     async fn commit(&mut self) -> Result<()> {
-        self.0.over = true;
+        self.state.over = true;
         let deadline = Instant::now() + COMMIT_PATIENCE;
         loop {
-            let Err(failure) = self.0.session.commit_transaction().await else {
+            let Err(failure) = self.state.session.commit_transaction().await else {
                 return Ok(());
             };
             if !failure.contains_label(UNKNOWN_TRANSACTION_COMMIT_RESULT) {
-                return Err(error::from_driver(failure));
+                return Err(self.slot.explain(error::from_driver(failure)).await);
             }
             if Instant::now() >= deadline {
                 return Err(Error::new(
@@ -121,7 +213,7 @@ impl Turn<'_> {
                 )
                 .with_source(failure));
             }
-            tokio::time::sleep(COMMIT_PAUSE).await;
+            crate::task::sleep(COMMIT_PAUSE).await;
         }
     }
 }
@@ -131,6 +223,7 @@ impl Turn<'_> {
 struct MongoTransaction {
     database: Database,
     slot: Arc<Slot>,
+    kill: Kill,
 }
 
 impl fmt::Debug for MongoTransaction {
@@ -146,14 +239,24 @@ impl MongoTransaction {
         (self.database.clone(), Arc::clone(&self.slot))
     }
 
+    /// Reads; a caller that is dropped leaves the read to its end, or to that of the transaction.
+    async fn read<T: Send + 'static>(
+        &self,
+        max_time: Option<Duration>,
+        read: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        Running::start(read, None).within(max_time).await?
+    }
+
     async fn open_find(&self, find: Find, batches: Batches) -> Result<Box<dyn Cursor>> {
         let (database, slot) = self.parts();
-        let opened = task::finish(async move {
+        let max_time = find.max_time;
+        let opened = self.read(max_time, async move {
             let mut turn = slot.turn().await?;
-            let opened = find::find(&database, find, batches, Some(turn.session())).await;
+            let opened = find::find(&database, find, batches, turn.session()).await;
             turn.settle(opened).await
         });
-        Ok(opened.await?.in_transaction(Arc::downgrade(&self.slot)))
+        Ok(self.cursor(opened.await?, max_time))
     }
 
     async fn open_aggregate(
@@ -162,13 +265,18 @@ impl MongoTransaction {
         batches: Batches,
     ) -> Result<Box<dyn Cursor>> {
         let (database, slot) = self.parts();
-        let opened = task::finish(async move {
+        let max_time = aggregate.max_time;
+        let opened = self.read(max_time, async move {
             let mut turn = slot.turn().await?;
-            let session = Some(turn.session());
+            let session = turn.session();
             let opened = aggregate::aggregate(&database, aggregate, batches, session).await;
             turn.settle(opened).await
         });
-        Ok(opened.await?.in_transaction(Arc::downgrade(&self.slot)))
+        Ok(self.cursor(opened.await?, max_time))
+    }
+
+    fn cursor(&self, opened: Opened, max_time: Option<Duration>) -> Box<dyn Cursor> {
+        opened.in_transaction(Arc::downgrade(&self.slot), max_time)
     }
 }
 
@@ -204,12 +312,13 @@ impl Executor for MongoTransaction {
     fn find_each(&self, find: FindEach) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
         let (database, slot) = self.parts();
         Box::pin(async move {
-            let opened = task::finish(async move {
+            let max_time = find.max_time;
+            let opened = self.read(max_time, async move {
                 let mut turn = slot.turn().await?;
-                let opened = find_each::find_each(&database, find, Some(turn.session())).await;
+                let opened = find_each::find_each(&database, find, turn.session()).await;
                 turn.settle(opened).await
             });
-            Ok(opened.await?.in_transaction(Arc::downgrade(&self.slot)))
+            Ok(self.cursor(opened.await?, max_time))
         })
     }
 
@@ -223,26 +332,37 @@ impl Executor for MongoTransaction {
                     |document: RawDocumentBuf| rawdoc! { "query": query, "document": document };
                 all.extend(found.into_iter().map(marked));
             }
-            Ok(Opened::of(all).outside_transaction())
+            Ok(self.cursor(Opened::of(all), None))
         })
     }
 
     fn count(&self, count: Count) -> BoxFuture<'_, Result<u64>> {
         let (database, slot) = self.parts();
-        Box::pin(task::finish(async move {
-            let mut turn = slot.turn().await?;
-            let counted = find::count(&database, count, Some(turn.session())).await;
-            turn.settle(counted).await
-        }))
+        Box::pin(async move {
+            let counted = self.read(count.max_time, async move {
+                let mut turn = slot.turn().await?;
+                let counted = find::count(&database, count, turn.session()).await;
+                turn.settle(counted).await
+            });
+            counted.await
+        })
     }
 
     fn distinct(&self, distinct: Distinct) -> BoxFuture<'_, Result<Vec<RawBson>>> {
         let (database, slot) = self.parts();
-        Box::pin(task::finish(async move {
-            let mut turn = slot.turn().await?;
-            let values = distinct::distinct(&database, distinct, Some(turn.session())).await;
-            turn.settle(values).await
-        }))
+        Box::pin(async move {
+            let values = self.read(distinct.max_time, async move {
+                let mut turn = slot.turn().await?;
+                let values = distinct::distinct(&database, &distinct, turn.session()).await;
+                // The failure has ended the transaction.
+                let values = values.and_then(|values| match values {
+                    Values::All(values) => Ok(values),
+                    Values::TooBig => Err(too_big().with_collection(distinct.collection)),
+                });
+                turn.settle(values).await
+            });
+            values.await
+        })
     }
 
     fn insert(&self, insert: Insert) -> BoxFuture<'_, Result<()>> {
@@ -301,20 +421,49 @@ impl Executor for MongoTransaction {
 impl Transaction for MongoTransaction {
     fn commit(&self) -> BoxFuture<'_, Result<()>> {
         let slot = Arc::clone(&self.slot);
-        Box::pin(task::finish(
-            async move { slot.turn().await?.commit().await },
-        ))
+        Box::pin(task::finish(async move {
+            slot.is_committing.store(true, Ordering::Relaxed);
+            slot.turn().await?.commit().await
+        }))
     }
 
     fn abort(&self) -> BoxFuture<'_, ()> {
-        let slot = Arc::clone(&self.slot);
+        let (slot, kill) = (Arc::clone(&self.slot), self.kill.clone());
         Box::pin(async move {
             // An error is an end too: the transaction was over, or the runtime shuts down and drops the session.
-            let _ended = task::finish(async move {
-                slot.turn().await?.abort().await;
-                Ok(())
-            })
-            .await;
+            let _ended = task::finish(abort(slot, kill)).await;
         })
     }
+}
+
+/// Aborts the transaction. An operation that is under way is ended, as it would go on for as long as it takes.
+async fn abort(slot: Arc<Slot>, kill: Kill) -> Result<()> {
+    let aborted = Box::pin(async {
+        slot.turn().await?.abort().await;
+        Ok(())
+    });
+    let is_busy = slot.state.try_lock().is_err();
+    if is_busy && !slot.is_committing.load(Ordering::Relaxed) {
+        kill.until_ended(aborted).await;
+        return Ok(());
+    }
+    aborted.await
+}
+
+impl Drop for MongoTransaction {
+    /// Ends an operation that is under way, which would otherwise keep the session until its end.
+    fn drop(&mut self) {
+        let is_busy = self.slot.state.try_lock().is_err();
+        if is_busy && !self.slot.is_committing.load(Ordering::Relaxed) {
+            let (slot, kill) = (Arc::clone(&self.slot), self.kill.clone());
+            crate::task::spawn(abort(slot, kill));
+        }
+    }
+}
+
+fn too_big() -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        "the distinct values are more than 16 MB, which MongoDB does not give in a transaction: ask outside of it, or group by the field",
+    )
 }

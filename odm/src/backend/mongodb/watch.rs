@@ -2,8 +2,21 @@
 //!
 //! A task follows the stream of the driver, which resumes by itself after the loss of a connection or of a primary, and
 //! hands its events over. It ends within [`PATIENCE`] once nobody takes them any more.
+//!
+//! An event can be larger than the 16 MiB of a reply: that of an update that sets 9 MiB, with the document of 9 MiB. A server that
+//! has `$changeStreamSplitLargeEvent` (7.0, and 6.0 from 6.0.9 on) sends it in fragments, which are put together here. On an older
+//! one the event is an error, and the stream goes on behind it: [`Follower::pass_large`].
 
-use std::time::Duration;
+mod fragments;
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use ::mongodb::action::Action;
 use ::mongodb::{
@@ -15,14 +28,16 @@ use ::mongodb::{
 use bson::{RawDocument, RawDocumentBuf};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::{decode, error, task};
+use super::{decode, error};
 use crate::{
     Error, ErrorKind, Result,
     backend::{
         BoxFuture, ChangeCursor, Cursor,
         operation::{FullDocument, Watch, WatchFrom},
     },
+    task,
 };
+use fragments::Fragments;
 
 /// How long the server waits for an event before it answers that there is none.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -33,18 +48,33 @@ const AHEAD: usize = 32;
 /// MongoDB's number for a resume token without data.
 const NO_DATA: i32 = 40647;
 
+/// MongoDB's number for a stage that the server does not have.
+const UNKNOWN_STAGE: i32 = 40324;
+
+/// MongoDB's number for a document that is larger than a reply may be.
+const TOO_LARGE: i32 = 10334;
+
+/// The stage that splits events which are too large for one reply. It is the last one.
+const SPLIT: &str = "$changeStreamSplitLargeEvent";
+
+/// Where change streams are opened.
+#[derive(Clone)]
+pub(super) struct Source {
+    pub(super) database: Database,
+    /// The read preference of the URL. A change stream gives what a majority has, on any member.
+    pub(super) reads: Option<SelectionCriteria>,
+    /// Whether the server has [`SPLIT`], as far as is known: it is asked for until the server refuses it.
+    pub(super) has_split: Arc<AtomicBool>,
+}
+
 /// See [`Backend::watch`](crate::backend::Backend::watch).
-pub(super) async fn watch(
-    database: &Database,
-    watch: Watch,
-    reads: Option<SelectionCriteria>,
-) -> Result<Box<dyn ChangeCursor>> {
-    let Watch { collection, .. } = &watch;
-    let named = |error: Error| match collection {
+pub(super) async fn watch(source: Source, watch: Watch) -> Result<Box<dyn ChangeCursor>> {
+    let named = |error: Error| match &watch.collection {
         Some(name) => error.with_collection(&**name),
         None => error,
     };
-    let stream = open(database, &watch, reads).await.map_err(named)?;
+    let stream = open(&source, &watch, Reading::Whole).await;
+    let stream = stream.map_err(named)?;
     let first = stream.resume_token();
     let first = first.ok_or_else(|| {
         Error::new(
@@ -54,23 +84,79 @@ pub(super) async fn watch(
     })?;
     let token = encode(&first)?;
     let (sender, told) = channel(AHEAD);
-    task::spawn(follow(stream, sender))?;
+    let follower = Follower {
+        source,
+        watch,
+        stream,
+        fragments: Fragments::default(),
+        place: token.clone(),
+        careful: None,
+    };
+    // It hands over the error that ends it.
+    drop(task::spawn(follower.follow(sender)));
     Ok(Box::new(MongoChanges {
         told,
+        ready: VecDeque::new(),
         token,
-        end: None,
+        is_over: false,
     }))
 }
 
+/// How the events are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// As they are.
+    Whole,
+    /// One by one, so that one which cannot be sent does not keep those before it from being sent.
+    OneByOne,
+    /// One by one, without what can make them large.
+    Headers,
+}
+
+/// The fields of an event that are always small.
+const HEADER: [&str; 5] = [
+    "operationType",
+    "clusterTime",
+    "wallTime",
+    "ns",
+    "documentKey",
+];
+
 async fn open(
-    database: &Database,
+    source: &Source,
     watch: &Watch,
-    reads: Option<SelectionCriteria>,
+    reading: Reading,
 ) -> Result<ChangeStream<RawDocumentBuf>> {
-    let pipeline = match watch.filter.is_empty() {
+    let mut pipeline = match watch.filter.is_empty() {
         true => Vec::new(),
         false => vec![doc! { "$match": decode(&watch.filter)? }],
     };
+    if reading == Reading::Headers {
+        let mut header = Document::new();
+        header.extend(HEADER.map(|name| (name.to_owned(), 1.into())));
+        pipeline.push(doc! { "$project": header });
+    }
+    let mut splitting = pipeline.clone();
+    if source.has_split.load(Ordering::Relaxed) {
+        splitting.push(doc! { SPLIT: {} });
+        match open_with(source, watch, splitting, reading).await {
+            Err(error)
+                if error.code() == Some(UNKNOWN_STAGE) && error.message().contains(SPLIT) =>
+            {
+                source.has_split.store(false, Ordering::Relaxed);
+            }
+            opened => return opened,
+        }
+    }
+    open_with(source, watch, pipeline, reading).await
+}
+
+async fn open_with(
+    source: &Source,
+    watch: &Watch,
+    pipeline: Vec<Document>,
+    reading: Reading,
+) -> Result<ChangeStream<RawDocumentBuf>> {
     let (after, at) = match &watch.from {
         WatchFrom::Now => (None, None),
         WatchFrom::After(token) => (Some(resume_token(token)?), None),
@@ -81,11 +167,19 @@ async fn open(
         FullDocument::UpdateLookup => Some(FullDocumentType::UpdateLookup),
     };
     // An empty first batch comes with a token.
+    let batch_size = match reading {
+        Reading::Whole => 0,
+        Reading::OneByOne | Reading::Headers => 1,
+    };
+    let Source {
+        database, reads, ..
+    } = source;
+    let reads = reads.clone();
     macro_rules! configured {
         ($action:expr) => {
             $action
                 .pipeline(pipeline)
-                .batch_size(0)
+                .batch_size(batch_size)
                 .max_await_time(PATIENCE)
                 .optional(reads, |action, reads| action.selection_criteria(reads))
                 .optional(after, |action, token| action.start_after(token))
@@ -123,80 +217,208 @@ fn encode(token: &ResumeToken) -> Result<RawDocumentBuf> {
 enum Told {
     /// An event, and the place behind it.
     Event(RawDocumentBuf, RawDocumentBuf),
+    /// An event that cannot be sent, and the place behind it.
+    Passed(Error, RawDocumentBuf),
     /// Nothing up to this place.
     Nothing(RawDocumentBuf),
     /// What is watched has been dropped, or the stream has failed.
     End(Option<Error>),
 }
 
-async fn follow(mut stream: ChangeStream<RawDocumentBuf>, sender: Sender<Told>) {
-    loop {
-        let told = match step(&mut stream).await {
-            Ok(Some(told)) => told,
-            Ok(None) => continue,
-            Err(error) => Told::End(Some(error)),
-        };
-        let is_end = matches!(told, Told::End(_));
-        if sender.send(told).await.is_err() || is_end {
-            return;
+/// The task's side of a watch.
+struct Follower {
+    source: Source,
+    watch: Watch,
+    stream: ChangeStream<RawDocumentBuf>,
+    fragments: Fragments,
+    /// Behind what was handed over.
+    place: RawDocumentBuf,
+    /// How many more events are read one by one, because one of them cannot be sent.
+    careful: Option<u32>,
+}
+
+/// How many events are read one by one at most: one that was too large may have become smaller, as the document of an update is
+/// looked up when the event is read.
+const CAREFUL: u32 = 1_000;
+
+impl Follower {
+    async fn follow(mut self, sender: Sender<Told>) {
+        loop {
+            let told = match self.step().await {
+                Ok(Some(told)) => told,
+                Ok(None) => continue,
+                Err(error) => Told::End(Some(error)),
+            };
+            match &told {
+                Told::Event(_, place) | Told::Passed(_, place) | Told::Nothing(place) => {
+                    self.place.clone_from(place);
+                }
+                Told::End(_) => {}
+            }
+            let is_end = matches!(told, Told::End(_));
+            if sender.send(told).await.is_err() || is_end {
+                return;
+            }
         }
+    }
+
+    async fn step(&mut self) -> Result<Option<Told>> {
+        self.careful = match self.careful {
+            Some(0) => {
+                self.stream = self.reopen(Reading::Whole).await?;
+                None
+            }
+            careful => careful,
+        };
+        let event = match self.stream.next_if_any().await.map_err(error::from_driver) {
+            Err(error) if error.code() == Some(TOO_LARGE) => {
+                return self.pass_large(error).await;
+            }
+            event => event?,
+        };
+        let place = self
+            .stream
+            .resume_token()
+            .as_ref()
+            .map(encode)
+            .transpose()?;
+        Ok(match (event, place) {
+            (Some(event), Some(place)) => {
+                self.careful = self.careful.map(|left| left - 1);
+                let event = self.fragments.add(event)?;
+                event.map(|event| Told::Event(event, place))
+            }
+            (None, _) if !self.stream.is_alive() => Some(Told::End(None)),
+            // Fragments are of an event that is not handed over yet.
+            (None, place) if self.fragments.is_empty() => place.map(Told::Nothing),
+            (None, _) => None,
+            (Some(_), None) => {
+                return Err(Error::new(
+                    ErrorKind::Backend,
+                    "MongoDB sent an event without a resume token",
+                ));
+            }
+        })
+    }
+
+    /// Goes on after the server could not send what comes next: a batch of which some event is too large. Its events are read again
+    /// one by one; the one that cannot be sent even by itself is passed over, and reported.
+    async fn pass_large(&mut self, error: Error) -> Result<Option<Told>> {
+        if self.careful.is_none() {
+            self.careful = Some(CAREFUL);
+            match self.reopen(Reading::OneByOne).await {
+                Err(error) if error.code() == Some(TOO_LARGE) => {}
+                opened => {
+                    self.stream = opened?;
+                    return Ok(None);
+                }
+            }
+        }
+        let mut headers = self.reopen(Reading::Headers).await?;
+        let header = loop {
+            if let Some(header) = headers.next_if_any().await.map_err(error::from_driver)? {
+                break header;
+            }
+            if !headers.is_alive() {
+                return Err(error);
+            }
+        };
+        let place = header.get_document("_id").map_err(crate::error::encode)?;
+        let place = place.to_owned();
+        self.watch.from = WatchFrom::After(place.clone());
+        self.stream = open(&self.source, &self.watch, Reading::Whole).await?;
+        self.careful = None;
+        Ok(Some(Told::Passed(too_large(&header, error), place)))
+    }
+
+    /// The same watch from the place behind what was handed over.
+    async fn reopen(&mut self, reading: Reading) -> Result<ChangeStream<RawDocumentBuf>> {
+        self.watch.from = WatchFrom::After(self.place.clone());
+        open(&self.source, &self.watch, reading).await
     }
 }
 
-async fn step(stream: &mut ChangeStream<RawDocumentBuf>) -> Result<Option<Told>> {
-    let event = stream.next_if_any().await.map_err(error::from_driver)?;
-    let place = stream.resume_token().as_ref().map(encode).transpose()?;
-    Ok(match (event, place) {
-        (Some(event), Some(place)) => Some(Told::Event(event, place)),
-        (None, _) if !stream.is_alive() => Some(Told::End(None)),
-        (None, place) => place.map(Told::Nothing),
-        (Some(_), None) => {
-            return Err(Error::new(
-                ErrorKind::Backend,
-                "MongoDB sent an event without a resume token",
-            ));
-        }
-    })
+/// The error in the place of an event that the server cannot send.
+fn too_large(header: &RawDocument, error: Error) -> Error {
+    let message = "a change is larger than 16 MB, and this MongoDB cannot send it: read its document; the changes behind it follow \
+                   (MongoDB 7.0, or 6.0.9, sends such changes)";
+    let mut large = Error::new(ErrorKind::Backend, message).with_code(TOO_LARGE);
+    let collection = header.get_document("ns").and_then(|ns| ns.get_str("coll"));
+    if let Ok(collection) = collection {
+        large = large.with_collection(collection);
+    }
+    let id = header
+        .get_document("documentKey")
+        .and_then(|key| key.get("_id"));
+    if let Ok(Some(id)) = id
+        && let Ok(id) = Bson::try_from(id)
+    {
+        large = large.with_id(id);
+    }
+    large.with_source(error)
 }
 
 struct MongoChanges {
     told: Receiver<Told>,
+    /// What was told and is not handed out yet.
+    ready: VecDeque<Told>,
     /// Behind the events that were handed out.
     token: RawDocumentBuf,
-    /// What the task ended with.
-    end: Option<Option<Error>>,
+    is_over: bool,
+}
+
+impl MongoChanges {
+    /// The events in front of what was told, and the places behind them.
+    fn take_events(&mut self) -> Vec<RawDocumentBuf> {
+        let mut events = Vec::new();
+        while let Some(told) = self.ready.pop_front() {
+            match told {
+                Told::Event(event, place) => {
+                    events.push(event);
+                    self.token = place;
+                }
+                Told::Nothing(place) => self.token = place,
+                other @ (Told::Passed(..) | Told::End(_)) => {
+                    self.ready.push_front(other);
+                    break;
+                }
+            }
+        }
+        events
+    }
 }
 
 impl Cursor for MongoChanges {
     fn next_batch(&mut self) -> BoxFuture<'_, Result<Vec<RawDocumentBuf>>> {
         Box::pin(async move {
-            let mut events = Vec::new();
-            while events.is_empty() {
-                match &mut self.end {
-                    Some(Some(error)) => return Err(error.clone()),
-                    Some(None) => return Ok(events),
-                    None => {}
+            while !self.is_over {
+                let events = self.take_events();
+                if !events.is_empty() {
+                    return Ok(events);
+                }
+                match self.ready.pop_front() {
+                    Some(Told::Passed(error, place)) => {
+                        self.token = place;
+                        return Err(error);
+                    }
+                    Some(Told::End(end)) => {
+                        self.is_over = true;
+                        return end.map_or(Ok(Vec::new()), Err);
+                    }
+                    _ => {}
                 }
                 let mut told = Vec::new();
                 // From here on nothing waits, so nothing that was told is lost.
                 if self.told.recv_many(&mut told, AHEAD).await == 0 {
+                    self.is_over = true;
                     return Err(Error::new(
                         ErrorKind::Connection,
                         "the Tokio runtime that the watch was begun in has shut down",
                     ));
                 }
-                for told in told {
-                    match told {
-                        Told::Event(event, place) => {
-                            events.push(event);
-                            self.token = place;
-                        }
-                        Told::Nothing(place) => self.token = place,
-                        Told::End(end) => self.end = Some(end),
-                    }
-                }
+                self.ready.extend(told);
             }
-            Ok(events)
+            Ok(Vec::new())
         })
     }
 }

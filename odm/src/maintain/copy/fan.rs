@@ -22,6 +22,7 @@ use crate::{
         BoxFuture, Cursor,
         operation::{Count, Find},
     },
+    batches::id_batches,
     decode, error,
     maintain::{
         Said,
@@ -179,6 +180,7 @@ async fn dependents_of(
         collection: owner.collection.into(),
         filter: close(&group.of_structs(refers))?,
         limit: Some(most as u64 + 1),
+        max_time: None,
     };
     let count = access.count(owner, count).await?;
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
@@ -529,7 +531,7 @@ pub(in crate::maintain) async fn clear(
     let mut rejected = Rejections::default();
     for (owner, group) in clearing {
         for (scope, deleted) in by_scope.values() {
-            for some in deleted.chunks(BATCH) {
+            for some in id_batches(deleted, BATCH) {
                 let newer = Newer {
                     refers: doc! { group.reference: { "$in": some } },
                     source: gone,

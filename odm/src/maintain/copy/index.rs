@@ -79,6 +79,7 @@ pub(super) async fn refuse_without(
                 collection: owner.collection.into(),
                 filter: RawDocumentBuf::new(),
                 limit: Some(1),
+                max_time: None,
             };
             let any = access.executor().count(any).await;
             if any.map_err(error::of(owner))? == 0 {

@@ -25,6 +25,7 @@ use crate::{
     },
     query::{append, document},
     schema::{Follows, Model},
+    task,
 };
 
 /// What a write owes.
@@ -113,7 +114,7 @@ impl Owed {
             && let Ok(turn) = VERIFIERS.acquire().await
         {
             let (all, taken) = (all.clone(), self.taken);
-            tokio::spawn(async move {
+            task::spawn(async move {
                 let _under_way = all.shared().behind.begin();
                 let done = verify_said(&all, model, said, taken.as_ref()).await;
                 tell(model, &done);
@@ -149,7 +150,7 @@ impl Owed {
                     Ok(())
                 })
             })),
-            None => drop(tokio::spawn(self.carry_out(access.clone(), model))),
+            None => drop(task::spawn(self.carry_out(access.clone(), model))),
         }
     }
 
@@ -254,7 +255,7 @@ pub(super) async fn fan_said(
 async fn fan_later(access: &Access, model: &'static Model, said: Said) {
     if let Ok(place) = WAITING.acquire().await {
         let rest = rest(access.clone(), model, said);
-        tokio::spawn(async move {
+        task::spawn(async move {
             rest.await;
             drop(place);
         });

@@ -9,6 +9,7 @@ use crate::{
     Result,
     access::{Access, found_by},
     backend::operation::Find,
+    batches::id_batches,
     decode, error,
     maintain::{
         link::{
@@ -216,7 +217,7 @@ async fn read(
     let brings = are_of_now && model.copies.is_filled();
     let ids = ids.iter().map(Id::value).collect::<Result<Vec<_>>>()?;
     let mut found = BTreeMap::new();
-    for some in ids.chunks(MANY) {
+    for some in id_batches(&ids, MANY) {
         let find = Find {
             projection: match brings {
                 true => None,

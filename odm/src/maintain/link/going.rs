@@ -178,6 +178,7 @@ impl Going {
             collection: rule.model.collection.into(),
             filter: filter.unwrap_or_default(),
             limit: None,
+            max_time: None,
         };
         let owners = access.count(rule.model, count).await?;
         Ok(restricted(rule, &document.id, owners.max(1)))

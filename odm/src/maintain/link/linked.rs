@@ -9,6 +9,7 @@ use crate::{
     Error, ErrorKind, Result,
     access::Access,
     backend::operation::Find,
+    batches::HasId,
     decode, error,
     maintain::copy,
     query::{append, document},
@@ -218,6 +219,18 @@ impl Id {
         let document = RawDocument::from_bytes(&self.0).map_err(error::encode)?;
         let id = decode::id(document).map(RawBson::from);
         id.ok_or_else(|| Error::new(ErrorKind::Encode, "an id without a value"))
+    }
+}
+
+impl HasId for Id {
+    fn id_bytes(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl HasId for Linked {
+    fn id_bytes(&self) -> usize {
+        self.id.id_bytes()
     }
 }
 

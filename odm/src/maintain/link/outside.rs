@@ -23,6 +23,7 @@ use crate::{
     Error, ErrorKind, Result,
     access::Access,
     backend::operation::Change,
+    batches::id_batches,
     error,
     field::Path,
     maintain::{Write, overflow},
@@ -327,7 +328,7 @@ impl Rule {
         };
         let targets: Vec<_> = targets.iter().collect();
         let mut among = BTreeSet::new();
-        for some in targets.chunks(BATCH) {
+        for some in id_batches(&targets, BATCH) {
             let values = some.iter().map(|id| {
                 let id = id.value()?;
                 Bson::try_from(id).map_err(error::encode)

@@ -42,13 +42,13 @@ use crate::{
     backend::{
         BoxFuture,
         operation::{Change, Delete, Find, Insert},
-        outcome,
     },
     error,
     maintain::{Effect, Write, computed, tally, with},
     query::{append, document},
     retry,
     schema::Model,
+    task,
 };
 use decision::{close, fate, gone, is_among_themselves, release};
 use found::{APPLIED, BEFORE, BLOCKED, Found, GIVEN_UP, PROMISE, at_rest, by_link, due, find};
@@ -510,10 +510,7 @@ pub(super) fn settle(
     id: &RawBson,
 ) -> BoxFuture<'static, Result<()>> {
     let (all, id) = (access.to_everything(), id.clone());
-    Box::pin(async move {
-        let done = tokio::spawn(async move { settled(&all, model, &id).await });
-        outcome(done.await).flatten()
-    })
+    Box::pin(async move { task::run(async move { settled(&all, model, &id).await }).await })
 }
 
 /// The documents that tasks of this process are finishing because somebody else waits for them: the others that wait leave it to

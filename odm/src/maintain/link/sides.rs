@@ -17,6 +17,7 @@ use crate::{
     Result,
     access::{Access, found_by},
     backend::operation::{BulkItem, BulkWrite, Change, Find, Unmatched, Update, Write, Written},
+    batches::id_batches,
     maintain::narrow,
     query::{append, document},
     schema::{InverseLink, Model, OwnLink},
@@ -235,7 +236,7 @@ impl<'a> Sides<'a> {
         }
         let mut fences = BTreeSet::new();
         for (collection, (model, targets)) in targets {
-            for some in targets.chunks(BATCH) {
+            for some in id_batches(&targets, BATCH) {
                 let find = Find {
                     projection: Some(document(FENCE, 1)?),
                     ..found_by(&collection.into(), &document("_id", one_of(some)?)?)

@@ -12,6 +12,7 @@ use crate::{
     Error, ErrorKind, Result,
     access::{Access, found_by},
     backend::operation::{Aggregate, Find},
+    batches::id_batches,
     decode, error,
     field::Path,
     maintain::{
@@ -91,7 +92,7 @@ pub(in crate::maintain) async fn owners_of(
     }
     let parts = parts_with(access, field, elements).await?;
     let candidates: Vec<_> = parts.keys().collect();
-    for some in candidates.chunks(AT_ONCE) {
+    for some in id_batches(&candidates, AT_ONCE) {
         if most.is_some_and(|most| ids.len() >= most) {
             return Ok(ids);
         }
@@ -131,6 +132,7 @@ async fn parts_with(
             close(&doc! { "$project": those })?,
         ],
         variables: RawDocumentBuf::new(),
+        max_time: None,
     };
     let mut parts: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for row in access.aggregate_all(field.extras, aggregate).await? {

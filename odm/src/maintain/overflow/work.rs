@@ -448,6 +448,7 @@ pub(super) async fn count_documents(
         collection: field.extras.collection.into(),
         filter: close(those)?,
         limit: None,
+        max_time: None,
     };
     let count = access.count(field.extras, count).await?;
     Ok(i64::try_from(count).unwrap_or(i64::MAX))

@@ -31,7 +31,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     access::{Access, found_by},
-    backend::{BoxFuture, operation::Find, outcome},
+    backend::{BoxFuture, operation::Find},
     decode,
     maintain::{
         Sources, Write,
@@ -41,7 +41,7 @@ use crate::{
     query::document,
     retry,
     schema::{Model, OverflowField},
-    unit,
+    task, unit,
 };
 
 /// Carries it out.
@@ -184,8 +184,8 @@ impl<W: Write> OfOne<W> {
             }
         };
         // In a task of its own: however many there are, no stack is as deep.
-        let next = tokio::spawn(next.in_current_span());
-        Box::pin(async move { outcome(next.await).flatten() })
+        let next = task::run(next.in_current_span());
+        Box::pin(next)
     }
 
     /// Carries it out, with what follows from it where its elements are references with a rule.

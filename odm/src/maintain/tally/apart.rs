@@ -15,6 +15,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     access::Access,
+    batches::id_batches,
     error,
     maintain::{
         Rejection,
@@ -36,7 +37,7 @@ pub(super) async fn count(
     let groups = groups(access.models(), model);
     let members = Member::read(access, model, &groups, &filter).await?;
     let mut blocked = None;
-    for some in members.chunks(BATCH) {
+    for some in id_batches(&members, BATCH) {
         match count_some(access, model, &groups, some.to_vec()).await {
             Err(error) if error.kind() == ErrorKind::Unsettled => {
                 blocked.get_or_insert(error);

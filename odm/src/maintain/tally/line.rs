@@ -18,6 +18,7 @@ use crate::{
     Result,
     access::{Access, found_by},
     backend::{BoxFuture, operation::Find},
+    batches::id_batches,
     decode,
     maintain::{
         Rejection,
@@ -27,7 +28,7 @@ use crate::{
     },
     query::document,
     schema::Model,
-    unit,
+    task, unit,
 };
 
 /// The writes of this process whose documents are to be counted, by collection.
@@ -103,7 +104,7 @@ pub(super) async fn count_those(
     let ids: Vec<_> = found.iter().filter_map(|raw| decode::id(raw)).collect();
     let ids: Vec<_> = ids.into_iter().map(RawBson::from).collect();
     let mut rejected = Rejected::default();
-    for some in ids.chunks(BATCH) {
+    for some in id_batches(&ids, BATCH) {
         Box::pin(count_some(&all, model, some, &mut rejected)).await?;
     }
     rejected.note(&all, model).await
@@ -194,6 +195,6 @@ where
                 Ok(())
             })
         })),
-        None => drop(tokio::spawn(work(access.clone()))),
+        None => drop(task::spawn(work(access.clone()))),
     }
 }

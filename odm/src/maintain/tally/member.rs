@@ -12,6 +12,7 @@ use super::{
 use crate::{
     Result,
     access::{Access, found_by},
+    batches::HasId,
     maintain::{
         Promise, Said,
         link::linked::{Id, read_upgraded},
@@ -32,6 +33,12 @@ pub(super) struct Member {
     pub(super) remembered: Vec<Vec<(Bson, Document)>>,
     /// A parent of each group, from which the others differ in the `_id` alone.
     parents: Vec<Parent>,
+}
+
+impl HasId for Member {
+    fn id_bytes(&self) -> usize {
+        self.id.id_bytes()
+    }
 }
 
 /// A change of as what a member is counted at one owner.

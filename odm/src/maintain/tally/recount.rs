@@ -16,6 +16,7 @@ use crate::{
     Error, ErrorKind, Result,
     access::{Access, found_by},
     backend::operation::Find,
+    batches::id_batches,
     error,
     maintain::{
         Rejection,
@@ -133,7 +134,7 @@ pub(crate) async fn count_again(access: &Access, model: &'static Model, id: &Bso
         let parent = parent.map(|parent| Parent::of_document(&group, &parent));
         let same_scope = parent.map_or_else(Document::new, |parent| parent.same_scope(&group));
         let wrong = miscounted(&all, member, &group, id, same_scope).await?;
-        for some in wrong.chunks(BATCH) {
+        for some in id_batches(&wrong, BATCH) {
             let those = doc! { "_id": { "$in": some } };
             // Who has said it of some already waits for what they say.
             let mut silent = those.clone();

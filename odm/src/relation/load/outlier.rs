@@ -9,6 +9,7 @@ use crate::{
     Result,
     access::{Access, also},
     backend::operation::Find,
+    batches::id_batches,
     decode,
     document::Document,
     error,
@@ -61,15 +62,24 @@ impl Wanted<'_> {
         }
         let count = limit.clamp(AT_FIRST, MAX_KEYS);
         let first = raw(reading.range(0, count).await?)?;
-        let some = self.met_by::<T>(&first, limit).await?;
+        let some = self.first_met_by::<T>(&first, limit).await?;
         // Fewer than were asked for are all.
         if some.len() == limit || first.len() < count {
             return Ok(some);
         }
         let all = raw(reading.all().await?)?;
+        self.first_met_by::<T>(&all, limit).await
+    }
+
+    /// Of references in their order, the first ones that lead to documents which meet the condition.
+    async fn first_met_by<T: Document>(
+        &self,
+        all: &[RawBson],
+        limit: usize,
+    ) -> Result<Vec<RawBson>> {
         let mut some = Vec::new();
-        for chunk in all.chunks(MAX_KEYS) {
-            some.extend(self.met_by::<T>(chunk, limit).await?);
+        for chunk in id_batches(all, MAX_KEYS) {
+            some.extend(self.met_by::<T>(chunk, limit - some.len()).await?);
             if some.len() >= limit {
                 break;
             }
@@ -85,7 +95,7 @@ impl Wanted<'_> {
             return Ok(all);
         }
         let mut first = Vec::new();
-        for chunk in all.chunks(room) {
+        for chunk in id_batches(&all, room) {
             first.extend_from_slice(chunk);
             first = self.met_by::<T>(&first, limit).await?;
         }
@@ -107,6 +117,7 @@ impl Wanted<'_> {
             projection: Some(rawdoc! { "_id": 1 }),
             limit: sort.as_ref().map(|_| limit as u64),
             sort,
+            max_time: None,
         };
         let found = self.access.find_all(&T::MODEL, find).await?;
         let met: HashSet<Key<'_>> = found

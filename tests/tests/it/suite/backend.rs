@@ -12,6 +12,7 @@ pub mod find_each;
 pub mod find_several;
 pub mod index;
 pub mod insert;
+pub mod max_time;
 pub mod transaction;
 pub mod update;
 pub mod wrapper;
@@ -32,6 +33,7 @@ fn find(filter: RawDocumentBuf) -> Find {
         projection: None,
         sort: None,
         limit: None,
+        max_time: None,
     }
 }
 
@@ -40,6 +42,7 @@ fn count(filter: RawDocumentBuf) -> Count {
         collection: THINGS.into(),
         filter,
         limit: None,
+        max_time: None,
     }
 }
 

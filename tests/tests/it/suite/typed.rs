@@ -56,6 +56,7 @@ pub mod snapshots;
 pub mod soft_delete;
 pub mod stored_forms;
 pub mod tenants;
+pub mod time_limits;
 pub mod trace;
 pub mod transaction;
 pub mod update_requirements;
@@ -64,6 +65,7 @@ pub mod upsert;
 pub mod validation;
 pub mod variants;
 pub mod watch;
+pub mod without_runtime;
 pub mod write;
 
 /// Everything is as the schema says, and nothing is owed.

@@ -26,6 +26,7 @@ use crate::{
     Result,
     access::{Access, also, found_by},
     backend::operation::Find,
+    batches::id_batches,
     maintain::{narrow, tally},
     query::{append, document},
     schema::{Model, OnDelete},
@@ -184,7 +185,7 @@ impl Decision<'_> {
             let new = going.add(model, documents);
             let cascades = rules(all, model).filter(|rule| rule.is_cascading());
             let cascades: Vec<_> = cascades.filter(|rule| is_marked(all, rule.model)).collect();
-            for some in new.chunks(BATCH) {
+            for some in id_batches(&new, BATCH) {
                 for rule in &cascades {
                     // Nobody comes back for others of them before it is decided.
                     let Some(filter) = rule.referring(all, some, None).await? else {
@@ -276,7 +277,7 @@ impl Decision<'_> {
                     going.refuse_listed(&rule, &goes.documents)?;
                     continue;
                 }
-                for some in goes.documents.chunks(BATCH) {
+                for some in id_batches(&goes.documents, BATCH) {
                     self.refuse_found(&rule, some).await?;
                 }
             }
@@ -343,7 +344,7 @@ impl Decision<'_> {
             return Ok(());
         }
         for goes in going.all() {
-            for some in goes.documents.chunks(BATCH) {
+            for some in id_batches(&goes.documents, BATCH) {
                 let ids = some.iter().map(|document| &document.id);
                 let mut those = document("_id", one_of(ids)?)?;
                 append(&mut those, GOING, document("$eq", self.token)?)?;

@@ -26,7 +26,6 @@ use crate::{
     backend::{
         BoxFuture,
         operation::{Delete, Find},
-        outcome,
     },
     decode, error,
     maintain::{
@@ -37,6 +36,7 @@ use crate::{
     query::{append, document},
     retry,
     schema::{InverseLink, Model},
+    task,
 };
 
 /// Deletes one document: it is marked, what refers to it is seen to, it leaves what it refers to, and then it goes. None if it is not
@@ -374,8 +374,8 @@ impl Deletion<'_> {
             return Ok(Parted::NotYet);
         }
         // In a task of its own: however deep it goes, no stack does.
-        let done = tokio::spawn(with_another(all.clone(), model, id.clone(), token));
-        outcome(done.await).flatten()?;
+        let done = task::run(with_another(all.clone(), model, id.clone(), token));
+        done.await?;
         Ok(Parted::Now)
     }
 }

@@ -20,6 +20,7 @@ use super::{
 use crate::{
     Result,
     access::Access,
+    batches::id_batches,
     maintain::overflow,
     query::{append, document},
     retry,
@@ -81,7 +82,7 @@ async fn others(
 ) -> Result<Vec<Id>> {
     let model = (rule.link.side.model)();
     let mut others = Vec::new();
-    for (position, some) in targets.chunks(BATCH).enumerate() {
+    for (position, some) in id_batches(targets, BATCH).enumerate() {
         if position > 0 {
             renew(access, rule.model, owner, token).await?;
         }

@@ -102,6 +102,7 @@ impl<W: Write> OfOne<W> {
             collection: part.model.collection.into(),
             pipeline: stages.iter().map(close).collect::<Result<_>>()?,
             variables: RawDocumentBuf::new(),
+            max_time: None,
         };
         let found = self.all.aggregate_all(part.model, aggregate).await?;
         Ok(!found.is_empty())

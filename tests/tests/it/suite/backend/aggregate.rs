@@ -15,6 +15,7 @@ fn aggregate<const N: usize>(pipeline: [RawDocumentBuf; N]) -> Aggregate {
         collection: THINGS.into(),
         pipeline: pipeline.to_vec(),
         variables: rawdoc! {},
+        max_time: None,
     }
 }
 

@@ -535,3 +535,124 @@ pub async fn wrappers_pass_it_on(db: Fixture) {
     faults.insert(things_with_ids([1])).await.unwrap();
     assert_eq!(told(next(&mut *changes, 1).await), [inserted(1)]);
 }
+
+/// The error is given once; then comes the end, however often it is asked for.
+pub async fn an_error_ends_it(fixture: Fixture) {
+    let db = fixture.backend();
+    if !db.capabilities().change_streams {
+        return;
+    }
+    let mut changes = match fixture.url().starts_with("mongodb") {
+        true => {
+            // It fails on a document whose number is 0, when the event is looked at.
+            let quotient = rawdoc! { "$divide": [1, "$fullDocument.n"] };
+            let failing = Watch {
+                filter: rawdoc! { "$expr": { "$gt": [quotient, 0] } },
+                ..things()
+            };
+            let mut changes = db.watch(failing).await.unwrap();
+            let number = |n: i32| insert([rawdoc! { "_id": n, "n": n }]);
+            db.insert(number(1)).await.unwrap();
+            next(&mut *changes, 1).await;
+            db.insert(number(0)).await.unwrap();
+            changes
+        }
+        false => {
+            // The engine keeps 32 MiB of what nobody has read yet.
+            let changes = db.watch(things()).await.unwrap();
+            let text = "x".repeat(9 << 20);
+            for id in 0..5 {
+                let large = rawdoc! { "_id": id, "text": text.as_str() };
+                db.insert(insert([large])).await.unwrap();
+            }
+            changes
+        }
+    };
+    let wait = Duration::from_secs(30);
+    let failed = tokio::time::timeout(wait, changes.next_batch()).await;
+    failed.expect("an answer in time").expect_err("it fails");
+    for _ in 0..3 {
+        let end = tokio::time::timeout(wait, changes.next_batch()).await;
+        assert!(end.expect("an answer in time").expect("the end").is_empty());
+    }
+}
+
+/// The event of an update that sets 9 MB, with the document of 9 MB. A MongoDB without fragments cannot send it: then it is an
+/// error, and what stands before and behind it is whole.
+pub async fn an_event_of_more_than_16_mb(fixture: Fixture) {
+    let db = fixture.backend();
+    let lookup = Watch {
+        full_document: FullDocument::UpdateLookup,
+        ..things()
+    };
+    let Some(before) = watch(&*db, lookup.clone()).await else {
+        return;
+    };
+    let start = before.resume_token();
+    drop(before);
+    let set = async |id: i32, change: RawDocumentBuf| {
+        let set = rawdoc! { "$set": change };
+        db.update(update(rawdoc! { "_id": id }, set)).await.unwrap();
+    };
+    let text = "x".repeat(9 << 20);
+    db.insert(insert([rawdoc! { "_id": 1 }, rawdoc! { "_id": 2 }]))
+        .await
+        .unwrap();
+    set(1, rawdoc! { "n": 1 }).await;
+    set(2, rawdoc! { "text": text.as_str() }).await;
+    set(1, rawdoc! { "n": 2 }).await;
+    set(2, rawdoc! { "text": text.replace('x', "y") }).await;
+    set(2, rawdoc! { "m": 1 }).await;
+    set(1, rawdoc! { "n": 3 }).await;
+
+    // They are read now, when the document is large.
+    let again = || Watch {
+        from: WatchFrom::After(start.clone()),
+        ..lookup.clone()
+    };
+    let mut changes = watch(&*db, again()).await.expect("a watch");
+    let mut told = Vec::new();
+    while told.len() < 8 {
+        let batch = tokio::time::timeout(Duration::from_secs(60), changes.next_batch());
+        match batch.await.expect("an event in time") {
+            Ok(batch) => {
+                assert!(!batch.is_empty(), "the end after {told:?}");
+                for event in decoded(batch) {
+                    let key = event.get_document("documentKey").unwrap();
+                    let id = key.get_i32("_id").unwrap();
+                    if event.get_str("operationType").unwrap() == "update" {
+                        let document = event.get_document("fullDocument").unwrap();
+                        assert_eq!(document.contains_key("text"), id == 2);
+                        assert!(event.contains_key("updateDescription"));
+                    }
+                    told.push((id, true));
+                }
+            }
+            Err(error) => {
+                assert_eq!(error.code(), Some(10334), "{error}");
+                assert_eq!(error.collection(), Some(THINGS));
+                let id = error.id().and_then(Bson::as_i32);
+                told.push((id.expect("the id of the document"), false));
+            }
+        }
+    }
+    let whole = [1, 2, 1, 2, 1, 2, 2, 1].map(|id| (id, true));
+    let mut without = whole;
+    (without[3].1, without[5].1) = (false, false);
+    assert!(told == whole || told == without, "{told:?}");
+
+    // The stream goes on, and its token leads on behind all of them.
+    set(1, rawdoc! { "n": 4 }).await;
+    next(&mut *changes, 1).await;
+    let behind = Watch {
+        from: WatchFrom::After(changes.resume_token()),
+        ..lookup.clone()
+    };
+    let mut behind = watch(&*db, behind).await.expect("a watch");
+    set(1, rawdoc! { "n": 5 }).await;
+    let event = next(&mut *behind, 1).await.remove(0);
+    assert_eq!(
+        event.get_document("fullDocument").unwrap(),
+        &doc! { "_id": 1, "n": 5 }
+    );
+}

@@ -15,6 +15,7 @@ async fn distinct(
         collection: THINGS.into(),
         path: path.to_owned(),
         filter,
+        max_time: None,
     };
     let values = db.distinct(distinct).await.expect("distinct values");
     let (all, values): (_, BTreeSet<_>) = (
@@ -98,4 +99,61 @@ pub async fn a_transaction_sees_its_own_writes(db: Fixture) {
         .unwrap();
     assert_eq!(distinct(&*tx, "a", rawdoc! {}).await, set(&["x", "y"]));
     assert_eq!(distinct(&*db, "a", rawdoc! {}).await, set(&["x"]));
+}
+
+/// The command of MongoDB has no more than 16 MB of values to give: they come by a pipeline, and are the same.
+pub async fn more_values_than_fit_in_a_reply(db: Fixture) {
+    let db = db.backend();
+    let long = |n: i32| format!("{n:05}{}", "x".repeat(20_000));
+    let documents = (0..1_000).map(|id| {
+        let values =
+            bson::bson!([{ "b": long(id) }, { "b": [long(id + 1), id % 3] }, { "c": 1 }, "none"]);
+        rawdoc! { "_id": id, "a": RawBson::try_from(values).expect("values") }
+    });
+    db.insert(insert(documents)).await.unwrap();
+    db.insert(insert([
+        rawdoc! { "_id": 5_000, "a": { "b": RawBson::Null } },
+        rawdoc! { "_id": 5_001, "a": { "b": [] } },
+        rawdoc! { "_id": 5_002, "a": "none" },
+        rawdoc! { "_id": 5_003 },
+        // Of an array inside of an array, nothing is seen on the way, and the inner one is a value at the end.
+        rawdoc! { "_id": 5_004, "a": [[{ "b": "hidden" }]] },
+        rawdoc! { "_id": 5_005, "a": { "b": [["inner"]] } },
+        rawdoc! { "_id": 5_006, "a": { "b": 1.0 } },
+    ]))
+    .await
+    .unwrap();
+    let values = distinct(&*db, "a.b", rawdoc! {}).await;
+    let mut expected: BTreeSet<_> = (0..=1_000).map(long).collect();
+    expected.extend(["0", "1", "2"].map(str::to_owned));
+    let others: Vec<_> = values.difference(&expected).cloned().collect();
+    assert_eq!(others.len(), 2, "{others:?}");
+    assert!(others.iter().any(|value| value == "Null"), "{others:?}");
+    assert!(
+        others.iter().any(|value| value.starts_with("Array")),
+        "{others:?}"
+    );
+    assert!(expected.is_subset(&values));
+    let few = distinct(&*db, "a.b", rawdoc! { "_id": { "$lt": 900 } }).await;
+    assert_eq!(few.len(), 901 + 3);
+
+    if !db.capabilities().transactions {
+        return;
+    }
+    // A command that fails ends a transaction of MongoDB, so there is no second way.
+    let tx = db.begin().await.unwrap();
+    let all = Distinct {
+        collection: THINGS.into(),
+        path: "a.b".to_owned(),
+        filter: rawdoc! {},
+        max_time: None,
+    };
+    match tx.distinct(all).await {
+        Ok(values) => assert_eq!(values.len(), 1_001 + 3 + 2),
+        Err(error) => assert!(
+            error.is_unsupported() && error.to_string().contains("16 MB"),
+            "{error}"
+        ),
+    }
+    tx.abort().await;
 }

@@ -16,6 +16,7 @@ fn find_each(path: &str, keys: impl IntoIterator<Item = impl Into<RawBson>>) -> 
         projection: None,
         sort: None,
         limit: None,
+        max_time: None,
     }
 }
 

@@ -122,6 +122,7 @@ pub async fn the_recorder_keeps_order_and_transactions(db: Fixture) {
         collection: THINGS.into(),
         path: "a".to_owned(),
         filter: rawdoc! {},
+        max_time: None,
     };
     recorder.distinct(distinct.clone()).await.unwrap();
     let delete_one = FindAndModify {

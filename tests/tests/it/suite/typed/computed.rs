@@ -442,6 +442,7 @@ async fn raw(fixture: &Fixture, id: i64) -> BsonDocument {
         projection: None,
         sort: None,
         limit: None,
+        max_time: None,
     };
     let found = fixture
         .backend()

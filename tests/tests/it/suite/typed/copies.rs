@@ -274,6 +274,7 @@ async fn stored(fixture: &Fixture, collection: &'static str) -> Vec<RawDocumentB
         projection: None,
         sort: Some(rawdoc! { "_id": 1 }),
         limit: None,
+        max_time: None,
     };
     let cursor = fixture.backend().find(find).await.unwrap();
     odm::backend::drain(cursor).await.unwrap()

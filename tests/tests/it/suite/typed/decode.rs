@@ -139,6 +139,7 @@ pub async fn unknown_fields_survive_updates(fixture: Fixture) {
         projection: None,
         sort: None,
         limit: None,
+        max_time: None,
     };
     let raws = odm::backend::drain(db.backend().find(find).await.unwrap())
         .await
@@ -191,6 +192,7 @@ pub async fn the_layout_is_plain(fixture: Fixture) {
             projection: None,
             sort: None,
             limit: None,
+            max_time: None,
         };
         let raws = odm::backend::drain(db.backend().find(find).await.unwrap())
             .await

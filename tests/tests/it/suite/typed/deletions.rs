@@ -134,6 +134,7 @@ async fn assert_at_rest(db: &Db, fixture: &Fixture) {
             collection: collection.into(),
             filter: rawdoc! { "_odm.going": { "$exists": true } },
             limit: None,
+            max_time: None,
         };
         assert_eq!(fixture.backend().count(marked).await.unwrap(), 0);
     }
@@ -565,6 +566,7 @@ pub async fn what_was_begun_with_links_of_before_is_cleared(fixture: Fixture) {
             { "_odm.due": { "$exists": true } },
         ] },
         limit: None,
+        max_time: None,
     };
     assert_eq!(fixture.backend().count(left).await.unwrap(), 0);
 }

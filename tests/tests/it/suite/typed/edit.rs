@@ -46,6 +46,7 @@ async fn stored(backend: &dyn Backend, collection: &'static str) -> bson::Docume
         projection: None,
         sort: None,
         limit: None,
+        max_time: None,
     };
     let mut all = drain(backend.find(find).await.unwrap()).await.unwrap();
     all.pop().unwrap().try_into().unwrap()

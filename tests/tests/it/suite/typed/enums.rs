@@ -345,6 +345,7 @@ async fn raw<S: Schema>(db: &Database<S>, collection: &'static str) -> RawDocume
         projection: None,
         sort: None,
         limit: None,
+        max_time: None,
     };
     let found = drain(db.backend().find(find).await.unwrap()).await;
     found.unwrap().pop().unwrap()

@@ -266,6 +266,7 @@ pub async fn what_cannot_be_said_is_an_error(fixture: Fixture) {
         collection: "posts".into(),
         filter: Default::default(),
         limit: None,
+        max_time: None,
     };
     assert_eq!(db.backend().count(count).await.unwrap(), 5);
 }

@@ -140,6 +140,7 @@ async fn stored(fixture: &Fixture, collection: &'static str, id: i64) -> RawDocu
         projection: None,
         sort: None,
         limit: None,
+        max_time: None,
     };
     let [found] = fixture
         .backend()

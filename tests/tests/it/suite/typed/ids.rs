@@ -192,6 +192,7 @@ async fn stored(fixture: &Fixture, collection: &'static str) -> Vec<BsonDocument
         projection: None,
         sort: Some(rawdoc! { "_id": 1 }),
         limit: None,
+        max_time: None,
     };
     let found = drain(fixture.backend().find(find).await.unwrap())
         .await

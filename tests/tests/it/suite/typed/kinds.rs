@@ -157,6 +157,7 @@ async fn stored(db: &Db, id: i64) -> RawDocumentBuf {
         projection: None,
         sort: None,
         limit: None,
+        max_time: None,
     };
     let found = drain(db.backend().find(find).await.unwrap()).await;
     found.unwrap().pop().unwrap()

@@ -90,6 +90,7 @@ async fn stored(db: &Db) -> RawDocumentBuf {
         projection: None,
         sort: None,
         limit: None,
+        max_time: None,
     };
     let cursor = db.backend().find(find).await.unwrap();
     odm::backend::drain(cursor).await.unwrap().remove(0)

@@ -111,6 +111,7 @@ pub(super) async fn raw(
         projection: None,
         sort: Some(sort),
         limit: None,
+        max_time: None,
     };
     let found = fixture.backend().find_all(find).await.unwrap();
     let found = found

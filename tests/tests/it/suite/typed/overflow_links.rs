@@ -146,6 +146,7 @@ async fn stored(
         projection: None,
         sort: Some(rawdoc! { "seq": 1 }),
         limit: None,
+        max_time: None,
     };
     let found = fixture.backend().find_all(find).await.unwrap();
     let found = found.iter().map(|raw| BsonDocument::try_from(&**raw));

@@ -116,6 +116,7 @@ async fn stored(fixture: &Fixture, collection: &'static str) -> Vec<BsonDocument
         projection: None,
         sort: Some(rawdoc! { "_id": 1 }),
         limit: None,
+        max_time: None,
     };
     let found = fixture.backend().find_all(find).await.unwrap();
     let found = found

@@ -541,3 +541,65 @@ pub async fn children_of_what_is_joined(fixture: Fixture) {
         [("host 0", Some(1)), ("host 1", Some(2)), ("host 2", None)]
     );
 }
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "labels")]
+struct Label {
+    #[serde(rename = "_id")]
+    id: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "items")]
+struct Item {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[index]
+    #[reference]
+    label: Ref<Label>,
+}
+
+#[derive(Schema)]
+#[schema(models(Label, Item))]
+struct Depot;
+
+/// 1,500 ids of 12,000 characters are 18 MB, and a command of MongoDB holds 16 MB: they are asked for in batches.
+pub async fn long_ids_are_asked_for_in_batches(fixture: Fixture) {
+    const MANY: usize = 1_500;
+    let recorder = Recorder::new(fixture.backend());
+    let db = odm::Database::<Depot>::with_backend(Arc::new(recorder.clone()));
+    db.sync_indexes().await.unwrap();
+    let long = |n: usize| format!("{n:05}{}", "x".repeat(11_995));
+    let labels = (0..MANY).map(|n| Label { id: long(n) });
+    db.insert_many(labels).await.unwrap();
+    let items = (0..MANY).map(|n| Item {
+        id: n as i64,
+        label: Ref::new(long(n)),
+    });
+    db.insert_many(items).await.unwrap();
+
+    recorder.clear();
+    let items = db.find::<Item>().with(|i| i.label()).all().await.unwrap();
+    assert_eq!((items.len(), recorder.queries()), (MANY, 1 + 3));
+    for (item, label) in &items {
+        assert!(
+            label
+                .loaded()
+                .is_some_and(|label| label.id == *item.label.id())
+        );
+    }
+    let labels = db.find::<Label>().with_children(Item::by(|i| i.label()));
+    let labels = labels.all().await.unwrap();
+    assert_eq!(labels.len(), MANY);
+    for (label, items) in &labels {
+        assert!(items.len() == 1 && items[0].label.id() == &label.id);
+    }
+
+    let ids: Vec<_> = (0..MANY).map(long).collect();
+    let found = db.get_many::<Label>(ids.iter().cloned()).await.unwrap();
+    assert_eq!(found.loaded().count(), MANY);
+    let references: Vec<Ref<Label>> = ids.into_iter().map(Ref::new).collect();
+    let (one, all) = db.load((Ref::<Item>::new(7), references)).await.unwrap();
+    assert_eq!((one.id, all.loaded().count()), (7, MANY));
+    assert!(db.check().await.unwrap().is_clean());
+}

@@ -95,6 +95,7 @@ async fn stored(fixture: &Fixture, id: i64) -> Option<RawDocumentBuf> {
         projection: None,
         sort: None,
         limit: None,
+        max_time: None,
     };
     let found = fixture.backend().find(find).await;
     drain(found.unwrap()).await.unwrap().pop()

@@ -145,6 +145,7 @@ async fn stored(db: &Db, id: i64) -> bson::Document {
         projection: None,
         sort: None,
         limit: None,
+        max_time: None,
     };
     let found = db.backend().find_all(find).await.unwrap();
     bson::Document::try_from(&*found[0]).unwrap()

@@ -58,8 +58,29 @@ struct Board {
     notes: Vec<Ref<Note>>,
 }
 
+/// Its documents have what is copied from a topic: a write to it has more to do behind it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "topics", soft_delete)]
+struct Topic {
+    #[serde(rename = "_id")]
+    id: i64,
+    name: String,
+    deleted_at: Option<DateTime>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "remarks", index(topic))]
+struct Remark {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference]
+    topic: Ref<Topic>,
+    #[denormalize(from = topic.name, background)]
+    topic_name: String,
+}
+
 #[derive(Schema)]
-#[schema(models(Note, File, Board))]
+#[schema(models(Note, File, Board, Topic, Remark))]
 struct Desk;
 type Db = Database<Desk>;
 
@@ -87,6 +108,7 @@ async fn stored(fixture: &Fixture, id: i64) -> Option<RawDocumentBuf> {
         projection: None,
         sort: None,
         limit: None,
+        max_time: None,
     };
     let found = fixture.backend().find(find).await;
     drain(found.unwrap()).await.unwrap().pop()
@@ -418,4 +440,99 @@ pub async fn a_mark_is_one_operation(fixture: Fixture) {
     assert_eq!(operations.len(), before + 1, "{operations:?}");
     let text = format!("{:?}", operations.last());
     assert!(text.contains("Update"), "{text}");
+}
+
+/// One change for each, whatever the framework writes with it and behind it.
+pub async fn deletes_and_restores_are_changes_of_their_own(fixture: Fixture) {
+    use odm::watch::{Change, Changes, Event};
+
+    async fn next<T: Document>(changes: &mut Changes<T>) -> Change<T> {
+        let change = tokio::time::timeout(std::time::Duration::from_secs(30), changes.next());
+        change
+            .await
+            .expect("a change in time")
+            .expect("one more")
+            .unwrap()
+    }
+    let db = desk(&fixture, [1]).await;
+    let topic = |id| NewTopic {
+        id,
+        name: format!("topic {id}"),
+    };
+    db.insert_many([topic(1), topic(2)]).await.unwrap();
+    db.insert(NewRemark {
+        id: 1,
+        topic: Ref::new(1),
+    })
+    .await
+    .unwrap();
+    db.settled().await.unwrap();
+    if !db.backend().capabilities().change_streams {
+        return;
+    }
+    let mut topics = db.watch::<Topic>().with_documents().await.unwrap();
+    let mut notes = db.watch::<Note>().await.unwrap();
+
+    db.update::<Topic>(1)
+        .set(|t| t.name(), "another")
+        .await
+        .unwrap();
+    db.delete::<Topic>(1).await.unwrap();
+    db.settled().await.unwrap();
+    db.restore::<Topic>(1).await.unwrap();
+    db.settled().await.unwrap();
+    db.delete_many::<Topic>(|t| t.id().eq(2)).await.unwrap();
+    db.settled().await.unwrap();
+    db.delete::<Topic>(1).permanently().await.unwrap();
+    db.settled().await.unwrap();
+
+    let change = next(&mut topics).await;
+    let Event::Updated { fields, .. } = &change.event else {
+        panic!("{change:?}")
+    };
+    assert_eq!(fields.paths().collect::<Vec<_>>(), ["name"]);
+    let change = next(&mut topics).await;
+    let Event::SoftDeleted { fields, .. } = &change.event else {
+        panic!("{change:?}")
+    };
+    assert!(
+        change.id == 1 && fields.contains(|t| t.deleted_at()) && !fields.contains(|t| t.name())
+    );
+    let change = next(&mut topics).await;
+    let Event::Restored { fields, .. } = &change.event else {
+        panic!("{change:?}")
+    };
+    assert!(change.id == 1 && fields.contains(|t| t.deleted_at()));
+    let change = next(&mut topics).await;
+    let Event::SoftDeleted {
+        document: Some(document),
+        ..
+    } = &change.event
+    else {
+        panic!("{change:?}")
+    };
+    assert!(change.id == 2 && document.deleted_at.is_some());
+    let change = next(&mut topics).await;
+    assert!(
+        change.id == 1 && matches!(change.event, Event::Deleted),
+        "{change:?}"
+    );
+    let nothing = tokio::time::timeout(std::time::Duration::from_millis(300), topics.next());
+    assert!(nothing.await.is_err(), "one change for each");
+
+    // With a version and dates of its own, and by a transaction.
+    let both = db.transaction(|tx| async move {
+        tx.delete::<Note>(1).await?;
+        tx.restore::<Note>(1).await?;
+        Ok(())
+    });
+    both.await.unwrap();
+    assert!(matches!(
+        next(&mut notes).await.event,
+        Event::SoftDeleted { .. }
+    ));
+    assert!(matches!(
+        next(&mut notes).await.event,
+        Event::Restored { .. }
+    ));
 }

@@ -278,6 +278,7 @@ async fn stored_of_a(fixture: &Fixture) -> BTreeMap<String, Vec<Stored>> {
             projection: None,
             sort: Some(RawDocumentBuf::try_from(&doc! { "_id": 1 }).unwrap()),
             limit: None,
+            max_time: None,
         };
         let found = drain(backend.find(find).await.unwrap()).await.unwrap();
         let found = found.iter().map(|raw| Stored::try_from(&**raw).unwrap());

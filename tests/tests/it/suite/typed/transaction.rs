@@ -235,3 +235,122 @@ pub async fn a_kept_handle_is_over(fixture: Fixture) {
     let error = kept.unwrap().get::<Post>(1).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TransactionOver);
 }
+
+/// Each reads, waits and writes: of those that overlap one wins, and the others come in their turn.
+async fn contend(db: &Db, tasks: u32, hold: Duration, limit: Option<Duration>) {
+    let before = votes(db, 1).await;
+    let running: Vec<_> = (0..tasks)
+        .map(|_| {
+            let db = db.clone();
+            tokio::spawn(async move {
+                let vote = db.transaction(|tx| async move {
+                    let votes = tx.get::<Post>(1).await?.votes;
+                    tokio::time::sleep(hold).await;
+                    tx.update::<Post>(1).set(|p| p.votes(), votes + 1).await?;
+                    Ok(())
+                });
+                match limit {
+                    None => vote.await,
+                    Some(limit) => vote.timeout(limit).await,
+                }
+            })
+        })
+        .collect();
+    for task in running {
+        task.await.unwrap().unwrap();
+    }
+    assert_eq!(votes(db, 1).await, before + i64::from(tasks));
+}
+
+pub async fn all_of_32_on_one_document_succeed(fixture: Fixture) {
+    let Some(db) = bank(&fixture).await else {
+        return;
+    };
+    contend(&db, 32, Duration::from_millis(5), None).await;
+}
+
+pub async fn all_of_300_on_one_document_succeed(fixture: Fixture) {
+    let Some(db) = bank(&fixture).await else {
+        return;
+    };
+    // As much as a busy machine takes for 300 commits.
+    contend(&db, 300, Duration::ZERO, Some(Duration::from_secs(300))).await;
+}
+
+pub async fn a_time_limit_aborts(fixture: Fixture) {
+    let Some(db) = bank(&fixture).await else {
+        return;
+    };
+    let limit = Duration::from_millis(300);
+    let begun = std::time::Instant::now();
+    let stuck = db.transaction(|tx| async move {
+        tx.update::<Post>(1).set(|p| p.votes(), 1).await?;
+        std::future::pending::<()>().await;
+        Ok(())
+    });
+    let error = stuck.timeout(limit).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+    assert_eq!(
+        (error.operation(), error.limit()),
+        (Some("transaction"), Some(limit))
+    );
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    // Nothing is kept of it, and nothing locked.
+    db.update::<Post>(1).inc(|p| p.votes(), 5).await.unwrap();
+    assert_eq!(votes(&db, 1).await, 105);
+
+    // One that keeps to its limit does not notice it.
+    let quick = db.transaction(|tx| async move {
+        tx.update::<Post>(1).inc(|p| p.votes(), 1).await?;
+        Ok(())
+    });
+    quick.timeout(Duration::from_secs(60)).await.unwrap();
+    assert_eq!(votes(&db, 1).await, 106);
+}
+
+/// It always conflicts: the limit ends the attempts, and the error says why there was more than one.
+pub async fn a_time_limit_ends_the_attempts(fixture: Fixture) {
+    let Some(db) = bank(&fixture).await else {
+        return;
+    };
+    let attempts = AtomicU32::new(0);
+    let losing = db.transaction(|tx| {
+        let db = db.clone();
+        attempts.fetch_add(1, Ordering::Relaxed);
+        async move {
+            let before = tx.get::<Post>(1).await?.votes;
+            // Another one comes first, each time.
+            let first =
+                tokio::spawn(async move { db.update::<Post>(1).inc(|p| p.votes(), 1).await });
+            first.await.map_err(Error::other)??;
+            tx.update::<Post>(1).set(|p| p.votes(), before + 9).await?;
+            Ok(())
+        }
+    });
+    let error = losing
+        .timeout(Duration::from_millis(1_500))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+    let attempts = attempts.load(Ordering::Relaxed);
+    assert!(attempts > 2, "{attempts}");
+    assert!(votes(&db, 1).await >= 100 + i64::from(attempts) - 1);
+}
+
+/// What was read elsewhere, and is not so any more, is not so in the next attempt either: a minute of attempts would be lost.
+pub async fn a_conflict_that_stays_is_told_soon(fixture: Fixture) {
+    let Some(db) = bank(&fixture).await else {
+        return;
+    };
+    let mut stale = db.edit::<Post>(1).await.unwrap();
+    stale.votes += 1;
+    let stale = Arc::new(tokio::sync::Mutex::new(stale));
+    db.update::<Post>(1).inc(|p| p.votes(), 7).await.unwrap();
+    let begun = std::time::Instant::now();
+    let saved = db.transaction(|tx| {
+        let stale = stale.clone();
+        async move { tx.save(&mut *stale.lock().await).await }
+    });
+    assert!(saved.await.unwrap_err().is_conflict());
+    assert!(begun.elapsed() < Duration::from_secs(30));
+}

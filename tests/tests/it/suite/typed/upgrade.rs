@@ -91,6 +91,7 @@ async fn stored(db: &Db, id: i64) -> bson::Document {
         projection: None,
         sort: None,
         limit: None,
+        max_time: None,
     };
     let cursor = db.backend().find(find).await.unwrap();
     let stored = odm::backend::drain(cursor).await.unwrap().remove(0);

@@ -1,0 +1,211 @@
+//! Reads that the server ends when nobody waits for them any more.
+//!
+//! A call of the driver goes on to its end whatever happens to its caller. So each read outside of a transaction has a session
+//! of its own, which costs no round trip: the driver takes it from a pool, as it does for every command. When the future of a
+//! read is dropped, or the time limit is exceeded and the server does not answer, [`Killer`] has the server end what runs in
+//! that session.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use ::mongodb::{
+    Client, ClientSession,
+    bson::{Document, doc},
+    options::{ClientOptions, ReadPreference, SelectionCriteria, ServerAddress},
+};
+use tokio::{sync::OnceCell, task::JoinHandle};
+
+use super::error;
+use crate::{Result, error::timed_out, task};
+
+/// How much later than its time limit a read is given up: before that, the answer of the server is waited for.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Runs a read in a session of its own, which is given back with what was read. It starts when this is awaited.
+pub(super) async fn read<T, F>(
+    client: &Client,
+    killer: &Arc<Killer>,
+    max_time: Option<Duration>,
+    read: impl FnOnce(ClientSession) -> F + Send + 'static,
+) -> Result<(T, ClientSession)>
+where
+    T: Send + 'static,
+    F: Future<Output = (Result<T>, ClientSession)> + Send + 'static,
+{
+    let session = Arc::new(OnceLock::new());
+    let (client, id) = (client.clone(), Arc::clone(&session));
+    let work = async move {
+        let session = client.start_session().causal_consistency(false).await;
+        let session = session.map_err(error::from_driver)?;
+        // It is set once.
+        let _ = id.set(session.id().clone());
+        Ok(read(session).await)
+    };
+    let killer = Arc::clone(killer);
+    let running = Running::start(work, Some(Kill { killer, session }));
+    let (read, session) = running.within(max_time).await??;
+    Ok((read?, session))
+}
+
+/// A call of the driver in a task of its own. Whoever drops it does not wait for it any more.
+pub(super) struct Running<T: Send + 'static> {
+    /// None once it has ended.
+    task: Option<JoinHandle<T>>,
+    /// How the server is told; what is in a transaction goes on until the end of that.
+    kill: Option<Kill>,
+}
+
+/// How the server ends what runs in a session.
+#[derive(Clone)]
+pub(super) struct Kill {
+    pub(super) killer: Arc<Killer>,
+    /// The id of the session, as soon as there is one.
+    pub(super) session: Arc<OnceLock<Document>>,
+}
+
+impl<T: Send + 'static> Running<T> {
+    pub(super) fn start(
+        work: impl Future<Output = T> + Send + 'static,
+        kill: Option<Kill>,
+    ) -> Self {
+        Self {
+            task: Some(task::spawn(work)),
+            kill,
+        }
+    }
+
+    /// Waits for it, but not much longer than its time limit.
+    pub(super) async fn within(mut self, max_time: Option<Duration>) -> Result<T> {
+        self.wait(max_time).await
+    }
+
+    /// The same of one that can be waited for again, unless the time limit was exceeded.
+    pub(super) async fn wait(&mut self, max_time: Option<Duration>) -> Result<T> {
+        match max_time {
+            None => self.await,
+            Some(max_time) => {
+                let done = task::timeout(max_time.saturating_add(GRACE), self).await;
+                done.unwrap_or_else(|_| Err(timed_out()))
+            }
+        }
+    }
+}
+
+impl<T: Send + 'static> Future for Running<T> {
+    type Output = Result<T>;
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
+        let Some(task) = &mut self.task else {
+            return Poll::Pending;
+        };
+        let joined = ready!(Pin::new(task).poll(context));
+        self.task = None;
+        Poll::Ready(task::outcome(joined))
+    }
+}
+
+impl<T: Send + 'static> Drop for Running<T> {
+    fn drop(&mut self) {
+        if let (Some(task), Some(kill)) = (self.task.take(), self.kill.take())
+            && !task.is_finished()
+        {
+            task::spawn(kill.until_ended(task));
+        }
+    }
+}
+
+impl Kill {
+    /// Kills until the task ends: what is on its way to the server is not there yet the first time.
+    ///
+    /// The task's session is kept until no kill is under way, as its next user would be killed too.
+    pub(super) async fn until_ended<T: Send>(
+        self,
+        mut ending: impl Future<Output = T> + Send + Unpin,
+    ) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            if let Some(session) = self.session.get()
+                && let Err(failure) = self.killer.kill(session).await
+            {
+                tracing::debug!(target: "odm", %failure, "a read that nobody waits for goes on, as it cannot be killed");
+            }
+            if let Ok(ended) = task::timeout(pause, &mut ending).await {
+                return drop(ended);
+            }
+            pause = (pause * 2).min(MAX_PAUSE);
+        }
+    }
+}
+
+/// How long to wait until what was killed is killed again; each time is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const MAX_PAUSE: Duration = Duration::from_secs(10);
+
+/// Ends what runs in sessions, over connections of its own: all those of the client may be taken by what is to be ended.
+pub(super) struct Killer {
+    options: ClientOptions,
+    /// Whether reads may go to other members than the primary.
+    is_spread: bool,
+    client: OnceCell<Client>,
+}
+
+/// How long to look for a server to tell.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl Killer {
+    pub(super) fn new(mut options: ClientOptions) -> Self {
+        let criteria = options.selection_criteria.take();
+        let is_primary = |criteria: &SelectionCriteria| {
+            matches!(
+                criteria,
+                SelectionCriteria::ReadPreference(ReadPreference::Primary)
+            )
+        };
+        let is_spread = !criteria.as_ref().is_none_or(is_primary);
+        let is_direct = options.direct_connection == Some(true);
+        options.sdam_event_handler = None;
+        options.min_pool_size = None;
+        options.max_pool_size = Some(2);
+        options.server_selection_timeout = Some(PATIENCE);
+        Self {
+            options,
+            is_spread: is_spread && !is_direct,
+            client: OnceCell::new(),
+        }
+    }
+
+    /// Has the server end what runs in a session, wherever that is.
+    async fn kill(&self, session: &Document) -> ::mongodb::error::Result<()> {
+        let client = async || Client::with_options(self.options.clone());
+        let client = self.client.get_or_try_init(client).await?;
+        let admin = client.database("admin");
+        let kill = doc! { "killSessions": [session.clone()] };
+        if !self.is_spread {
+            return admin.run_command(kill).await.map(drop);
+        }
+        let hello = admin.run_command(doc! { "hello": 1 }).await?;
+        let members = ["hosts", "passives"].into_iter();
+        let members = members
+            .filter_map(|kind| hello.get_array(kind).ok())
+            .flatten();
+        let members: Vec<_> = members.filter_map(|host| host.as_str()).collect();
+        if members.is_empty() {
+            // The router of a cluster tells all shards.
+            return admin.run_command(kill).await.map(drop);
+        }
+        for member in members {
+            let member = ServerAddress::parse(member)?;
+            let is_member = move |server: &::mongodb::ServerInfo<'_>| *server.address() == member;
+            let told = admin
+                .run_command(kill.clone())
+                .selection_criteria(SelectionCriteria::Predicate(Arc::new(is_member)));
+            if let Err(failure) = told.await {
+                tracing::debug!(target: "odm", %failure, "a member cannot be told to end a read");
+            }
+        }
+        Ok(())
+    }
+}
