@@ -1,21 +1,24 @@
 //! What one write sees and changes: documents, with the index entries that follow from them.
 
+mod bulk;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use bson::{RawDocument, RawDocumentBuf};
+use bson::RawDocument;
 
 use crate::catalog::{Catalog, Collection, check_name};
 use crate::change::{Event, Modified};
-use crate::direction::Direction;
 use crate::document;
 use crate::error::{Error, Result, code};
 use crate::index::keys::{Keys, duplicate_error, keys_of};
 use crate::index::{ID_INDEX, Index, IndexState};
 use crate::key::{self, RecordId};
-use crate::store::{Changes, KeyRange, Snapshot, View};
+use crate::store::{Changes, Snapshot, View};
 use crate::value;
+
+pub(crate) use bulk::Steps;
 
 /// Changes on top of a state of the database, not yet committed.
 ///
@@ -221,59 +224,36 @@ impl Overlay {
         self.log(|| Event::delete(&collection.name, document))
     }
 
-    /// Adds an index with entries for the documents that are there.
+    /// Adds an index, whose entries for the documents that are there are made by a step.
     ///
     /// # Errors
-    /// Duplicate key: the smallest one, as MongoDB meets the keys in their order. Parallel arrays.
-    pub(crate) fn build_index(&mut self, collection: &Collection, index: Index) -> Result<()> {
+    /// The definition cannot be read.
+    pub(crate) fn build_index(
+        &mut self,
+        steps: &mut Steps,
+        collection: &Collection,
+        index: Index,
+    ) -> Result<()> {
         let (collection, state) = collection.with_index(index)?;
-        self.fill_index(&collection, &state)?;
+        steps.fill(collection.id, &collection.name, state);
         self.define(&Arc::new(collection));
         Ok(())
     }
 
-    /// Makes the keys of an index anew, by the rules of now.
+    /// Makes the keys of an index anew, by the rules of now, in steps.
     ///
     /// # Errors
-    /// Those of [`build_index`](Overlay::build_index).
+    /// The definition cannot be read.
     pub(crate) fn rebuild_index(
         &mut self,
+        steps: &mut Steps,
         collection: &Collection,
-        state: &IndexState,
+        state: &Arc<IndexState>,
     ) -> Result<()> {
         let collection = collection.with_rules(state.id, state.current_rules())?;
-        self.remove_all(&state.prefix)?;
-        self.fill_index(&collection, state)?;
+        steps.remove(state.prefix.clone());
+        steps.fill(collection.id, &collection.name, Arc::clone(state));
         self.define(&Arc::new(collection));
-        Ok(())
-    }
-
-    /// Adds the entries of an index that has none.
-    fn fill_index(&mut self, collection: &Collection, state: &IndexState) -> Result<()> {
-        let records = KeyRange::prefix(&key::records(collection.id));
-        let mut duplicate: Option<(Vec<u8>, RawDocumentBuf)> = None;
-        for entry in self.view.clone().range(records, Direction::Ascending) {
-            let (key, value) = entry?;
-            let record = key::trailing_record(&key)?;
-            let document = RawDocument::from_bytes(&*value)?;
-            let keys = keys_of(state, document)?;
-            self.mark_multikey(collection, state, &keys)?;
-            for key in keys.keys {
-                let is_smallest = duplicate
-                    .as_ref()
-                    .is_none_or(|(smallest, _)| key < *smallest);
-                if state.index.unique && self.view.get(&join(&state.prefix, &key))?.is_some() {
-                    if is_smallest {
-                        duplicate = Some((key, document.to_owned()));
-                    }
-                    continue;
-                }
-                self.put_entry(state, key, &keys.beside, record);
-            }
-        }
-        if let Some((key, document)) = duplicate {
-            return Err(duplicate_error(&collection.name, state, &document, &key));
-        }
         Ok(())
     }
 
@@ -291,19 +271,26 @@ impl Overlay {
         Ok(())
     }
 
-    /// Removes an index with its entries.
-    pub(crate) fn drop_index(&mut self, collection: &Collection, state: &IndexState) -> Result<()> {
-        let marks = key::multikeys(collection.id, state.id);
-        self.remove_all(&state.prefix)?;
-        self.remove_all(&marks)?;
+    /// Removes an index, whose entries are removed by steps.
+    pub(crate) fn drop_index(
+        &mut self,
+        steps: &mut Steps,
+        collection: &Collection,
+        state: &IndexState,
+    ) {
+        steps.remove(state.prefix.clone());
+        steps.remove(key::multikeys(collection.id, state.id));
         self.define(&Arc::new(collection.without_index(state.id)));
-        Ok(())
     }
 
-    /// Removes a collection with its documents and indexes.
-    pub(crate) fn drop_collection(&mut self, collection: &Collection) -> Result<()> {
+    /// Removes a collection, whose documents and indexes are removed by steps.
+    pub(crate) fn drop_collection(
+        &mut self,
+        steps: &mut Steps,
+        collection: &Collection,
+    ) -> Result<()> {
         for prefix in key::of_collection(collection.id) {
-            self.remove_all(&prefix)?;
+            steps.remove(prefix);
         }
         self.view.remove(key::catalog(&collection.name));
         self.catalog.remove(&collection.name);
@@ -322,15 +309,6 @@ impl Overlay {
     fn log(&mut self, event: impl FnOnce() -> Result<Event>) -> Result<()> {
         if let Some(events) = &mut self.events {
             events.push(event()?);
-        }
-        Ok(())
-    }
-
-    /// Removes every key that begins with `prefix`.
-    fn remove_all(&mut self, prefix: &[u8]) -> Result<()> {
-        let range = KeyRange::prefix(prefix);
-        for entry in self.view.clone().range(range, Direction::Ascending) {
-            self.view.remove(&*entry?.0);
         }
         Ok(())
     }
@@ -387,10 +365,7 @@ impl Overlay {
     }
 
     fn put_entry(&mut self, state: &IndexState, key: Vec<u8>, beside: &[u8], record: RecordId) {
-        let mut value = beside.to_vec();
-        if state.index.unique {
-            value.extend_from_slice(&record.to_be_bytes());
-        }
+        let value = entry_value(state, beside, record);
         self.view.put(entry_key(state, &key, record), value);
     }
 }
@@ -410,6 +385,16 @@ pub(crate) fn entry_key(state: &IndexState, key: &[u8], record: RecordId) -> Vec
         entry.extend_from_slice(&record.to_be_bytes());
     }
     entry
+}
+
+/// The value of the entry that an index has for a document.
+fn entry_value(state: &IndexState, beside: &[u8], record: RecordId) -> Vec<u8> {
+    let mut value = Vec::with_capacity(beside.len() + size_of::<RecordId>());
+    value.extend_from_slice(beside);
+    if state.index.unique {
+        value.extend_from_slice(&record.to_be_bytes());
+    }
+    value
 }
 
 fn join(prefix: &[u8], key: &[u8]) -> Vec<u8> {

@@ -302,6 +302,7 @@ impl Session {
 
     /// Runs a read on the state that the session sees.
     pub(crate) fn read<T>(&self, read: impl FnOnce(Reading<'_>) -> Result<T>) -> Result<T> {
+        self.committer.check_open()?;
         let Some(mut standing) = self.standing() else {
             return read(self.committer.state().reading());
         };

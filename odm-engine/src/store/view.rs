@@ -120,7 +120,7 @@ mod tests {
         for key in ["a", "c", "e"] {
             base.put(key.as_bytes(), key.as_bytes());
         }
-        store.commit(base.changes()).unwrap();
+        store.commit(base.changes(), &|_| Ok(())).unwrap();
 
         let mut view = View::new(store.snapshot().unwrap(), Changes::new());
         view.put(*b"b", *b"new");

@@ -11,7 +11,7 @@ use redb::backends::InMemoryBackend;
 use redb::{ReadableDatabase, ReadableTable};
 use twox_hash::XxHash3_64;
 
-use crate::all;
+use crate::{TABLE, all, opened_by_redb};
 
 #[test]
 fn what_was_acknowledged_is_there_after_reopening() {
@@ -206,9 +206,6 @@ fn events(changes: &mut ChangeStream) -> Vec<RawDocumentBuf> {
     std::iter::from_fn(|| changes.try_next().unwrap()).collect()
 }
 
-/// The engine's table, as the format's description has it.
-const TABLE: redb::TableDefinition<'_, &[u8], &[u8]> = redb::TableDefinition::new("odm-engine");
-
 /// A value with its checksum, as the format's description has it.
 fn sealed(key: &[u8], value: &[u8]) -> Vec<u8> {
     let hash = XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot(key), value);
@@ -235,7 +232,7 @@ fn a_damaged_value_is_found_when_it_is_read() {
         .unwrap();
     drop(database);
     let entries: Vec<(Vec<u8>, Vec<u8>)> = {
-        let file = redb::Database::open(&path).unwrap();
+        let file = opened_by_redb(&path);
         let table = file.begin_read().unwrap().open_table(TABLE).unwrap();
         let entries = table.iter().unwrap().map(Result::unwrap);
         entries
@@ -271,7 +268,7 @@ fn a_damaged_value_is_found_when_it_is_read() {
     for (place, (key, value)) in entries.iter().enumerate() {
         // The version has no checksum: it is four bytes, and any engine reads it.
         if key.starts_with(&[0]) {
-            assert_eq!(value, &[0, 0, 0, 3]);
+            assert_eq!(value, &[0, 0, 0, 4]);
             continue;
         }
         let (plain, _) = value.split_at(value.len() - 4);
@@ -284,7 +281,7 @@ fn a_damaged_value_is_found_when_it_is_read() {
         });
         for value in flipped.chain([another.clone(), Vec::new()]) {
             fs::copy(&path, &copy).unwrap();
-            let file = redb::Database::open(&copy).unwrap();
+            let file = opened_by_redb(&copy);
             let write = file.begin_write().unwrap();
             let mut table = write.open_table(TABLE).unwrap();
             table.insert(key.as_slice(), value.as_slice()).unwrap();
@@ -324,7 +321,7 @@ fn a_damaged_log_is_an_error() {
         let copy = directory.path().join("copy.odm");
         fs::copy(&path, &copy).unwrap();
         {
-            let file = redb::Database::open(&copy).unwrap();
+            let file = opened_by_redb(&copy);
             let write = file.begin_write().unwrap();
             let mut table = write.open_table(TABLE).unwrap();
             match value {

@@ -5,10 +5,7 @@ use std::path::Path;
 use bson::rawdoc;
 use odm_engine::{Database, Delete, Find, Stage, Watch, WatchFrom};
 
-use crate::find;
-
-const TABLE: redb::TableDefinition<'static, &[u8], &[u8]> =
-    redb::TableDefinition::new("odm-engine");
+use crate::{TABLE, find};
 
 /// What an engine of version 1 wrote: each line a key and a value, as hexadecimal digits.
 const VERSION_1: &str = include_str!("fixtures/format-1.txt");
@@ -152,7 +149,7 @@ fn a_file_of_version_2_goes_on_without_checksums() {
 fn a_file_of_a_newer_version_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("new.odm");
-    write(&path, "00666f726d6174 00000004");
+    write(&path, "00666f726d6174 00000005");
     let refused = Database::open(&path).unwrap_err();
     assert!(refused.is_newer_format());
     assert!(refused.message().contains("upgrade"), "{refused}");
