@@ -7,7 +7,7 @@
 //! The ordinary tests try some of the places; `ODM_ENGINE_FAULTS=all` tries each of them, and
 //! `ODM_ENGINE_FAULTS=<n>` each of them with `n` different losses of unsynced writes.
 
-mod disk;
+pub(crate) mod disk;
 mod full;
 mod outage;
 

@@ -13,8 +13,12 @@ const VERSION_1: &str = include_str!("fixtures/format-1.txt");
 /// The same of version 2: three documents, of which one was changed and one deleted, under a watch.
 const VERSION_2: &str = include_str!("fixtures/format-2.txt");
 
-/// Where that watch began.
+/// The same of version 3.
+const VERSION_3: &str = include_str!("fixtures/format-3.txt");
+
+/// Where those watches began.
 const WATCH_OF_VERSION_2: &str = "016B020D3BE00243A5035442E200000000000000006B020D3B00000001";
+const WATCH_OF_VERSION_3: &str = "016B089F11C6DD1FFE34777DB300000000000000006B089F1100000001";
 
 fn write(path: &Path, lines: &str) {
     let file = redb::Database::create(path).unwrap();
@@ -96,9 +100,26 @@ fn a_file_of_version_1_goes_on() {
 
 #[test]
 fn a_file_of_version_2_goes_on_without_checksums() {
+    goes_on(VERSION_2, WATCH_OF_VERSION_2);
+}
+
+#[test]
+fn a_file_of_version_3_goes_on_without_checksums_of_pages() {
+    goes_on(VERSION_3, WATCH_OF_VERSION_3);
+    // Its values still have some.
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("old.odm");
-    write(&path, VERSION_2);
+    let damaged = VERSION_3.replace("416461", "416462");
+    assert_ne!(damaged, VERSION_3);
+    write(&path, &damaged);
+    let database = Database::open(&path).unwrap();
+    assert!(database.validate().unwrap_err().is_damaged());
+}
+
+fn goes_on(version: &str, watched: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("old.odm");
+    write(&path, version);
     let stored = |_| {
         let database = Database::open(&path).unwrap();
         database.validate().unwrap();
@@ -118,7 +139,7 @@ fn a_file_of_version_2_goes_on_without_checksums() {
             1
         );
         let watch = Watch {
-            from: WatchFrom::After(rawdoc! { "_data": WATCH_OF_VERSION_2 }),
+            from: WatchFrom::After(rawdoc! { "_data": watched }),
             ..Watch::default()
         };
         let mut changes = database.watch(&watch).unwrap();
@@ -143,6 +164,11 @@ fn a_file_of_version_2_goes_on_without_checksums() {
     let before = ["insert", "insert", "insert", "update", "delete"];
     assert_eq!(operations[0], before);
     assert_eq!(operations[1], [&before[..], &["insert", "delete"]].concat());
+    // Bytes behind the file do no harm there either.
+    let mut padded = std::fs::read(&path).unwrap();
+    padded.extend_from_slice(&[7; 5000]);
+    std::fs::write(&path, padded).unwrap();
+    Database::open(&path).unwrap().validate().unwrap();
 }
 
 #[test]

@@ -230,7 +230,8 @@ impl DatabaseFile {
             return;
         }
         let mut state = self.state();
-        if self.has_page_checksums() && state.synced.is_some() {
+        let is_database = |synced: &Synced| synced.sector.starts_with(&MAGIC);
+        if self.has_page_checksums() && state.synced.as_ref().is_some_and(is_database) {
             // The next process may find the disk full.
             self.fill(&mut state);
         }

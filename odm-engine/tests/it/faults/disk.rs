@@ -106,6 +106,10 @@ impl Disk {
         self.state().fault = None;
     }
 
+    pub(crate) fn content(&self) -> Vec<u8> {
+        self.state().current.clone()
+    }
+
     /// How many bytes were written.
     pub(crate) fn written(&self) -> usize {
         self.state().written

@@ -261,3 +261,78 @@ fn many_writers_on_a_full_disk_lose_nothing() {
     assert_eq!(found, inserted);
     assert!(found.len() < 4000 && found.len() > 200, "{}", found.len());
 }
+
+/// Set for the process that has a small file system of its own.
+const SMALL: &str = "ODM_ENGINE_TEST_SMALL_FILE_SYSTEM";
+
+/// Does nothing by itself; see [`a_full_file_system`].
+#[test]
+fn child_on_a_small_file_system() {
+    let Some(directory) = std::env::var_os(SMALL) else {
+        return;
+    };
+    let directory = std::path::Path::new(&directory);
+    let filler = directory.join("filler");
+    std::fs::write(&filler, vec![1; 2 << 20]).unwrap();
+    let path = directory.join("data.odm");
+    let database = Database::open(&path).unwrap();
+    let index = Index::new([("n", Direction::Ascending)]);
+    database.create_indexes("c", &[index]).unwrap();
+    let (documents, error) = fill(&database, "c");
+    assert!(error.is_storage_full(), "{error:?}");
+    assert!(error.message().contains("data.odm"), "{error}");
+    assert!(documents > 500, "{documents}");
+    for id in 0..20 {
+        assert_eq!(delete(&database, rawdoc! { "_id": id }).unwrap(), 1, "{id}");
+    }
+    assert!(delete(&database, rawdoc! { "n": { "$lt": 50 } }).unwrap() > 50);
+    insert(&database, "c", 0).unwrap();
+    let (_, error) = fill(&database, "d");
+    assert!(error.is_storage_full(), "{error:?}");
+    drop(database);
+    let database = Database::open(&path).unwrap();
+    database.drop_collection("c").unwrap();
+    insert(&database, "d", 10_000).unwrap();
+    let (_, error) = fill(&database, "e");
+    assert!(error.is_storage_full(), "{error:?}");
+    std::fs::remove_file(&filler).unwrap();
+    for id in 20_000..20_200 {
+        insert(&database, "d", id).unwrap();
+    }
+    database.validate().unwrap();
+    println!("done");
+}
+
+/// The same on a file system of 8 MB in memory, on Linux where a process may mount one for itself.
+#[test]
+fn a_full_file_system() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = "mount -t tmpfs -o size=8m small \"$1\" || exit 77; \
+                  exec \"$2\" --exact faults::full::child_on_a_small_file_system --nocapture";
+    let child = std::process::Command::new("unshare")
+        .args([
+            "--user",
+            "--map-root-user",
+            "--mount",
+            "sh",
+            "-c",
+            script,
+            "sh",
+        ])
+        .arg(directory.path())
+        .arg(std::env::current_exe().unwrap())
+        .env(SMALL, directory.path())
+        .output();
+    let Ok(child) = child else {
+        eprintln!("there is no `unshare` here");
+        return;
+    };
+    let said = [child.stdout, child.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    let is_forbidden = child.status.code() == Some(77) || said.contains("unshare failed");
+    if is_forbidden {
+        eprintln!("no file system can be mounted here: {said}");
+        return;
+    }
+    assert!(child.status.success() && said.contains("done"), "{said}");
+}
