@@ -45,6 +45,8 @@ pub enum ErrorKind {
     Damaged,
     /// The transaction has already been committed or aborted: begin another.
     TransactionOver,
+    /// The write, or the transaction, changes more than fits into memory: write in parts.
+    WriteTooLarge,
     /// There is no room on the disk: nothing was written. Free space or delete documents, and write again.
     StorageFull,
     /// The file system failed: repair it and write again, which opens the file anew.
@@ -141,6 +143,11 @@ impl Error {
         self.kind() == ErrorKind::TransactionOver
     }
 
+    /// Whether a write or a transaction changes more than fits into memory.
+    pub fn is_write_too_large(&self) -> bool {
+        self.kind() == ErrorKind::WriteTooLarge
+    }
+
     /// Whether there is no room on the disk.
     pub fn is_storage_full(&self) -> bool {
         self.kind() == ErrorKind::StorageFull
@@ -221,6 +228,42 @@ impl Error {
     pub(crate) fn transaction_over(code: i32, how: &str) -> Error {
         let message = format!("the transaction has been {how}; begin another one");
         Error::new(ErrorKind::TransactionOver, Some(code), message)
+    }
+
+    pub(crate) fn write_too_large(max_bytes: usize) -> Error {
+        let message = format!(
+            "the changes of this write or transaction take more than {} MiB of memory; nothing was written: write in \
+             parts, for example of ranges of _id",
+            max_bytes >> 20
+        );
+        Error::new(
+            ErrorKind::WriteTooLarge,
+            Some(code::TRANSACTION_TOO_LARGE),
+            message,
+        )
+    }
+
+    /// Whether it is about the whole operation, and not about one of its documents.
+    pub(crate) fn ends_operation(&self) -> bool {
+        match self.kind() {
+            ErrorKind::WriteConflict
+            | ErrorKind::WriteTooLarge
+            | ErrorKind::Cancelled
+            | ErrorKind::TimedOut
+            | ErrorKind::Damaged
+            | ErrorKind::StorageFull
+            | ErrorKind::Io
+            | ErrorKind::Closed => true,
+            ErrorKind::DuplicateKey
+            | ErrorKind::UnknownOperator
+            | ErrorKind::NotSupported
+            | ErrorKind::BadValue
+            | ErrorKind::HistoryLost
+            | ErrorKind::InUse
+            | ErrorKind::ForeignFile
+            | ErrorKind::NewerFormat
+            | ErrorKind::TransactionOver => false,
+        }
     }
 
     /// Events behind a place have been dropped, or all of them with the log.

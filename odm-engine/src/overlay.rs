@@ -20,6 +20,9 @@ use crate::value;
 
 pub(crate) use bulk::Steps;
 
+/// How much memory the changes of one write, or of one transaction, may take. What is larger can be written in parts.
+pub(crate) const MAX_WRITE_BYTES: usize = 512 << 20;
+
 /// Changes on top of a state of the database, not yet committed.
 ///
 /// Each method makes its changes completely or, if it fails, not at all.
@@ -30,6 +33,10 @@ pub(crate) struct Overlay {
     written: BTreeSet<String>,
     /// None where no log is kept.
     events: Option<Vec<Event>>,
+    /// How much memory the events take.
+    event_bytes: usize,
+    /// How much memory changes and events may take.
+    max_bytes: usize,
     /// None where nobody can be in the way.
     contend: Option<Contend>,
 }
@@ -43,6 +50,7 @@ pub(crate) struct Savepoint {
     catalog: Catalog,
     written: BTreeSet<String>,
     events: Option<usize>,
+    event_bytes: usize,
 }
 
 /// What an overlay leaves behind.
@@ -52,6 +60,8 @@ pub(crate) struct Outcome {
     pub(crate) written: BTreeSet<String>,
     /// What happened, in order, if a log is kept.
     pub(crate) events: Vec<Event>,
+    /// How much memory the events take.
+    pub(crate) event_bytes: usize,
 }
 
 impl Overlay {
@@ -67,7 +77,17 @@ impl Overlay {
             next_collection,
             written: BTreeSet::new(),
             events: is_logged.then(Vec::new),
+            event_bytes: 0,
+            max_bytes: MAX_WRITE_BYTES,
             contend: None,
+        }
+    }
+
+    /// Takes so many bytes less than another write, as earlier ones of its transaction take them.
+    pub(crate) fn beside(self, bytes: usize) -> Overlay {
+        Overlay {
+            max_bytes: self.max_bytes.saturating_sub(bytes),
+            ..self
         }
     }
 
@@ -86,6 +106,7 @@ impl Overlay {
             changes: self.view.changes().clone(),
             written: self.written,
             events: self.events.unwrap_or_default(),
+            event_bytes: self.event_bytes,
         }
     }
 
@@ -96,6 +117,7 @@ impl Overlay {
             catalog: self.catalog.clone(),
             written: self.written.clone(),
             events: self.events.as_ref().map(Vec::len),
+            event_bytes: self.event_bytes,
         }
     }
 
@@ -104,6 +126,7 @@ impl Overlay {
         self.view = before.view;
         self.catalog = before.catalog;
         self.written = before.written;
+        self.event_bytes = before.event_bytes;
         if let (Some(events), Some(len)) = (&mut self.events, before.events) {
             events.truncate(len);
         }
@@ -131,11 +154,15 @@ impl Overlay {
     /// Adds a document that [`document::prepare`] has returned.
     ///
     /// # Errors
-    /// Duplicate key; what [`keys_of`] refuses; write conflict.
+    /// Duplicate key; what [`keys_of`] refuses; write conflict; write too large.
     pub(crate) fn insert(&mut self, collection: &Collection, document: &RawDocument) -> Result<()> {
+        self.check_room()?;
         let mut entries = Vec::with_capacity(collection.indexes.len());
+        let mut bytes = 0;
         for state in &collection.indexes {
             let keys = keys_of(state, document)?;
+            bytes += keys.bytes();
+            self.check_room_for(bytes)?;
             self.refuse_duplicates(collection, state, document, keys.keys.iter(), None)?;
             entries.push((state, keys));
         }
@@ -155,7 +182,7 @@ impl Overlay {
     /// Puts a document in the place of one with the same `_id`.
     ///
     /// # Errors
-    /// Too large a document; write conflict; duplicate key; what [`keys_of`] refuses.
+    /// Too large a document; write conflict; duplicate key; what [`keys_of`] refuses; write too large.
     pub(crate) fn replace(
         &mut self,
         collection: &Collection,
@@ -165,6 +192,7 @@ impl Overlay {
     ) -> Result<()> {
         let new = &*modified.document;
         let event = || Event::modify(&collection.name, old, modified);
+        self.check_room()?;
         document::check_size(new, code::UPDATE_TOO_LARGE)?;
         self.check_contention(&key::record(collection.id, record))?;
         if old.as_bytes() == new.as_bytes() {
@@ -175,11 +203,14 @@ impl Overlay {
             return self.log(event);
         }
         let mut entries = Vec::with_capacity(collection.indexes.len());
+        let mut bytes = 0;
         for state in &collection.indexes {
             if state.id == ID_INDEX && value::identical(document::id(old)?, document::id(new)?) {
                 continue;
             }
             let (before, after) = (keys_of(state, old)?, keys_of(state, new)?);
+            bytes += before.bytes() + after.bytes();
+            self.check_room_for(bytes)?;
             let added = after.keys.difference(&before.keys);
             self.refuse_duplicates(collection, state, new, added, Some(record))?;
             entries.push((state, before, after));
@@ -205,13 +236,14 @@ impl Overlay {
     /// Takes a document away.
     ///
     /// # Errors
-    /// Write conflict; what [`keys_of`] refuses.
+    /// Write conflict; what [`keys_of`] refuses; write too large.
     pub(crate) fn remove(
         &mut self,
         collection: &Collection,
         record: RecordId,
         document: &RawDocument,
     ) -> Result<()> {
+        self.check_room()?;
         let stored = key::record(collection.id, record);
         self.check_contention(&stored)?;
         for state in &collection.indexes {
@@ -308,7 +340,21 @@ impl Overlay {
 
     fn log(&mut self, event: impl FnOnce() -> Result<Event>) -> Result<()> {
         if let Some(events) = &mut self.events {
-            events.push(event()?);
+            let event = event()?;
+            self.event_bytes += event.as_bytes().len() + size_of::<Event>();
+            events.push(event);
+        }
+        Ok(())
+    }
+
+    /// Refuses to change more than fits into memory.
+    fn check_room(&self) -> Result<()> {
+        self.check_room_for(0)
+    }
+
+    fn check_room_for(&self, more: usize) -> Result<()> {
+        if self.view.change_bytes() + self.event_bytes + more > self.max_bytes {
+            return Err(Error::write_too_large(MAX_WRITE_BYTES));
         }
         Ok(())
     }

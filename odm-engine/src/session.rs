@@ -28,6 +28,11 @@ use crate::store::View;
 /// error, also one in a report, has aborted the transaction; any method can fail with a write conflict
 /// if it writes, and because the transaction is over.
 ///
+/// The changes of one write, and those of one transaction, are held in memory until they are committed. They can take
+/// 512 MiB with the entries of indexes; what would take more is an error of kind
+/// [`WriteTooLarge`](crate::ErrorKind::WriteTooLarge) and changes nothing. Every method ends when an
+/// [`Interrupt`](crate::Interrupt) says so.
+///
 /// ```
 /// use bson::rawdoc;
 /// use odm_engine::{Database, Session, Update};
@@ -69,6 +74,8 @@ struct Open {
     catalog: Catalog,
     written: BTreeSet<String>,
     events: Vec<Event>,
+    /// How much memory the events take.
+    event_bytes: usize,
 }
 
 impl Session {
@@ -289,6 +296,7 @@ impl Session {
             begun,
             written: BTreeSet::new(),
             events: Vec::new(),
+            event_bytes: 0,
         };
         Ok(Session {
             committer,
@@ -351,6 +359,7 @@ impl Session {
             changes: open.view.changes().clone(),
             written: open.written,
             events: open.events,
+            event_bytes: open.event_bytes,
         };
         self.committer.commit(&open.begun, outcome, haste)?;
         if let Some(mut standing) = self.standing() {
@@ -406,7 +415,8 @@ impl Open {
     ) -> Result<T> {
         let log = &self.begun.state.log;
         let overlay = committer.overlay(&self.view, self.catalog.clone(), log);
-        let mut overlay = overlay.contending(committer.contend(&self.begun));
+        let overlay = overlay.contending(committer.contend(&self.begun));
+        let mut overlay = overlay.beside(self.view.change_bytes() + self.event_bytes);
         let result = write(&mut overlay)?;
         let outcome = overlay.finish();
         committer.claim(&self.begun, &outcome.changes)?;
@@ -414,6 +424,7 @@ impl Open {
         self.catalog.apply(&self.view, &outcome.changes)?;
         self.written.extend(outcome.written);
         self.events.extend(outcome.events);
+        self.event_bytes += outcome.event_bytes;
         Ok(result)
     }
 }

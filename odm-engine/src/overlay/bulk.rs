@@ -9,6 +9,7 @@ use crate::direction::Direction;
 use crate::error::{Error, Result};
 use crate::index::IndexState;
 use crate::index::keys::{duplicate_error, keys_of};
+use crate::interrupt;
 use crate::key::{self, RecordId};
 use crate::store::{KeyRange, Snapshot, View, Writer};
 
@@ -78,6 +79,7 @@ fn fill(
         KeyRange::prefix(&key::records(collection)),
         Direction::Ascending,
     ) {
+        interrupt::check()?;
         let (key, bytes) = stored?;
         let record = key::trailing_record(&key)?;
         let keys = keys_of(state, RawDocument::from_bytes(&*bytes)?)?;

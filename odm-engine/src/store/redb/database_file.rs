@@ -23,8 +23,8 @@ const MAGIC: [u8; 9] = *b"redb\x1A\x0A\xA9\x0D\x0A";
 /// The length of redb's header.
 const HEADER_BYTES: usize = 320;
 
-/// What a disk writes as a whole: redb's header, and in a file with page checksums a mark of that and the length that
-/// redb sees, as 8 bytes. So what is behind that length need not be redb's.
+/// What a disk writes as a whole: redb's header, and in a file with page checksums a mark of that, the length that redb
+/// sees and the length of the reserve behind it, 8 bytes each. What else is behind that length does not matter.
 const SECTOR: usize = 512;
 
 const MARK: [u8; 16] = *b"odm-engine pages";
@@ -32,6 +32,8 @@ const MARK: [u8; 16] = *b"odm-engine pages";
 const MARK_AT: usize = 384;
 
 const LEN_AT: usize = MARK_AT + MARK.len();
+
+const RESERVE_AT: usize = LEN_AT + size_of::<u64>();
 
 /// More than the length that redb creates a file with.
 const MAX_CREATED: u64 = 64 << 20;
@@ -229,13 +231,24 @@ impl DatabaseFile {
         if self.check_owner().is_err() || self.is_closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        let mut state = self.state();
-        let is_database = |synced: &Synced| synced.sector.starts_with(&MAGIC);
-        if self.has_page_checksums() && state.synced.as_ref().is_some_and(is_database) {
-            // The next process may find the disk full.
-            self.fill(&mut state);
-        }
+        let _ = self.leave_reserve(&mut self.state());
         let _ = self.storage.close();
+    }
+
+    /// Leaves the reserve to the next process, which may find the disk full.
+    fn leave_reserve(&self, state: &mut State) -> io::Result<()> {
+        let synced = state.synced.as_ref().filter(|_| self.has_page_checksums());
+        let Some(mut sector) = synced.map(|synced| synced.sector.clone()) else {
+            return Ok(());
+        };
+        if state.is_header_ahead || !sector.starts_with(&MAGIC) {
+            return Ok(());
+        }
+        self.fill(state);
+        if let Some(noted) = sector.get_mut(RESERVE_AT..RESERVE_AT + size_of::<u64>()) {
+            noted.copy_from_slice(&state.reserve.to_be_bytes());
+        }
+        self.storage.write(0, &sector)
     }
 
     /// The space is written, not only asked for: many file systems give it to a file only then.
@@ -315,17 +328,21 @@ impl DatabaseFile {
             false => Layout::Plain,
         };
         if !is_new {
-            let noted = head.get(LEN_AT..).and_then(<[u8]>::first_chunk);
-            let whole = match (&layout, noted) {
-                (Layout::PageChecksums(_), Some(noted)) => {
-                    page_checksums::redb_len(file_len).min(u64::from_be_bytes(*noted))
-                }
+            let noted = |at: usize| {
+                let number = head.get(at..).and_then(<[u8]>::first_chunk);
+                number.map_or(0, |number| u64::from_be_bytes(*number))
+            };
+            let whole = match &layout {
+                Layout::PageChecksums(_) => page_checksums::redb_len(file_len).min(noted(LEN_AT)),
                 // Bytes behind the last page are none of redb's, which would refuse them.
-                _ => file_len - file_len % PAGE,
+                Layout::Plain => file_len - file_len % PAGE,
             };
             // A file that ends in the header is a damaged one, not an empty one.
             state.len = if whole > 0 { whole } else { file_len };
-            if !has_mark {
+            if has_mark {
+                let behind = file_len.saturating_sub(page_checksums::file_len(state.len));
+                state.reserve = noted(RESERVE_AT).min(behind);
+            } else {
                 head.truncate(HEADER_BYTES);
             }
             state.synced = Some(Synced {
