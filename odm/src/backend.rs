@@ -43,9 +43,10 @@
 //! token, that is an error of kind [`HistoryLost`](ErrorKind::HistoryLost), from the watch or from its first batch.
 //!
 //! **Dropped futures.** Dropping the future of a write leaves it either undone or done, never half of one document; the
-//! write may still happen after the drop. Dropping a [`Transaction`] aborts it. Dropping the wait for a batch of a cursor
-//! loses nothing: the next call goes on.
+//! write may still happen after the drop. Dropping the future or the cursor of a read ends the read soon. Dropping a
+//! [`Transaction`] aborts it. Dropping the wait for a batch of a cursor loses nothing: the next call goes on.
 
+mod background;
 #[cfg(feature = "engine")]
 mod engine;
 mod faults;
@@ -56,6 +57,7 @@ mod recorder;
 mod task;
 mod wrapper;
 
+pub(crate) use background::Background;
 #[cfg(feature = "engine")]
 pub use engine::Engine;
 pub use faults::{Fault, Faults};
@@ -195,6 +197,12 @@ pub trait Backend: Executor {
     ) -> BoxFuture<'a, Result<()>> {
         let _ = key;
         Box::pin(async move { Err(no_cluster(collection)) })
+    }
+
+    /// Closes files and connections, once writes that are under way are done. Later operations, also those of transactions
+    /// and cursors, are errors of kind [`Closed`](ErrorKind::Closed). Closing again does nothing.
+    fn close(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async { Ok(()) })
     }
 
     /// Begins a transaction, or fails with kind [`Unsupported`](ErrorKind::Unsupported) where

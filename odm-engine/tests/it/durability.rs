@@ -408,19 +408,23 @@ fn a_truncated_file_is_damaged() {
             .unwrap();
     }
     let whole = fs::read(&path).unwrap();
-    // What is behind the last page of redb is a reserve.
-    let redb_len = u64::from_be_bytes(whole[400..408].try_into().unwrap());
-    let pages = usize::try_from(redb_len / 4096).unwrap();
-    let end = (pages + (pages - 2) / 512 + 1) * 4096;
-    assert!(end < whole.len());
-    for length in [10, 64, 300, 512, 4000, 4096, 5000, 8192, end / 2, end - 1] {
+    for length in [
+        10,
+        64,
+        300,
+        512,
+        4000,
+        4096,
+        5000,
+        8192,
+        whole.len() / 2,
+        whole.len() - 1,
+    ] {
         let copy = directory.path().join(format!("truncated-{length}"));
         fs::write(&copy, &whole[..length]).unwrap();
         let error = Database::open(&copy).unwrap_err();
         assert!(error.is_damaged(), "{length}: {error:?}");
     }
-    fs::write(&path, &whole[..end]).unwrap();
-    Database::open(&path).unwrap().validate().unwrap();
 }
 
 /// A backup program has padded the file, or a failed download has left something behind it.

@@ -13,7 +13,14 @@ mod transaction;
 mod watch;
 mod work;
 
-use std::{fmt, ops::Deref, path::PathBuf, sync::Arc};
+use std::{
+    fmt,
+    ops::Deref,
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf, raw::cstr};
 use odm_engine::{Database, Session};
@@ -52,7 +59,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`InUse`](ErrorKind::InUse) if a process has it open, [`Damaged`](ErrorKind::Damaged) if it is not a database of
+    /// [`InUse`](ErrorKind::InUse) if this or another process has it open and does not close it within a second, [`Damaged`](ErrorKind::Damaged) if it is not a database of
     /// this engine or of a newer version, [`Io`](ErrorKind::Io) if the file system fails.
     pub async fn open(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
@@ -62,9 +69,7 @@ impl Engine {
                 "the URL names no file: add one, as in `odm:path/to/file`",
             ));
         }
-        let database = work::blocking(move || {
-            Database::open(&path).map_err(|failure| error::opening(failure, &path))
-        });
+        let database = work::blocking(move || open_soon(&path));
         Ok(Self {
             target: Arc::new(database.await?),
         })
@@ -85,6 +90,18 @@ pub trait Target: Deref<Target = Session> + fmt::Debug + Send + Sync + 'static {
 impl<T: Deref<Target = Session> + fmt::Debug + Send + Sync + 'static> Target for T {}
 
 impl<T: Target> Engine<T> {
+    /// Runs a read of a collection where it may block. It ends soon when the future is dropped.
+    fn read<R: Send + 'static>(
+        &self,
+        collection: Collection,
+        run: impl FnOnce(&T, &str) -> odm_engine::Result<R> + Send + 'static,
+    ) -> BoxFuture<'_, Result<R>> {
+        let target = Arc::clone(&self.target);
+        Box::pin(work::read(move || {
+            run(&target, &collection).map_err(|failure| error::in_collection(failure, &collection))
+        }))
+    }
+
     /// Runs an operation on a collection where it may block.
     fn on<R: Send + 'static>(
         &self,
@@ -113,14 +130,14 @@ impl<T: Target> Executor for Engine<T> {
             let first = if by_id {
                 run()?
             } else {
-                work::blocking(run).await?
+                work::read(run).await?
             };
             Ok(EngineCursor::boxed(first))
         })
     }
 
     fn explain(&self, find: Find) -> BoxFuture<'_, Result<Explain>> {
-        self.on(find.collection.clone(), move |target, collection| {
+        self.read(find.collection.clone(), move |target, collection| {
             let limit = find.limit;
             let explained = target.explain(collection, &convert::find(find))?;
             Ok(convert::explained(explained, limit))
@@ -128,7 +145,7 @@ impl<T: Target> Executor for Engine<T> {
     }
 
     fn aggregate(&self, aggregate: Aggregate) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
-        let found = self.on(aggregate.collection.clone(), move |target, collection| {
+        let found = self.read(aggregate.collection.clone(), move |target, collection| {
             let found = target.aggregate(collection, &convert::aggregate(aggregate))?;
             Fetched::first(found)
         });
@@ -136,7 +153,7 @@ impl<T: Target> Executor for Engine<T> {
     }
 
     fn find_each(&self, find: FindEach) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
-        let found = self.on(find.collection.clone(), move |target, collection| {
+        let found = self.read(find.collection.clone(), move |target, collection| {
             target.find_each(collection, &convert::find_each(find))
         });
         Box::pin(async {
@@ -156,13 +173,13 @@ impl<T: Target> Executor for Engine<T> {
                 let finds: Vec<_> = finds.collect();
                 target.find_several(&finds).map_err(error::from_engine)
             };
-            let found = work::blocking(run).await?;
+            let found = work::read(run).await?;
             Ok(EngineCursor::boxed(Fetched::marked(cstr!("query"), found)))
         })
     }
 
     fn count(&self, count: Count) -> BoxFuture<'_, Result<u64>> {
-        self.on(count.collection.clone(), move |target, collection| {
+        self.read(count.collection.clone(), move |target, collection| {
             target.count(collection, &convert::count(count))
         })
     }
@@ -173,7 +190,7 @@ impl<T: Target> Executor for Engine<T> {
             path,
             filter,
         } = distinct;
-        self.on(collection, move |target, collection| {
+        self.read(collection, move |target, collection| {
             target.distinct(collection, &path, &filter)
         })
     }
@@ -288,6 +305,14 @@ impl Backend for Engine {
         })
     }
 
+    fn close(&self) -> BoxFuture<'_, Result<()>> {
+        let database = Arc::clone(&self.target);
+        Box::pin(work::blocking(move || {
+            database.close();
+            Ok(())
+        }))
+    }
+
     fn begin(&self) -> BoxFuture<'_, Result<Arc<dyn Transaction>>> {
         Box::pin(async move {
             let begun = self.target.begin().map_err(error::from_engine)?;
@@ -303,6 +328,22 @@ impl Backend for Engine {
             let changes = database.watch(&convert::watch(watch));
             Ok(EngineChanges::boxed(changes.map_err(error::from_engine)?))
         }))
+    }
+}
+
+/// How long a file that is in use may take to be closed: a database that was just dropped may be at its last operation.
+const CLOSING: Duration = Duration::from_secs(1);
+
+/// Opens a file, which may be about to be closed.
+fn open_soon(path: &Path) -> Result<Database> {
+    let begun = Instant::now();
+    loop {
+        match Database::open(path) {
+            Err(failure) if failure.is_in_use() && begun.elapsed() < CLOSING => {
+                thread::sleep(Duration::from_millis(5));
+            }
+            opened => return opened.map_err(|failure| error::opening(failure, path)),
+        }
     }
 }
 

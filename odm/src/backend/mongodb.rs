@@ -300,6 +300,15 @@ impl Backend for MongoDb {
         })
     }
 
+    fn close(&self) -> BoxFuture<'_, Result<()>> {
+        let client = self.client().clone();
+        Box::pin(task::finish(async move {
+            // Cursors and sessions are not waited for: they may be kept for long.
+            client.shutdown().immediate(true).await;
+            Ok(())
+        }))
+    }
+
     fn begin(&self) -> BoxFuture<'_, Result<Arc<dyn Transaction>>> {
         Box::pin(async move {
             if !self.capabilities.transactions {

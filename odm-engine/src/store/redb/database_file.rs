@@ -40,9 +40,9 @@ const MAX_CREATED: u64 = 64 << 20;
 
 /// The space that is kept for a full disk: a part of the file's length within these limits. Dropping a collection
 /// needs about 8 bytes for each page of 4 KiB, and a delete some pages of every index.
-const RESERVE_PART: u64 = 32;
+const RESERVE_PART: u64 = 64;
 const MIN_RESERVE: u64 = 256 << 10;
-const MAX_RESERVE: u64 = 64 << 20;
+const MAX_RESERVE: u64 = 16 << 20;
 
 /// How much of the reserve is written at a time, and the least that is kept.
 const RESERVE_STEP: usize = 64 << 10;
@@ -85,8 +85,9 @@ struct State {
     is_header_ahead: bool,
     /// How many bytes behind the end are kept for a full disk.
     reserve: u64,
-    /// When there was last no room for all of the reserve.
+    /// When there was last no room for all of the reserve, and whether there was none at any time.
     short_since: Option<Instant>,
+    was_short: bool,
 }
 
 struct Synced {
@@ -175,6 +176,7 @@ impl DatabaseFile {
         self.storage.set_len(self.file_len(len))?;
         state.len = len;
         state.reserve = 0;
+        state.was_short = true;
         if state.is_header_ahead {
             self.storage.write(0, &sector)?;
         }
@@ -231,11 +233,14 @@ impl DatabaseFile {
         if self.check_owner().is_err() || self.is_closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        let _ = self.leave_reserve(&mut self.state());
+        let mut state = self.state();
+        if state.was_short {
+            let _ = self.leave_reserve(&mut state);
+        }
         let _ = self.storage.close();
     }
 
-    /// Leaves the reserve to the next process, which may find the disk full.
+    /// Leaves the reserve to the next process, which may find the disk full as well.
     fn leave_reserve(&self, state: &mut State) -> io::Result<()> {
         let synced = state.synced.as_ref().filter(|_| self.has_page_checksums());
         let Some(mut sector) = synced.map(|synced| synced.sector.clone()) else {
@@ -266,6 +271,7 @@ impl DatabaseFile {
         }
         let is_full = state.reserve >= wanted;
         state.short_since = (!is_full).then(Instant::now);
+        state.was_short |= !is_full;
         is_full
     }
 

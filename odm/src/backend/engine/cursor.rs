@@ -3,9 +3,10 @@
 use std::mem;
 
 use bson::{RawDocumentBuf, raw::CStr, rawdoc};
+use odm_engine::Interrupt;
 use tokio::{runtime::Handle, task::JoinHandle};
 
-use super::error;
+use super::{error, work::CancelOnDrop};
 use crate::{
     Result,
     backend::{BoxFuture, Cursor, task::outcome},
@@ -74,6 +75,9 @@ impl Fetched {
 
 pub(super) struct EngineCursor {
     state: State,
+    /// A read that is under way ends when the cursor is dropped.
+    _cancel: CancelOnDrop,
+    interrupt: Interrupt,
 }
 
 enum State {
@@ -84,8 +88,11 @@ enum State {
 
 impl EngineCursor {
     pub(super) fn boxed(first: Fetched) -> Box<dyn Cursor> {
+        let interrupt = Interrupt::new();
         Box::new(Self {
             state: State::Ready(first),
+            _cancel: CancelOnDrop::new(interrupt.clone()),
+            interrupt,
         })
     }
 }
@@ -105,9 +112,11 @@ impl Cursor for EngineCursor {
                         let Some(rest) = fetched.rest.take() else {
                             return Ok(Vec::new());
                         };
+                        let interrupt = self.interrupt.clone();
                         self.state = match Handle::try_current() {
                             Ok(runtime) => {
-                                State::Reading(runtime.spawn_blocking(|| Fetched::next(rest)))
+                                let read = move || interrupt.run(|| Fetched::next(rest));
+                                State::Reading(runtime.spawn_blocking(read))
                             }
                             Err(_) => State::Ready(Fetched::next(rest)),
                         };

@@ -129,6 +129,6 @@ where
                 Ok(())
             })
         })),
-        None => drop(tokio::spawn(work(access.clone()))),
+        None => drop(tokio::spawn(work(access.in_background()))),
     }
 }
