@@ -159,6 +159,7 @@ fn delete_expired_while(
     now: DateTime,
     goes_on: impl Fn() -> bool,
 ) -> Result<u64> {
+    committer.check_open()?;
     let state = committer.state();
     let mut deleted = 0;
     for collection in state.catalog.collections() {

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 
 /// How many steps an operation takes before it looks at its interrupts: a step is a document that is looked at, or an
 /// operator that is evaluated.
-const STEPS: u32 = 128;
+const STEPS: u32 = 16;
 
 /// Ends operations before they are done: when another thread says so, or at a deadline.
 ///

@@ -320,7 +320,7 @@ impl Session {
                 catalog: &open.catalog,
             })
         });
-        if result.is_err() {
+        if result.as_ref().is_err_and(ends_transaction) {
             standing.abort(&self.committer);
         }
         result
@@ -394,7 +394,7 @@ impl Session {
         };
         let (transaction, committer) = (Arc::downgrade(transaction), Arc::clone(&self.committer));
         Cursor::new(cursor.inspect(move |document| {
-            if document.is_err()
+            if document.as_ref().is_err_and(ends_transaction)
                 && let Some(transaction) = transaction.upgrade()
             {
                 locked(&transaction).abort(&committer);
@@ -459,6 +459,11 @@ impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session").finish_non_exhaustive()
     }
+}
+
+/// Whether an error of a read ends a transaction. One that its caller has cancelled has shown nothing.
+fn ends_transaction(error: &Error) -> bool {
+    !error.is_cancelled()
 }
 
 /// A method that panics has at most lost its own overlay.

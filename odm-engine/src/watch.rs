@@ -112,6 +112,7 @@ enum End {
 
 impl ChangeStream {
     pub(crate) fn open(committer: &Arc<Committer>, watch: &Watch) -> Result<ChangeStream> {
+        committer.check_open()?;
         if let Some(name) = &watch.collection {
             check_name(name)?;
         }

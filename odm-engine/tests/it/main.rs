@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod changes;
+mod closing;
 #[cfg(feature = "collation")]
 mod collation;
 mod collections;
@@ -15,6 +16,8 @@ mod format;
 mod hints;
 mod hostile;
 mod indexes;
+mod interrupts;
+mod limits;
 mod model;
 mod planner;
 mod scenarios;
