@@ -92,7 +92,8 @@ fn covered() -> odm_engine::Result<Vec<u8>> {
 /// Gives the index other keys: pieces of the input, each with its length before it.
 fn replace_keys(storage: &Storage, mut data: &[u8]) -> Result<(), redb::Error> {
     const ENTRY: u8 = 0x03;
-    let database = redb::Builder::new().create_with_backend(storage.clone())?;
+    let database =
+        redb::Builder::new().create_with_backend(Database::redb_storage(storage.clone()))?;
     let write = database.begin_write()?;
     {
         let mut table = write.open_table(TABLE)?;
@@ -121,7 +122,8 @@ fn sealed(key: &[u8], value: &[u8]) -> Vec<u8> {
 }
 
 fn damage(storage: &Storage, generator: &mut Generator<'_>) -> Result<(), redb::Error> {
-    let database = redb::Builder::new().create_with_backend(storage.clone())?;
+    let database =
+        redb::Builder::new().create_with_backend(Database::redb_storage(storage.clone()))?;
     let keys = {
         let table = database.begin_read()?.open_table(TABLE)?;
         let keys = table

@@ -8,32 +8,37 @@
 
 mod conflicts;
 mod log;
+mod outcome;
 mod stage;
 mod watchers;
 
 use std::cell::Cell;
-use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use conflicts::TransactionId;
+use outcome::BatchOutcome;
 use stage::{Batch, Stage};
 use watchers::Watchers;
 
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key;
-use crate::overlay::{Contend, Outcome, Overlay};
-use crate::store::{Changes, Store, View};
+use crate::overlay::{Contend, Outcome, Overlay, Steps};
+use crate::store::{Bulk, Changes, Closed, CommitError, Snapshot, Store, View, holds};
 
 pub use log::ChangeLog;
 pub(crate) use log::Log;
 
 /// The version of the layout of the stores that this engine makes.
-const FORMAT_VERSION: u32 = 3;
+const FORMAT_VERSION: u32 = 4;
 
-/// The version without checksums. A file of it goes on without them, and one that is older still becomes one of it: what the
-/// old layout does not have, is not used there.
+/// The version with checksums of values and none of pages. A file of it goes on without those.
+const SEALED_VERSION: u32 = 3;
+
+/// The version without any checksums. A file of it goes on without them, and one that is older still becomes one of it: what
+/// the old layout does not have, is not used there.
 const UNSEALED_VERSION: u32 = 2;
 
 /// The oldest version of the layout that this engine reads.
@@ -64,8 +69,16 @@ pub(crate) struct Committer {
     committed: Condvar,
     next_collection: Arc<AtomicU32>,
     watchers: Watchers,
-    /// Set once the store has failed: what it holds is then unknown until it is opened again.
-    failure: OnceLock<Error>,
+    /// Set while the store cannot be written to, and nobody knows whether the last commit took place.
+    failure: Mutex<Option<Failure>>,
+    is_closed: AtomicBool,
+}
+
+/// A commit of which nobody knows whether it took place.
+struct Failure {
+    error: Error,
+    /// What was to be committed; `None` after a panic, which has lost it.
+    batch: Option<Batch>,
 }
 
 /// A durable state of the database.
@@ -107,7 +120,8 @@ impl Committer {
             committed: Condvar::new(),
             next_collection: Arc::new(AtomicU32::new(next_collection)),
             watchers: Watchers::default(),
-            failure: OnceLock::new(),
+            failure: Mutex::default(),
+            is_closed: AtomicBool::new(false),
         })
     }
 
@@ -119,17 +133,31 @@ impl Committer {
 
     /// Carries out `operation` and makes its changes durable. If it fails, it has changed nothing.
     pub(crate) fn write<T>(&self, operation: impl FnOnce(&mut Overlay) -> Result<T>) -> Result<T> {
-        let (result, ticket) = {
+        let (result, outcome) = {
             let mut stage = self.stage()?;
             let catalog = stage.catalog().clone();
             let mut overlay = self.overlay(stage.view(), catalog, stage.log());
             let result = operation(&mut overlay)?;
-            let outcome = overlay.finish();
-            let ticket = stage.add(outcome.changes, &outcome.events, Haste::Now)?;
-            (result, ticket)
+            let done = overlay.finish();
+            self.store.admit(&done.changes, stage.view())?;
+            let outcome = stage.add(done.changes, &done.events, Haste::Now)?;
+            (result, outcome)
         };
-        self.make_durable_now(ticket)?;
+        self.make_durable_now(outcome)?;
         Ok(result)
+    }
+
+    /// The same for an operation that builds or removes whole indexes or collections, which are too large for memory:
+    /// their entries are written within the store's commit, and no other write is carried out meanwhile.
+    pub(crate) fn write_alone<T>(
+        &self,
+        operation: impl FnOnce(&mut Overlay, &mut Steps) -> Result<T>,
+    ) -> Result<T> {
+        let lead = self.become_leader();
+        let result = lead.write_alone(operation);
+        drop(lead);
+        self.watchers.wake_all();
+        result
     }
 
     /// Changes on top of some state, with events if that keeps a log.
@@ -158,12 +186,12 @@ impl Committer {
         &self,
         choose: impl FnOnce(Option<ChangeLog>) -> Option<Option<ChangeLog>>,
     ) -> Result<()> {
-        let ticket = {
+        let outcome = {
             let mut stage = self.stage()?;
             let chosen = choose(stage.log().settings());
             stage.configure_log(chosen)?
         };
-        self.make_durable_now(ticket)
+        self.make_durable_now(outcome)
     }
 
     /// Those who wait for a commit.
@@ -171,9 +199,46 @@ impl Committer {
         &self.watchers
     }
 
-    /// Why nothing will be committed any more, if that is so.
-    pub(crate) fn failure(&self) -> Option<&Error> {
-        self.failure.get()
+    /// Why nothing can be committed, if that is so.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        if let Err(closed) = self.check_open() {
+            return Some(closed);
+        }
+        self.failed().as_ref().map(|failure| failure.error.clone())
+    }
+
+    /// Opens the store anew if it cannot be written to.
+    ///
+    /// # Errors
+    /// The store still fails; closed.
+    pub(crate) fn reopen(&self) -> Result<()> {
+        self.stage().map(drop)
+    }
+
+    /// Ends the database, once the commit that is under way is done.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        let lead = self.become_leader();
+        let mut stage = self.locked_stage();
+        let state = self.state();
+        let state = self.publish(State {
+            view: View::new(Arc::new(Closed), Changes::new()),
+            catalog: Catalog::default(),
+            log: state.log.clone(),
+        });
+        stage.fail(&state, &Error::closed());
+        self.store.close();
+        drop(stage);
+        drop(lead);
+        self.watchers.wake_all();
+    }
+
+    /// Refuses to read or write once the database is closed.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(Error::closed());
+        }
+        Ok(())
     }
 
     /// Begins a transaction on the last durable state.
@@ -203,41 +268,42 @@ impl Committer {
 
     /// Ends a transaction without its changes.
     pub(crate) fn abort(&self, begun: &Begun) {
-        self.stage_even_if_failed().conflicts().end(begun.id);
+        self.locked_stage().conflicts().end(begun.id);
     }
 
     /// Ends a transaction with its changes.
     ///
     /// # Errors
     /// Write conflict, I/O. Nothing has been changed then.
-    pub(crate) fn commit(&self, begun: &Begun, outcome: Outcome, haste: Haste) -> Result<()> {
-        let ticket = {
-            let mut stage = self.stage_even_if_failed();
-            let checked = stage.conflicts().check(begun.id, &outcome);
+    pub(crate) fn commit(&self, begun: &Begun, done: Outcome, haste: Haste) -> Result<()> {
+        let outcome = {
+            let mut stage = self.locked_stage();
+            let checked = stage.conflicts().check(begun.id, &done);
             stage.conflicts().end(begun.id);
             checked?;
-            self.require_sound()?;
-            stage.add(outcome.changes, &outcome.events, haste)?
+            self.require_open(&mut stage)?;
+            self.store.admit(&done.changes, stage.view())?;
+            stage.add(done.changes, &done.events, haste)?
         };
         match haste {
-            Haste::Now => self.make_durable_now(ticket),
+            Haste::Now => self.make_durable_now(outcome),
             Haste::BehindOthers => {
-                self.go_along(ticket);
-                self.make_durable(ticket)
+                self.go_along(&outcome);
+                self.make_durable(&outcome)
             }
         }
     }
 
-    fn make_durable_now(&self, ticket: u64) -> Result<()> {
+    fn make_durable_now(&self, outcome: Arc<BatchOutcome>) -> Result<()> {
         self.progress().wanted = Some(Instant::now());
-        self.make_durable(ticket)
+        self.make_durable(&outcome)
     }
 
     /// Waits for others to make it durable, while they write, and not for long.
-    fn go_along(&self, ticket: u64) {
+    fn go_along(&self, outcome: &BatchOutcome) {
         let until = Instant::now() + PATIENCE;
         let mut progress = self.progress();
-        while progress.durable < ticket && progress.is_busy() && self.failure.get().is_none() {
+        while !outcome.is_known() && progress.is_busy() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
@@ -247,72 +313,103 @@ impl Committer {
         }
     }
 
-    /// Returns once everything up to `ticket` is durable, and leads if nobody else does.
-    fn make_durable(&self, ticket: u64) -> Result<()> {
-        let result = self.lead(ticket);
+    /// Returns once it is known what became of a write, and leads if nobody else does.
+    fn make_durable(&self, outcome: &BatchOutcome) -> Result<()> {
+        if let Some(lead) = self.become_leader_unless(|| outcome.is_known()) {
+            lead.commit_gathered();
+        }
         // Without any lock, as this runs what others have written.
         self.watchers.wake_all();
-        result
+        outcome.known()
     }
 
-    fn lead(&self, ticket: u64) -> Result<()> {
-        let Some((lead, batch)) = self.become_leader(ticket)? else {
-            return Ok(());
-        };
-        let mut waiting = lead.commit(batch)?;
-        // It is durable before this thread writes as much again. If that fails, it is told to those who wait.
-        while let Some(batch) = waiting {
-            waiting = lead.commit(batch).unwrap_or_default();
+    /// Waits until nobody leads; then this thread does.
+    fn become_leader(&self) -> Lead<'_> {
+        loop {
+            if let Some(lead) = self.become_leader_unless(|| false) {
+                return lead;
+            }
         }
-        Ok(())
     }
 
-    /// Waits until `ticket` is durable, or nobody leads; then this thread does, with what it is to commit.
-    fn become_leader(&self, ticket: u64) -> Result<Option<(Lead<'_>, Batch)>> {
+    /// The same, unless what it is to lead for has come about.
+    fn become_leader_unless(&self, is_done: impl Fn() -> bool) -> Option<Lead<'_>> {
         let mut progress = self.progress();
-        while progress.is_led && progress.durable < ticket && self.failure.get().is_none() {
+        while progress.is_led && !is_done() {
             let waited = self.committed.wait(progress);
             progress = waited.unwrap_or_else(PoisonError::into_inner);
         }
-        if progress.durable >= ticket {
-            return Ok(None);
+        if is_done() {
+            return None;
         }
-        self.require_sound()?;
         progress.is_led = true;
-        drop(progress);
-        let lead = Lead {
+        Some(Lead {
             committer: self,
             is_committing: Cell::new(false),
-        };
-        let batch = self.stage()?.take();
-        Ok(Some((lead, batch)))
+        })
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn require_sound(&self) -> Result<()> {
-        self.failure.get().cloned().map_or(Ok(()), Err)
+    fn failed(&self) -> MutexGuard<'_, Option<Failure>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The stage of a store that can be written to.
     fn stage(&self) -> Result<MutexGuard<'_, Stage>> {
-        let stage = self.stage_even_if_failed();
-        self.require_sound()?;
+        let mut stage = self.locked_stage();
+        self.require_open(&mut stage)?;
         Ok(stage)
     }
 
+    /// Makes sure that the store can be written to. Nobody commits to it while it cannot.
+    fn require_open(&self, stage: &mut Stage) -> Result<()> {
+        self.check_open()?;
+        let mut failed = self.failed();
+        let Some(failure) = failed.as_mut() else {
+            return Ok(());
+        };
+        if let Err(error) = self.store.reopen() {
+            failure.error = error.unknown();
+            return Err(failure.error.clone());
+        }
+        let snapshot = self.store.snapshot()?;
+        let state = self.state();
+        let (catalog, log) = match failure.batch.take() {
+            Some(batch) if holds(snapshot.as_ref(), &batch.changes)? => (batch.catalog, batch.log),
+            _ => (state.catalog.clone(), state.log.clone()),
+        };
+        let state = self.publish(State {
+            view: View::new(snapshot, Changes::new()),
+            catalog,
+            log,
+        });
+        stage.reset(&state);
+        *failed = None;
+        Ok(())
+    }
+
+    fn publish(&self, state: State) -> Arc<State> {
+        let state = Arc::new(state);
+        let mut published = self
+            .published
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        *published = Arc::clone(&state);
+        state
+    }
+
     /// An operation that panics has changed only its overlay, so the stage is never left half-way.
-    fn stage_even_if_failed(&self) -> MutexGuard<'_, Stage> {
+    fn locked_stage(&self) -> MutexGuard<'_, Stage> {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How far the store is.
+/// What the threads that commit tell each other.
 #[derive(Default)]
 struct Progress {
-    /// The last write that is durable, and published.
-    durable: u64,
     /// Whether a thread leads.
     is_led: bool,
     /// When somebody last wrote who did not give way to others.
@@ -333,42 +430,108 @@ struct Lead<'c> {
 }
 
 impl Lead<'_> {
-    /// Makes a batch durable and publishes the state behind it, or fails all writes from now on. Gives what has gathered
-    /// meanwhile, if that is less and somebody wants it now: it has waited for more than it brings. Whoever gets it commits it.
-    fn commit(&self, batch: Batch) -> Result<Option<Batch>> {
-        let committer = self.committer;
-        self.is_committing.set(true);
-        let committed = committer.store.commit(&batch.changes);
-        self.is_committing.set(false);
-        let snapshot = match committed.and_then(|()| committer.store.snapshot()) {
-            Ok(snapshot) => snapshot,
-            Err(error) => {
-                self.fail(error.clone());
-                return Err(error);
-            }
-        };
-        let state = State {
-            view: View::new(Arc::clone(&snapshot), Changes::new()),
-            catalog: batch.catalog,
-            log: batch.log,
-        };
-        let mut stage = committer.stage_even_if_failed();
-        *committer
-            .published
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = Arc::new(state);
-        stage.committed(snapshot, batch.ticket);
-        let next = stage.take_fewer_than(batch.changes.len());
+    /// Makes everything durable that has gathered, and what gathers meanwhile, if that is less and somebody wants it
+    /// now: it has waited for more than it brings.
+    fn commit_gathered(&self) {
+        let mut stage = self.committer.locked_stage();
+        let mut next = stage.take();
         drop(stage);
-        committer.progress().durable = batch.ticket;
-        committer.committed.notify_all();
-        Ok(next)
+        while let Some(batch) = next {
+            let size = batch.changes.len();
+            let committed = self.commit(&batch, &|_| Ok(()));
+            stage = self.committer.locked_stage();
+            // If it has failed, those who wait are told.
+            let concluded = self.conclude(&mut stage, batch, committed);
+            next = concluded.ok().and_then(|()| stage.take_fewer_than(size));
+            drop(stage);
+        }
     }
 
-    /// Fails all writes from now on: nothing is known of the store any more.
-    fn fail(&self, error: Error) {
-        // Nobody else sets it: a store that has failed is not committed to again.
-        let _set = self.committer.failure.set(error);
+    /// See [`Committer::write_alone`].
+    fn write_alone<T>(
+        &self,
+        operation: impl FnOnce(&mut Overlay, &mut Steps) -> Result<T>,
+    ) -> Result<T> {
+        let committer = self.committer;
+        // Nothing gathers while this holds the stage.
+        let mut stage = committer.stage()?;
+        if let Some(batch) = stage.take() {
+            let committed = self.commit(&batch, &|_| Ok(()));
+            if self.conclude(&mut stage, batch, committed).is_err() {
+                committer.require_open(&mut stage)?;
+            }
+        }
+        let before = stage.view().clone();
+        let mut overlay = committer.overlay(&before, stage.catalog().clone(), stage.log());
+        let mut steps = Steps::default();
+        let result = operation(&mut overlay, &mut steps)?;
+        let done = overlay.finish();
+        committer.store.admit(&done.changes, &before)?;
+        stage.add(done.changes, &done.events, Haste::Now)?;
+        if let Some(batch) = stage.take() {
+            let committed = self.commit(&batch, &|writer| steps.write(&before, writer));
+            self.conclude(&mut stage, batch, committed)?;
+        }
+        Ok(result)
+    }
+
+    /// Commits to the store; the result is its state behind the commit.
+    fn commit(&self, batch: &Batch, bulk: Bulk<'_>) -> Result<Arc<dyn Snapshot>, CommitError> {
+        let store = &self.committer.store;
+        self.is_committing.set(true);
+        let committed = store.commit(&batch.changes, bulk);
+        self.is_committing.set(false);
+        committed.and_then(|()| store.snapshot().map_err(CommitError::Unknown))
+    }
+
+    /// Publishes what was committed, or fails everything that is not durable.
+    fn conclude(
+        &self,
+        stage: &mut Stage,
+        batch: Batch,
+        committed: Result<Arc<dyn Snapshot>, CommitError>,
+    ) -> Result<()> {
+        let committer = self.committer;
+        let concluded = match committed {
+            Ok(snapshot) => {
+                // Before those who wait are told: they read what they have written.
+                committer.publish(State {
+                    view: View::new(Arc::clone(&snapshot), Changes::new()),
+                    catalog: batch.catalog.clone(),
+                    log: batch.log.clone(),
+                });
+                stage.committed(snapshot, &batch);
+                Ok(())
+            }
+            Err(CommitError::Undone(error)) => match committer.store.snapshot() {
+                Ok(snapshot) => {
+                    // The store may have been opened anew: nobody can read its former states to the end.
+                    let state = committer.state();
+                    let state = committer.publish(State {
+                        view: View::new(snapshot, Changes::new()),
+                        catalog: state.catalog.clone(),
+                        log: state.log.clone(),
+                    });
+                    stage.fail(&state, &error);
+                    Err(error)
+                }
+                Err(_) => Err(self.fail(stage, error, None)),
+            },
+            Err(CommitError::Unknown(error)) => Err(self.fail(stage, error, Some(batch))),
+        };
+        committer.committed.notify_all();
+        concluded
+    }
+
+    /// Fails everything that is not durable, and all writes until the store can be written to again.
+    fn fail(&self, stage: &mut Stage, error: Error, batch: Option<Batch>) -> Error {
+        let committer = self.committer;
+        stage.fail(&committer.state(), &error);
+        *committer.failed() = Some(Failure {
+            error: error.clone(),
+            batch,
+        });
+        error
     }
 }
 
@@ -376,7 +539,8 @@ impl Drop for Lead<'_> {
     /// Lets another thread lead.
     fn drop(&mut self) {
         if self.is_committing.get() {
-            self.fail(Error::damaged("a commit has panicked"));
+            let error = Error::damaged("a commit has panicked");
+            self.fail(&mut self.committer.locked_stage(), error, None);
         }
         self.committer.progress().is_led = false;
         self.committer.committed.notify_all();
@@ -391,7 +555,7 @@ fn rebuild_outdated(store: &dyn Store) -> Result<()> {
     let view = View::new(store.snapshot()?, Changes::new());
     let catalog = Catalog::load(&view)?;
     let mut overlay = Overlay::new(&view, catalog.clone(), Arc::default(), false);
-    let mut is_changed = false;
+    let mut steps = Steps::default();
     for collection in catalog.collections() {
         for state in &collection.indexes {
             if state.rules == state.current_rules() {
@@ -401,22 +565,30 @@ fn rebuild_outdated(store: &dyn Store) -> Result<()> {
             let Some(collection) = overlay.collection(&collection.name) else {
                 continue;
             };
-            overlay.rebuild_index(&collection, state).map_err(|error| {
-                match error.is_duplicate_key() {
-                    true => equal_by_now(&collection.name, &state.index.name, error),
-                    false => error,
-                }
-            })?;
-            is_changed = true;
+            overlay.rebuild_index(&mut steps, &collection, state)?;
         }
     }
-    if is_changed {
-        store.commit(&overlay.finish().changes)?;
+    let changes = overlay.finish().changes;
+    if changes.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    commit(store, &changes, &|writer| steps.write(&view, writer)).map_err(|error| {
+        match error.duplicate_key() {
+            Some(duplicate) => equal_by_now(duplicate.collection(), duplicate.index(), &error),
+            None => error,
+        }
+    })
 }
 
-fn equal_by_now(collection: &str, index: &str, error: Error) -> Error {
+/// Commits before there is anybody who could go on after an error.
+fn commit(store: &dyn Store, changes: &Changes, bulk: Bulk<'_>) -> Result<()> {
+    match store.commit(changes, bulk) {
+        Ok(()) => Ok(()),
+        Err(CommitError::Undone(error) | CommitError::Unknown(error)) => Err(error),
+    }
+}
+
+fn equal_by_now(collection: &str, index: &str, error: &Error) -> Error {
     let message = format!(
         "the rules of the collation of the unique index {index} of {collection} have changed with this version of the \
          program, and two documents are equal by them; nothing was changed: open the database with the version before, \
@@ -429,7 +601,7 @@ fn check_format(store: &dyn Store) -> Result<()> {
     let mut view = View::new(store.snapshot()?, Changes::new());
     let mut write_version = |version: u32| {
         view.put(key::format(), version.to_be_bytes());
-        store.commit(view.changes())
+        commit(store, view.changes(), &|_| Ok(()))
     };
     let Some(version) = store.snapshot()?.get(&key::format())? else {
         return write_version(FORMAT_VERSION);
@@ -438,7 +610,7 @@ fn check_format(store: &dyn Store) -> Result<()> {
         .first_chunk()
         .map(|bytes| u32::from_be_bytes(*bytes));
     match version {
-        Some(FORMAT_VERSION | UNSEALED_VERSION) => Ok(()),
+        Some(FORMAT_VERSION | SEALED_VERSION | UNSEALED_VERSION) => Ok(()),
         Some(OLDEST_VERSION..UNSEALED_VERSION) => write_version(UNSEALED_VERSION),
         Some(newer) if newer > FORMAT_VERSION => {
             let message = format!(
@@ -472,9 +644,9 @@ mod tests {
             self.store.snapshot()
         }
 
-        fn commit(&self, changes: &Changes) -> Result<()> {
+        fn commit(&self, changes: &Changes, bulk: Bulk<'_>) -> Result<(), CommitError> {
             assert!(!self.panics.load(Ordering::Relaxed), "the commit");
-            self.store.commit(changes)
+            self.store.commit(changes, bulk)
         }
     }
 
@@ -483,7 +655,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_that_panics_fails_all_writes_behind_it() {
+    fn a_commit_that_panics_has_written_nothing() {
         let store = Panicking::default();
         let panics = Arc::clone(&store.panics);
         let committer = Committer::open(Box::new(store)).unwrap();
@@ -491,10 +663,12 @@ mod tests {
         panics.store(true, Ordering::Relaxed);
         let caught = catch_unwind(AssertUnwindSafe(|| create(&committer, "b")));
         assert!(caught.is_err());
-        // What it took is lost: to go on without it would be to answer for what is not there.
-        panics.store(false, Ordering::Relaxed);
-        assert!(create(&committer, "c").is_err());
         assert!(committer.failure().is_some());
+        // What it took is lost: to go on from it would be to answer for what is not there.
+        panics.store(false, Ordering::Relaxed);
+        create(&committer, "c").unwrap();
+        assert!(committer.failure().is_none());
+        assert!(!is_there(&committer, "b") && is_there(&committer, "c"));
     }
 
     /// A store that counts its commits.
@@ -509,9 +683,9 @@ mod tests {
             self.store.snapshot()
         }
 
-        fn commit(&self, changes: &Changes) -> Result<()> {
+        fn commit(&self, changes: &Changes, bulk: Bulk<'_>) -> Result<(), CommitError> {
             self.commits.fetch_add(1, Ordering::Relaxed);
-            self.store.commit(changes)
+            self.store.commit(changes, bulk)
         }
     }
 

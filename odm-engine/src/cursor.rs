@@ -3,13 +3,17 @@
 use bson::RawDocumentBuf;
 
 use crate::error::Result;
+use crate::interrupt::Interrupts;
 
 /// The results of a query, read as they are asked for.
 ///
 /// A cursor holds the state of the database that it was opened on: writes that come later do not
 /// show. It keeps that state's pages from being reused, so that it should not be kept for long.
+///
+/// It ends with an error when one of the [interrupts](crate::Interrupt) that it was opened under says so.
 pub struct Cursor {
     documents: Box<dyn Iterator<Item = Result<RawDocumentBuf>> + Send>,
+    interrupts: Interrupts,
 }
 
 impl Cursor {
@@ -18,6 +22,7 @@ impl Cursor {
     ) -> Cursor {
         Cursor {
             documents: Box::new(documents),
+            interrupts: Interrupts::current(),
         }
     }
 
@@ -38,7 +43,8 @@ impl Iterator for Cursor {
     type Item = Result<RawDocumentBuf>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.documents.next()
+        let documents = &mut self.documents;
+        self.interrupts.run(|| documents.next())
     }
 }
 

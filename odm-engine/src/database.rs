@@ -10,10 +10,11 @@ use crate::commit::{ChangeLog, Committer};
 use crate::error::Result;
 use crate::expiry::{self, Expiry};
 use crate::index::Index;
+use crate::overlay::{Overlay, Steps};
 use crate::session::Session;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
-use crate::store::redb::RedbStore;
+use crate::store::redb::{RedbStore, redb_storage};
 use crate::transaction::Transaction;
 use crate::watch::{ChangeStream, Watch};
 
@@ -76,7 +77,7 @@ impl Database {
     /// # Errors
     /// I/O.
     pub fn drop_collection(&self, name: &str) -> Result<()> {
-        self.write(|overlay| collections::drop(overlay, name))
+        self.alone(|overlay, steps| collections::drop(overlay, steps, name))
     }
 
     /// Creates indexes, over the documents that are there already; all of them or none.
@@ -87,7 +88,7 @@ impl Database {
     /// A definition that is not valid; another index with the same name or the same fields; documents
     /// with duplicate keys or parallel arrays; I/O.
     pub fn create_indexes(&self, collection: &str, indexes: &[Index]) -> Result<()> {
-        self.write(|overlay| indexes::create(overlay, collection, indexes))?;
+        self.alone(|overlay, steps| indexes::create(overlay, steps, collection, indexes))?;
         if indexes.iter().any(|index| index.expire_after.is_some()) {
             self.shared.expiry.start()?;
         }
@@ -138,7 +139,7 @@ impl Database {
     /// # Errors
     /// There is no such index, or it is that of `_id`; I/O.
     pub fn drop_index(&self, collection: &str, name: &str) -> Result<()> {
-        self.write(|overlay| indexes::drop(overlay, collection, name))
+        self.alone(|overlay, steps| indexes::drop(overlay, steps, collection, name))
     }
 
     /// Drops several indexes, all of them or none.
@@ -157,7 +158,7 @@ impl Database {
     /// # Errors
     /// There is no such index, or it is that of `_id`; several have the same fields; I/O.
     pub fn drop_indexes(&self, collection: &str, which: &DropIndexes) -> Result<()> {
-        self.write(|overlay| indexes::drop_several(overlay, collection, which))
+        self.alone(|overlay, steps| indexes::drop_several(overlay, steps, collection, which))
     }
 
     /// Begins a transaction, which sees the database as it is now.
@@ -245,11 +246,59 @@ impl Database {
         self.read(validate::run)
     }
 
+    /// Opens the file anew if it could not be written to, as every write does by itself.
+    ///
+    /// When a write fails because of the file system, the file is opened anew at once, as it was before that write, and
+    /// the database goes on. Only if that fails as well, it stays as it is, and this and every later write try again;
+    /// what was committed can be read meanwhile. Cursors and transactions that were open at such a failure may fail.
+    ///
+    /// # Errors
+    /// I/O: the file system still fails. Damaged. Closed.
+    pub fn reopen(&self) -> Result<()> {
+        self.committer().reopen()
+    }
+
+    /// Closes the database for all its handles, transactions, cursors and change streams: what they do from now on is
+    /// an error of kind [`Closed`](crate::ErrorKind::Closed). Writes that are under way are carried out first. After
+    /// this the file can be opened again. Closing again does nothing.
+    ///
+    /// A database is closed too when its last handle is dropped, with its transactions and change streams.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use odm_engine::{Count, Database};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("data.odm");
+    /// let database = Database::open(&path)?;
+    /// let another_handle = database.clone();
+    /// database.insert("people", vec![rawdoc! { "name": "Ada" }])?.all()?;
+    /// database.close();
+    /// assert!(another_handle.count("people", &Count::default()).unwrap_err().is_closed());
+    /// assert_eq!(Database::open(&path)?.count("people", &Count::default())?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn close(&self) {
+        self.shared.expiry.end();
+        self.committer().close();
+    }
+
     /// Opens the database in a storage other than a file: for tests of storages that fail. No part of
     /// the interface.
     #[doc(hidden)]
     pub fn open_storage(storage: impl redb::StorageBackend) -> Result<Database> {
         Database::on(Box::new(RedbStore::open_storage(storage)?))
+    }
+
+    /// What the engine lets redb see of a storage, where the pages have checksums: for tests that change what is
+    /// stored. No part of the interface.
+    #[doc(hidden)]
+    pub fn redb_storage(storage: impl redb::StorageBackend) -> impl redb::StorageBackend {
+        redb_storage(storage)
+    }
+
+    fn alone<T>(&self, operation: impl FnOnce(&mut Overlay, &mut Steps) -> Result<T>) -> Result<T> {
+        self.committer().write_alone(operation)
     }
 
     fn on(store: Box<dyn Store>) -> Result<Database> {

@@ -45,8 +45,18 @@ pub enum ErrorKind {
     Damaged,
     /// The transaction has already been committed or aborted: begin another.
     TransactionOver,
-    /// The file system failed: free space or repair it, then open the database again.
+    /// The write, or the transaction, changes more than fits into memory: write in parts.
+    WriteTooLarge,
+    /// There is no room on the disk: nothing was written. Free space or delete documents, and write again.
+    StorageFull,
+    /// The file system failed: repair it and write again, which opens the file anew.
     Io,
+    /// The database was closed: open it again.
+    Closed,
+    /// The caller cancelled the operation.
+    Cancelled,
+    /// The operation took longer than its caller allowed.
+    TimedOut,
 }
 
 struct Inner {
@@ -133,9 +143,34 @@ impl Error {
         self.kind() == ErrorKind::TransactionOver
     }
 
+    /// Whether a write or a transaction changes more than fits into memory.
+    pub fn is_write_too_large(&self) -> bool {
+        self.kind() == ErrorKind::WriteTooLarge
+    }
+
+    /// Whether there is no room on the disk.
+    pub fn is_storage_full(&self) -> bool {
+        self.kind() == ErrorKind::StorageFull
+    }
+
     /// Whether the file system failed.
     pub fn is_io(&self) -> bool {
         self.kind() == ErrorKind::Io
+    }
+
+    /// Whether the database was closed.
+    pub fn is_closed(&self) -> bool {
+        self.kind() == ErrorKind::Closed
+    }
+
+    /// Whether the caller cancelled the operation.
+    pub fn is_cancelled(&self) -> bool {
+        self.kind() == ErrorKind::Cancelled
+    }
+
+    /// Whether the operation took longer than its caller allowed.
+    pub fn is_timed_out(&self) -> bool {
+        self.kind() == ErrorKind::TimedOut
     }
 }
 
@@ -195,6 +230,42 @@ impl Error {
         Error::new(ErrorKind::TransactionOver, Some(code), message)
     }
 
+    pub(crate) fn write_too_large(max_bytes: usize) -> Error {
+        let message = format!(
+            "the changes of this write or transaction take more than {} MiB of memory; nothing was written: write in \
+             parts, for example of ranges of _id",
+            max_bytes >> 20
+        );
+        Error::new(
+            ErrorKind::WriteTooLarge,
+            Some(code::TRANSACTION_TOO_LARGE),
+            message,
+        )
+    }
+
+    /// Whether it is about the whole operation, and not about one of its documents.
+    pub(crate) fn ends_operation(&self) -> bool {
+        match self.kind() {
+            ErrorKind::WriteConflict
+            | ErrorKind::WriteTooLarge
+            | ErrorKind::Cancelled
+            | ErrorKind::TimedOut
+            | ErrorKind::Damaged
+            | ErrorKind::StorageFull
+            | ErrorKind::Io
+            | ErrorKind::Closed => true,
+            ErrorKind::DuplicateKey
+            | ErrorKind::UnknownOperator
+            | ErrorKind::NotSupported
+            | ErrorKind::BadValue
+            | ErrorKind::HistoryLost
+            | ErrorKind::InUse
+            | ErrorKind::ForeignFile
+            | ErrorKind::NewerFormat
+            | ErrorKind::TransactionOver => false,
+        }
+    }
+
     /// Events behind a place have been dropped, or all of them with the log.
     pub(crate) fn history_lost(is_kept: bool) -> Error {
         let why = if is_kept {
@@ -224,15 +295,78 @@ impl Error {
         Error::new(ErrorKind::Damaged, None, message)
     }
 
-    pub(crate) fn io(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Error {
+    /// A failure of the file system.
+    pub(crate) fn io(
+        what: &str,
+        file: &str,
+        source: impl Into<Box<dyn StdError + Send + Sync>>,
+    ) -> Error {
         let source = source.into();
-        let message = format!("{source}; once the cause is removed, open the database again");
         Error(Arc::new(Inner {
             kind: ErrorKind::Io,
             code: None,
-            message,
+            message: format!("{what} {file}: {source}"),
             duplicate: None,
             source: Some(source),
+        }))
+    }
+
+    /// There is no room on the disk.
+    pub(crate) fn storage_full(file: &str, source: impl fmt::Display) -> Error {
+        let message = format!("no room to write to {file}: {source}");
+        let code = Some(code::OUT_OF_DISK_SPACE);
+        Error::new(ErrorKind::StorageFull, code, message)
+    }
+
+    pub(crate) fn closed() -> Error {
+        let message = "the database was closed; open it again";
+        Error::new(ErrorKind::Closed, None, message)
+    }
+
+    pub(crate) fn cancelled() -> Error {
+        let code = Some(code::INTERRUPTED);
+        Error::new(ErrorKind::Cancelled, code, "the operation was cancelled")
+    }
+
+    pub(crate) fn timed_out() -> Error {
+        let code = Some(code::MAX_TIME_EXPIRED);
+        let message = "the operation exceeded its time limit; allow more time, or let it read less";
+        Error::new(ErrorKind::TimedOut, code, message)
+    }
+
+    /// The same of a write that has left nothing behind.
+    pub(crate) fn undone(self) -> Error {
+        let message = match self.kind() {
+            ErrorKind::StorageFull => {
+                "nothing was written; free space or delete documents, and try again"
+            }
+            ErrorKind::Io => "nothing was written; remove the cause and try again",
+            _ => return self,
+        };
+        self.explained(message)
+    }
+
+    /// The same of a write that may have taken place.
+    pub(crate) fn unknown(self) -> Error {
+        match self.kind() {
+            ErrorKind::StorageFull | ErrorKind::Io => self.explained(
+                "whether this was written is not known until the file can be opened anew, which every later write and \
+                 `Database::reopen` try",
+            ),
+            _ => self,
+        }
+    }
+
+    /// The same with more to say.
+    fn explained(self, more: &str) -> Error {
+        let message = format!("{}; {more}", self.message());
+        let (kind, code) = (self.kind(), self.code());
+        Error(Arc::new(Inner {
+            kind,
+            code,
+            message,
+            duplicate: None,
+            source: Some(Box::new(self)),
         }))
     }
 }

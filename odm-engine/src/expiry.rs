@@ -37,6 +37,8 @@ struct Timer {
 struct TimerState {
     is_running: bool,
     is_over: bool,
+    /// Whether the thread deletes documents, and so keeps the database open.
+    is_deleting: bool,
     period: Option<Duration>,
 }
 
@@ -60,15 +62,17 @@ impl Expiry {
         let (committer, timer) = (Weak::clone(&self.committer), Arc::clone(&self.timer));
         let run = move || {
             while timer.wait() {
-                let Some(committer) = committer.upgrade() else {
-                    return;
-                };
-                // A store that fails tells the application at its next write; until then, try again.
-                let _ = delete_expired(&committer, DateTime::now());
+                let _deleting = Deleting(&timer);
+                if let Some(committer) = committer.upgrade() {
+                    // A store that fails tells the application at its next write; until then, try again.
+                    let _ = delete_expired_while(&committer, DateTime::now(), || timer.goes_on());
+                }
             }
         };
         let thread = thread::Builder::new().name("odm-engine expiry".into());
-        thread.spawn(run).map_err(Error::io)?;
+        thread
+            .spawn(run)
+            .map_err(|error| Error::io("cannot start", "a thread for expired documents", error))?;
         state.is_running = true;
         Ok(())
     }
@@ -79,10 +83,32 @@ impl Expiry {
     }
 }
 
+impl Expiry {
+    /// Ends the thread, and returns once it keeps the database open no more: after one batch at most.
+    pub(crate) fn end(&self) {
+        let mut state = self.timer.state();
+        state.is_over = true;
+        self.timer.changed.notify_all();
+        while state.is_deleting {
+            let waited = self.timer.changed.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
 impl Drop for Expiry {
     fn drop(&mut self) {
-        self.timer.state().is_over = true;
-        self.timer.changed.notify_all();
+        self.end();
+    }
+}
+
+/// While this lives, the thread keeps the database open.
+struct Deleting<'t>(&'t Timer);
+
+impl Drop for Deleting<'_> {
+    fn drop(&mut self) {
+        self.0.state().is_deleting = false;
+        self.0.changed.notify_all();
     }
 }
 
@@ -94,12 +120,17 @@ impl Timer {
         while !state.is_over {
             let period = state.period.unwrap_or(PERIOD);
             let Some(left) = period.checked_sub(began.elapsed()) else {
+                state.is_deleting = true;
                 return true;
             };
             let waited = self.changed.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         false
+    }
+
+    fn goes_on(&self) -> bool {
+        !self.state().is_over
     }
 
     fn state(&self) -> MutexGuard<'_, TimerState> {
@@ -119,6 +150,16 @@ pub(crate) fn is_needed(committer: &Committer) -> bool {
 
 /// Deletes the documents that have expired by `now`, in batches, and returns their number.
 pub(crate) fn delete_expired(committer: &Committer, now: DateTime) -> Result<u64> {
+    delete_expired_while(committer, now, || true)
+}
+
+/// The same, up to a batch after which it is not to go on.
+fn delete_expired_while(
+    committer: &Committer,
+    now: DateTime,
+    goes_on: impl Fn() -> bool,
+) -> Result<u64> {
+    committer.check_open()?;
     let state = committer.state();
     let mut deleted = 0;
     for collection in state.catalog.collections() {
@@ -143,6 +184,9 @@ pub(crate) fn delete_expired(committer: &Committer, now: DateTime) -> Result<u64
                     delete::matching(overlay, &collection.name, filter, Some(BATCH), Some(&hint))
                 })?;
                 deleted += batch;
+                if !goes_on() {
+                    return Ok(deleted);
+                }
                 if batch < BATCH {
                     break;
                 }

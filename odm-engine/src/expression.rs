@@ -41,6 +41,7 @@ use std::fmt;
 use bson::raw::CString;
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf};
 
+use crate::interrupt;
 use crate::value::growth;
 use crate::{Error, Result};
 
@@ -110,6 +111,7 @@ impl Expression {
             Expression::Path(path) => Ok(path.evaluate(scope)),
             Expression::Object(fields) => {
                 let mut document = RawDocumentBuf::new();
+                interrupt::check()?;
                 for (name, field) in fields {
                     if let Some(value) = field.evaluate(scope)?.as_bson() {
                         document.append(name, value);
@@ -120,13 +122,17 @@ impl Expression {
             }
             Expression::Array(elements) => {
                 let mut array = RawArrayBuf::new();
+                interrupt::check()?;
                 for element in elements {
                     array.push(element.evaluate(scope)?.or_null());
                     growth::check_size(array.as_bytes().len())?;
                 }
                 Ok(Value::from(array))
             }
-            Expression::Operator(operator) => operator.evaluate(scope),
+            Expression::Operator(operator) => {
+                interrupt::check()?;
+                operator.evaluate(scope)
+            }
             Expression::Failing(error) => Err(error.clone()),
         }
     }

@@ -7,6 +7,7 @@ mod all;
 mod bits;
 mod compare;
 mod elem_match;
+mod encoded_set;
 mod exists;
 mod expr;
 mod expression;
@@ -70,11 +71,15 @@ impl Filter {
     }
 
     /// A path that has a value equal to one of these, also within an array.
-    pub(crate) fn equal_to_any(path: &Path, values: Vec<RawBson>) -> Filter {
-        let membership = Membership::of_values(values);
-        Filter {
+    ///
+    /// # Errors
+    /// A value that nests too deeply.
+    pub(crate) fn equal_to_any(path: &Path, values: &[RawBson]) -> Result<Filter> {
+        let values = values.iter().map(RawBson::as_raw_bson_ref);
+        let membership = Membership::of_values(values)?;
+        Ok(Filter {
             expression: Expression::Field(path.clone(), Test::In(membership)),
-        }
+        })
     }
 
     /// What all of some filters say together.
@@ -187,7 +192,7 @@ fn collect_equalities<'e>(expression: &'e Expression, found: &mut Vec<(&'e Path,
             }
         }
         Expression::Field(path, Test::In(membership)) => {
-            if let ([only], true) = (membership.values(), membership.patterns().is_empty()) {
+            if let Some(only) = membership.only_value() {
                 found.push((path, only));
             }
         }

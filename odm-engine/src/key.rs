@@ -45,6 +45,11 @@ pub(crate) fn is_format(key: &[u8]) -> bool {
     key.first() == Some(&FORMAT)
 }
 
+/// Whether this is a key of the change log.
+pub(crate) fn is_of_change_log(key: &[u8]) -> bool {
+    matches!(key.first(), Some(&CHANGE_LOG | &EVENT))
+}
+
 /// What is stored under a key, in a few words.
 pub(crate) fn describe(key: &[u8]) -> &'static str {
     match key.first() {

@@ -58,6 +58,8 @@ mod index;
 mod key;
 mod store;
 
+mod interrupt;
+
 mod error;
 
 #[cfg(test)]
@@ -74,6 +76,7 @@ pub use database::Database;
 pub use direction::Direction;
 pub use error::{DuplicateKey, Error, ErrorKind, Result};
 pub use index::{Collation, Index};
+pub use interrupt::Interrupt;
 pub use session::Session;
 pub use transaction::Transaction;
 pub use watch::{ChangeStream, FullDocument, Watch, WatchFrom};

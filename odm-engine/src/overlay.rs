@@ -1,21 +1,27 @@
 //! What one write sees and changes: documents, with the index entries that follow from them.
 
+mod bulk;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use bson::{RawDocument, RawDocumentBuf};
+use bson::RawDocument;
 
 use crate::catalog::{Catalog, Collection, check_name};
 use crate::change::{Event, Modified};
-use crate::direction::Direction;
 use crate::document;
 use crate::error::{Error, Result, code};
 use crate::index::keys::{Keys, duplicate_error, keys_of};
 use crate::index::{ID_INDEX, Index, IndexState};
 use crate::key::{self, RecordId};
-use crate::store::{Changes, KeyRange, Snapshot, View};
+use crate::store::{Changes, Snapshot, View};
 use crate::value;
+
+pub(crate) use bulk::Steps;
+
+/// How much memory the changes of one write, or of one transaction, may take. What is larger can be written in parts.
+pub(crate) const MAX_WRITE_BYTES: usize = 512 << 20;
 
 /// Changes on top of a state of the database, not yet committed.
 ///
@@ -27,6 +33,10 @@ pub(crate) struct Overlay {
     written: BTreeSet<String>,
     /// None where no log is kept.
     events: Option<Vec<Event>>,
+    /// How much memory the events take.
+    event_bytes: usize,
+    /// How much memory changes and events may take.
+    max_bytes: usize,
     /// None where nobody can be in the way.
     contend: Option<Contend>,
 }
@@ -40,6 +50,7 @@ pub(crate) struct Savepoint {
     catalog: Catalog,
     written: BTreeSet<String>,
     events: Option<usize>,
+    event_bytes: usize,
 }
 
 /// What an overlay leaves behind.
@@ -49,6 +60,8 @@ pub(crate) struct Outcome {
     pub(crate) written: BTreeSet<String>,
     /// What happened, in order, if a log is kept.
     pub(crate) events: Vec<Event>,
+    /// How much memory the events take.
+    pub(crate) event_bytes: usize,
 }
 
 impl Overlay {
@@ -64,7 +77,17 @@ impl Overlay {
             next_collection,
             written: BTreeSet::new(),
             events: is_logged.then(Vec::new),
+            event_bytes: 0,
+            max_bytes: MAX_WRITE_BYTES,
             contend: None,
+        }
+    }
+
+    /// Takes so many bytes less than another write, as earlier ones of its transaction take them.
+    pub(crate) fn beside(self, bytes: usize) -> Overlay {
+        Overlay {
+            max_bytes: self.max_bytes.saturating_sub(bytes),
+            ..self
         }
     }
 
@@ -83,6 +106,7 @@ impl Overlay {
             changes: self.view.changes().clone(),
             written: self.written,
             events: self.events.unwrap_or_default(),
+            event_bytes: self.event_bytes,
         }
     }
 
@@ -93,6 +117,7 @@ impl Overlay {
             catalog: self.catalog.clone(),
             written: self.written.clone(),
             events: self.events.as_ref().map(Vec::len),
+            event_bytes: self.event_bytes,
         }
     }
 
@@ -101,6 +126,7 @@ impl Overlay {
         self.view = before.view;
         self.catalog = before.catalog;
         self.written = before.written;
+        self.event_bytes = before.event_bytes;
         if let (Some(events), Some(len)) = (&mut self.events, before.events) {
             events.truncate(len);
         }
@@ -128,11 +154,15 @@ impl Overlay {
     /// Adds a document that [`document::prepare`] has returned.
     ///
     /// # Errors
-    /// Duplicate key; what [`keys_of`] refuses; write conflict.
+    /// Duplicate key; what [`keys_of`] refuses; write conflict; write too large.
     pub(crate) fn insert(&mut self, collection: &Collection, document: &RawDocument) -> Result<()> {
+        self.check_room()?;
         let mut entries = Vec::with_capacity(collection.indexes.len());
+        let mut bytes = 0;
         for state in &collection.indexes {
             let keys = keys_of(state, document)?;
+            bytes += keys.bytes();
+            self.check_room_for(bytes)?;
             self.refuse_duplicates(collection, state, document, keys.keys.iter(), None)?;
             entries.push((state, keys));
         }
@@ -152,7 +182,7 @@ impl Overlay {
     /// Puts a document in the place of one with the same `_id`.
     ///
     /// # Errors
-    /// Too large a document; write conflict; duplicate key; what [`keys_of`] refuses.
+    /// Too large a document; write conflict; duplicate key; what [`keys_of`] refuses; write too large.
     pub(crate) fn replace(
         &mut self,
         collection: &Collection,
@@ -162,6 +192,7 @@ impl Overlay {
     ) -> Result<()> {
         let new = &*modified.document;
         let event = || Event::modify(&collection.name, old, modified);
+        self.check_room()?;
         document::check_size(new, code::UPDATE_TOO_LARGE)?;
         self.check_contention(&key::record(collection.id, record))?;
         if old.as_bytes() == new.as_bytes() {
@@ -172,11 +203,14 @@ impl Overlay {
             return self.log(event);
         }
         let mut entries = Vec::with_capacity(collection.indexes.len());
+        let mut bytes = 0;
         for state in &collection.indexes {
             if state.id == ID_INDEX && value::identical(document::id(old)?, document::id(new)?) {
                 continue;
             }
             let (before, after) = (keys_of(state, old)?, keys_of(state, new)?);
+            bytes += before.bytes() + after.bytes();
+            self.check_room_for(bytes)?;
             let added = after.keys.difference(&before.keys);
             self.refuse_duplicates(collection, state, new, added, Some(record))?;
             entries.push((state, before, after));
@@ -202,13 +236,14 @@ impl Overlay {
     /// Takes a document away.
     ///
     /// # Errors
-    /// Write conflict; what [`keys_of`] refuses.
+    /// Write conflict; what [`keys_of`] refuses; write too large.
     pub(crate) fn remove(
         &mut self,
         collection: &Collection,
         record: RecordId,
         document: &RawDocument,
     ) -> Result<()> {
+        self.check_room()?;
         let stored = key::record(collection.id, record);
         self.check_contention(&stored)?;
         for state in &collection.indexes {
@@ -221,59 +256,36 @@ impl Overlay {
         self.log(|| Event::delete(&collection.name, document))
     }
 
-    /// Adds an index with entries for the documents that are there.
+    /// Adds an index, whose entries for the documents that are there are made by a step.
     ///
     /// # Errors
-    /// Duplicate key: the smallest one, as MongoDB meets the keys in their order. Parallel arrays.
-    pub(crate) fn build_index(&mut self, collection: &Collection, index: Index) -> Result<()> {
+    /// The definition cannot be read.
+    pub(crate) fn build_index(
+        &mut self,
+        steps: &mut Steps,
+        collection: &Collection,
+        index: Index,
+    ) -> Result<()> {
         let (collection, state) = collection.with_index(index)?;
-        self.fill_index(&collection, &state)?;
+        steps.fill(collection.id, &collection.name, state);
         self.define(&Arc::new(collection));
         Ok(())
     }
 
-    /// Makes the keys of an index anew, by the rules of now.
+    /// Makes the keys of an index anew, by the rules of now, in steps.
     ///
     /// # Errors
-    /// Those of [`build_index`](Overlay::build_index).
+    /// The definition cannot be read.
     pub(crate) fn rebuild_index(
         &mut self,
+        steps: &mut Steps,
         collection: &Collection,
-        state: &IndexState,
+        state: &Arc<IndexState>,
     ) -> Result<()> {
         let collection = collection.with_rules(state.id, state.current_rules())?;
-        self.remove_all(&state.prefix)?;
-        self.fill_index(&collection, state)?;
+        steps.remove(state.prefix.clone());
+        steps.fill(collection.id, &collection.name, Arc::clone(state));
         self.define(&Arc::new(collection));
-        Ok(())
-    }
-
-    /// Adds the entries of an index that has none.
-    fn fill_index(&mut self, collection: &Collection, state: &IndexState) -> Result<()> {
-        let records = KeyRange::prefix(&key::records(collection.id));
-        let mut duplicate: Option<(Vec<u8>, RawDocumentBuf)> = None;
-        for entry in self.view.clone().range(records, Direction::Ascending) {
-            let (key, value) = entry?;
-            let record = key::trailing_record(&key)?;
-            let document = RawDocument::from_bytes(&*value)?;
-            let keys = keys_of(state, document)?;
-            self.mark_multikey(collection, state, &keys)?;
-            for key in keys.keys {
-                let is_smallest = duplicate
-                    .as_ref()
-                    .is_none_or(|(smallest, _)| key < *smallest);
-                if state.index.unique && self.view.get(&join(&state.prefix, &key))?.is_some() {
-                    if is_smallest {
-                        duplicate = Some((key, document.to_owned()));
-                    }
-                    continue;
-                }
-                self.put_entry(state, key, &keys.beside, record);
-            }
-        }
-        if let Some((key, document)) = duplicate {
-            return Err(duplicate_error(&collection.name, state, &document, &key));
-        }
         Ok(())
     }
 
@@ -291,19 +303,26 @@ impl Overlay {
         Ok(())
     }
 
-    /// Removes an index with its entries.
-    pub(crate) fn drop_index(&mut self, collection: &Collection, state: &IndexState) -> Result<()> {
-        let marks = key::multikeys(collection.id, state.id);
-        self.remove_all(&state.prefix)?;
-        self.remove_all(&marks)?;
+    /// Removes an index, whose entries are removed by steps.
+    pub(crate) fn drop_index(
+        &mut self,
+        steps: &mut Steps,
+        collection: &Collection,
+        state: &IndexState,
+    ) {
+        steps.remove(state.prefix.clone());
+        steps.remove(key::multikeys(collection.id, state.id));
         self.define(&Arc::new(collection.without_index(state.id)));
-        Ok(())
     }
 
-    /// Removes a collection with its documents and indexes.
-    pub(crate) fn drop_collection(&mut self, collection: &Collection) -> Result<()> {
+    /// Removes a collection, whose documents and indexes are removed by steps.
+    pub(crate) fn drop_collection(
+        &mut self,
+        steps: &mut Steps,
+        collection: &Collection,
+    ) -> Result<()> {
         for prefix in key::of_collection(collection.id) {
-            self.remove_all(&prefix)?;
+            steps.remove(prefix);
         }
         self.view.remove(key::catalog(&collection.name));
         self.catalog.remove(&collection.name);
@@ -321,16 +340,21 @@ impl Overlay {
 
     fn log(&mut self, event: impl FnOnce() -> Result<Event>) -> Result<()> {
         if let Some(events) = &mut self.events {
-            events.push(event()?);
+            let event = event()?;
+            self.event_bytes += event.as_bytes().len() + size_of::<Event>();
+            events.push(event);
         }
         Ok(())
     }
 
-    /// Removes every key that begins with `prefix`.
-    fn remove_all(&mut self, prefix: &[u8]) -> Result<()> {
-        let range = KeyRange::prefix(prefix);
-        for entry in self.view.clone().range(range, Direction::Ascending) {
-            self.view.remove(&*entry?.0);
+    /// Refuses to change more than fits into memory.
+    fn check_room(&self) -> Result<()> {
+        self.check_room_for(0)
+    }
+
+    fn check_room_for(&self, more: usize) -> Result<()> {
+        if self.view.change_bytes() + self.event_bytes + more > self.max_bytes {
+            return Err(Error::write_too_large(MAX_WRITE_BYTES));
         }
         Ok(())
     }
@@ -387,10 +411,7 @@ impl Overlay {
     }
 
     fn put_entry(&mut self, state: &IndexState, key: Vec<u8>, beside: &[u8], record: RecordId) {
-        let mut value = beside.to_vec();
-        if state.index.unique {
-            value.extend_from_slice(&record.to_be_bytes());
-        }
+        let value = entry_value(state, beside, record);
         self.view.put(entry_key(state, &key, record), value);
     }
 }
@@ -410,6 +431,16 @@ pub(crate) fn entry_key(state: &IndexState, key: &[u8], record: RecordId) -> Vec
         entry.extend_from_slice(&record.to_be_bytes());
     }
     entry
+}
+
+/// The value of the entry that an index has for a document.
+fn entry_value(state: &IndexState, beside: &[u8], record: RecordId) -> Vec<u8> {
+    let mut value = Vec::with_capacity(beside.len() + size_of::<RecordId>());
+    value.extend_from_slice(beside);
+    if state.index.unique {
+        value.extend_from_slice(&record.to_be_bytes());
+    }
+    value
 }
 
 fn join(prefix: &[u8], key: &[u8]) -> Vec<u8> {

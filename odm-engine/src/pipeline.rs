@@ -39,6 +39,7 @@ use bson::{RawDocument, RawDocumentBuf};
 use crate::error::code;
 use crate::expression::Environment;
 use crate::filter::Filter;
+use crate::interrupt;
 use crate::sort::{Sort, Sorter};
 use crate::value::{self, growth};
 use crate::{Error, Result};
@@ -254,6 +255,7 @@ impl Stage {
         Ok(match self {
             Stage::Match(filter) => Box::new(documents.filter_map(move |document| {
                 let matching = document.and_then(|document| {
+                    interrupt::check()?;
                     let matches = filter.matches(&document)?;
                     Ok(matches.then_some(document))
                 });
@@ -290,6 +292,7 @@ impl Stage {
 fn checked(documents: impl Iterator<Item = Result<RawDocumentBuf>> + Send + 'static) -> Documents {
     Box::new(documents.map(|document| {
         let document = document?;
+        interrupt::check()?;
         growth::check_made(&document)?;
         Ok(document)
     }))

@@ -11,6 +11,7 @@ mod covering;
 mod hint;
 mod merged;
 mod ordered;
+mod ranges;
 mod records;
 mod scan;
 mod table_scan;
@@ -73,7 +74,7 @@ pub(crate) fn choose(
     };
     let demands = Demands::of(question.filter.expression())?;
     let plan = match question.hint {
-        Some(hint) => planner.hinted(hint)?,
+        Some(hint) => planner.hinted(hint, &demands)?,
         None => planner.best(&demands)?,
     };
     if matches!(plan.access, Access::Collection(_)) && collection.policy().forbids_scans() {
@@ -95,7 +96,7 @@ struct Planner<'p> {
 }
 
 impl Planner<'_> {
-    fn hinted(&self, hint: &Hint) -> Result<Plan> {
+    fn hinted(&self, hint: &Hint, plain: &Demands<'_>) -> Result<Plan> {
         let Some(state) = hint.index(self.collection)? else {
             let direction = match hint {
                 Hint::Natural(direction) => *direction,
@@ -104,11 +105,11 @@ impl Planner<'_> {
             return Ok(Plan::collection_scan(direction));
         };
         // As on MongoDB, documents that are not in the index are not found.
-        let mut demands = Demands::of(self.question.filter.expression())?;
+        let mut demands = plain.clone();
         demands.add_common()?;
         let scan = Scan::of(self.view, self.collection, state, &demands, self.question)?;
         match scan {
-            None => self.hinted_wildcard(state),
+            None => self.hinted_wildcard(state, plain),
             Some(_) if state.coverage.is_some() && !self.is_complete(state) => {
                 Err(wildcard::useless(state))
             }
@@ -120,15 +121,14 @@ impl Planner<'_> {
     ///
     /// # Errors
     /// A branch has none. As on MongoDB, this index is never read as a whole: it need not have all documents.
-    fn hinted_wildcard(&self, state: &Arc<IndexState>) -> Result<Plan> {
-        let demands = Demands::of(self.question.filter.expression())?;
+    fn hinted_wildcard(&self, state: &Arc<IndexState>, plain: &Demands<'_>) -> Result<Plan> {
         let indexes = std::slice::from_ref(state);
-        let union = self.best_union(&demands, indexes)?;
+        let union = self.best_union(plain, indexes)?;
         union.ok_or_else(|| wildcard::useless(state))
     }
 
     fn best(&self, plain: &Demands<'_>) -> Result<Plan> {
-        let mut demands = Demands::of(self.question.filter.expression())?;
+        let mut demands = plain.clone();
         demands.add_common()?;
         let indexes = self.collection.indexes.as_slice();
         let (best, rejected) = self.best_scan(&demands, self.question, indexes)?;

@@ -28,6 +28,11 @@ use crate::store::View;
 /// error, also one in a report, has aborted the transaction; any method can fail with a write conflict
 /// if it writes, and because the transaction is over.
 ///
+/// The changes of one write, and those of one transaction, are held in memory until they are committed. They can take
+/// 512 MiB with the entries of indexes; what would take more is an error of kind
+/// [`WriteTooLarge`](crate::ErrorKind::WriteTooLarge) and changes nothing. Every method ends when an
+/// [`Interrupt`](crate::Interrupt) says so.
+///
 /// ```
 /// use bson::rawdoc;
 /// use odm_engine::{Database, Session, Update};
@@ -69,6 +74,8 @@ struct Open {
     catalog: Catalog,
     written: BTreeSet<String>,
     events: Vec<Event>,
+    /// How much memory the events take.
+    event_bytes: usize,
 }
 
 impl Session {
@@ -289,6 +296,7 @@ impl Session {
             begun,
             written: BTreeSet::new(),
             events: Vec::new(),
+            event_bytes: 0,
         };
         Ok(Session {
             committer,
@@ -302,6 +310,7 @@ impl Session {
 
     /// Runs a read on the state that the session sees.
     pub(crate) fn read<T>(&self, read: impl FnOnce(Reading<'_>) -> Result<T>) -> Result<T> {
+        self.committer.check_open()?;
         let Some(mut standing) = self.standing() else {
             return read(self.committer.state().reading());
         };
@@ -311,7 +320,7 @@ impl Session {
                 catalog: &open.catalog,
             })
         });
-        if result.is_err() {
+        if result.as_ref().is_err_and(ends_transaction) {
             standing.abort(&self.committer);
         }
         result
@@ -350,6 +359,7 @@ impl Session {
             changes: open.view.changes().clone(),
             written: open.written,
             events: open.events,
+            event_bytes: open.event_bytes,
         };
         self.committer.commit(&open.begun, outcome, haste)?;
         if let Some(mut standing) = self.standing() {
@@ -384,7 +394,7 @@ impl Session {
         };
         let (transaction, committer) = (Arc::downgrade(transaction), Arc::clone(&self.committer));
         Cursor::new(cursor.inspect(move |document| {
-            if document.is_err()
+            if document.as_ref().is_err_and(ends_transaction)
                 && let Some(transaction) = transaction.upgrade()
             {
                 locked(&transaction).abort(&committer);
@@ -405,7 +415,8 @@ impl Open {
     ) -> Result<T> {
         let log = &self.begun.state.log;
         let overlay = committer.overlay(&self.view, self.catalog.clone(), log);
-        let mut overlay = overlay.contending(committer.contend(&self.begun));
+        let overlay = overlay.contending(committer.contend(&self.begun));
+        let mut overlay = overlay.beside(self.view.change_bytes() + self.event_bytes);
         let result = write(&mut overlay)?;
         let outcome = overlay.finish();
         committer.claim(&self.begun, &outcome.changes)?;
@@ -413,6 +424,7 @@ impl Open {
         self.catalog.apply(&self.view, &outcome.changes)?;
         self.written.extend(outcome.written);
         self.events.extend(outcome.events);
+        self.event_bytes += outcome.event_bytes;
         Ok(result)
     }
 }
@@ -447,6 +459,11 @@ impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session").finish_non_exhaustive()
     }
+}
+
+/// Whether an error of a read ends a transaction. One that its caller has cancelled has shown nothing.
+fn ends_transaction(error: &Error) -> bool {
+    !error.is_cancelled()
 }
 
 /// A method that panics has at most lost its own overlay.

@@ -112,6 +112,7 @@ enum End {
 
 impl ChangeStream {
     pub(crate) fn open(committer: &Arc<Committer>, watch: &Watch) -> Result<ChangeStream> {
+        committer.check_open()?;
         if let Some(name) = &watch.collection {
             check_name(name)?;
         }
@@ -188,7 +189,7 @@ impl ChangeStream {
             let after = state.log.after(&state.view, &self.place)?;
             let Some((event, moment, place)) = after else {
                 // What was committed before the store failed comes first.
-                return self.committer.failure().cloned().map_or(Ok(None), Err);
+                return self.committer.failure().map_or(Ok(None), Err);
             };
             let is_asked_for = self.not_before.is_none_or(|time| moment.cluster >= time)
                 && match &self.collection {

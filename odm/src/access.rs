@@ -8,7 +8,7 @@ use tracing::{Instrument, Span};
 use crate::{
     Error, ErrorKind, Result,
     backend::{
-        Backend, Cursor, Executor, Transaction, drain,
+        Backend, Background, Cursor, Executor, Transaction, drain,
         operation::{Aggregate, Collection, Count, Distinct, Explain, Find, FindEach, FindSeveral},
     },
     error,
@@ -47,6 +47,8 @@ pub struct Access {
     limit: Option<Arc<TimeLimit>>,
     repetition: Arc<Repetition>,
     shared: Arc<Shared>,
+    /// Whether it keeps no database open.
+    is_background: bool,
     /// How many hooks have led here.
     depth: u8,
 }
@@ -73,6 +75,7 @@ impl Access {
             reads: Reads::Primary,
             models: S::MODELS,
             unit: None,
+            is_background: false,
             depth: 0,
             scope: Scope::NONE,
             sight: Sight::Present,
@@ -124,6 +127,23 @@ impl Access {
             operation: Arc::new(Operation::new("session", None)),
             ..self.clone().unlimited()
         })
+    }
+
+    /// The same for work that nobody waits for, which keeps no database open: dropped, it ends the work at its next step.
+    pub(crate) fn in_background(&self) -> Self {
+        if self.is_background {
+            return self.clone();
+        }
+        let backend: Arc<dyn Backend> = Arc::new(Background::of(&self.backend));
+        Self {
+            executor: backend.clone(),
+            backend,
+            is_background: true,
+            unit: None,
+            client_reads: None,
+            reads: Reads::Primary,
+            ..self.clone()
+        }
     }
 
     /// The same for the documents of all scopes, and for those that are deleted by a mark.

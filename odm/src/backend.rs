@@ -53,6 +53,7 @@
 //! write may still happen after the drop. Dropping the future or the cursor of a read ends the read soon, on a server too.
 //! Dropping a [`Transaction`] aborts it. Dropping the wait for a batch of a cursor loses nothing: the next call goes on.
 
+mod background;
 #[cfg(feature = "engine")]
 mod engine;
 mod faults;
@@ -62,6 +63,7 @@ pub mod operation;
 mod recorder;
 mod wrapper;
 
+pub(crate) use background::Background;
 #[cfg(feature = "engine")]
 pub use engine::Engine;
 pub use faults::{Fault, Faults};
@@ -227,6 +229,12 @@ pub trait Backend: Executor {
     ) -> BoxFuture<'a, Result<()>> {
         let _ = key;
         Box::pin(async move { Err(no_cluster(collection)) })
+    }
+
+    /// Closes files and connections, once writes that are under way are done. Later operations, also those of transactions
+    /// and cursors, are errors of kind [`Closed`](ErrorKind::Closed). Closing again does nothing.
+    fn close(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async { Ok(()) })
     }
 
     /// Begins a transaction, or fails with kind [`Unsupported`](ErrorKind::Unsupported) where

@@ -80,6 +80,41 @@ impl<S: Schema> Database<S> {
         &self.backend
     }
 
+    /// Closes the database for all its handles, with its files or its connections: what they do from now on, also in
+    /// transactions and streams, is an error of kind [`Closed`](crate::ErrorKind::Closed). Writes that are under way are
+    /// done first. Background work ends at its next step; what is left of it stays pending in the database, as when a
+    /// process ends ([`settled`](Self::settled) waits for it). Closing again does nothing.
+    ///
+    /// A file is closed as well when the last handle is dropped, with the actions, streams and transactions that were made
+    /// of it; this says when that is done.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "parts")]
+    /// # struct Part { #[serde(rename = "_id")] id: i64 }
+    /// # #[derive(Schema)] #[schema(models(Part))] struct Shop;
+    /// # #[cfg(feature = "engine")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> odm::Result<()> {
+    /// let db = odm::Database::<Shop>::open("memory:").await?;
+    /// let another_handle = db.clone();
+    /// db.insert(Part { id: 1 }).await?;
+    /// db.close().await?;
+    /// assert!(another_handle.get::<Part>(1).await.unwrap_err().is_closed());
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "engine"))]
+    /// # fn main() {}
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of the backend.
+    pub async fn close(&self) -> Result<()> {
+        self.backend.close().await
+    }
+
     /// Brings the declared indexes to the database: creates what is missing, reports what differs, and drops only what
     /// it is told to. On a sharded cluster it shards the collections of the models with a `shard_key`; elsewhere it reports them.
     pub fn sync_indexes(&self) -> SyncIndexes {

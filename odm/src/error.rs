@@ -100,8 +100,15 @@ pub enum ErrorKind {
     TransactionOver,
     /// A write through the database, in the closure of a transaction of it, would be no part of that: use its `tx`.
     OutsideTransaction,
+    /// The write changes more than fits into the memory of the engine, or than a server takes in one transaction: write in
+    /// parts.
+    WriteTooLarge,
+    /// There is no room on the disk, and nothing was written: free space, or delete documents.
+    StorageFull,
     /// Reading or writing files failed.
     Io,
+    /// The database was [closed](crate::Database::close).
+    Closed,
     /// The backend refused the operation for another reason; [`code`](Error::code) has MongoDB's number for it.
     Backend,
     /// The application's own error, made by [`Error::other`].
@@ -207,6 +214,18 @@ impl Error {
     #[must_use]
     pub fn is_history_lost(&self) -> bool {
         self.kind() == ErrorKind::HistoryLost
+    }
+
+    /// Whether there is no room on the disk. Deletes make some.
+    #[must_use]
+    pub fn is_storage_full(&self) -> bool {
+        self.kind() == ErrorKind::StorageFull
+    }
+
+    /// Whether the database was closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.kind() == ErrorKind::Closed
     }
 
     /// What has gone wrong, without where.

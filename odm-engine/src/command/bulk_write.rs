@@ -63,8 +63,7 @@ pub(crate) fn run(
                 failure: Some(failure),
                 ..
             })) => Err(failure),
-            // It is about the transaction, not about the write.
-            Err(error) if error.is_write_conflict() => return Err(error),
+            Err(error) if error.ends_operation() => return Err(error),
             Err(error) => {
                 overlay.restore(before);
                 Err(error)

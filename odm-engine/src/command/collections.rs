@@ -2,7 +2,7 @@
 
 use super::Reading;
 use crate::error::{Error, Result, code};
-use crate::overlay::Overlay;
+use crate::overlay::{Overlay, Steps};
 
 /// Creates a collection with nothing but the index of `_id`.
 pub(crate) fn create(overlay: &mut Overlay, name: &str) -> Result<()> {
@@ -22,9 +22,9 @@ pub(crate) fn list(reading: Reading<'_>) -> Vec<String> {
 }
 
 /// Removes a collection with its documents and indexes; nothing happens if there is none.
-pub(crate) fn drop(overlay: &mut Overlay, name: &str) -> Result<()> {
+pub(crate) fn drop(overlay: &mut Overlay, steps: &mut Steps, name: &str) -> Result<()> {
     match overlay.collection(name) {
-        Some(collection) => overlay.drop_collection(&collection),
+        Some(collection) => overlay.drop_collection(steps, &collection),
         None => Ok(()),
     }
 }

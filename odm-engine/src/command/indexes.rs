@@ -8,14 +8,19 @@ use crate::catalog::Collection;
 use crate::command::Reading;
 use crate::error::{Error, Result, code};
 use crate::index::{ID_INDEX, Index};
-use crate::overlay::{Overlay, index_not_found};
+use crate::overlay::{Overlay, Steps, index_not_found};
 use crate::value;
 
 /// How many indexes a collection can have, that of `_id` included, as on MongoDB.
 const MAX_INDEXES: usize = 64;
 
 /// Creates the indexes that are not there yet, all or none of them.
-pub(crate) fn create(overlay: &mut Overlay, name: &str, indexes: &[Index]) -> Result<()> {
+pub(crate) fn create(
+    overlay: &mut Overlay,
+    steps: &mut Steps,
+    name: &str,
+    indexes: &[Index],
+) -> Result<()> {
     for index in indexes {
         index.check()?;
     }
@@ -36,7 +41,7 @@ pub(crate) fn create(overlay: &mut Overlay, name: &str, indexes: &[Index]) -> Re
                 format!("a collection can have {MAX_INDEXES} indexes at most; drop one first");
             return Err(Error::server(code::CANNOT_CREATE_INDEX, message));
         }
-        overlay.build_index(&collection, index.clone())?;
+        overlay.build_index(steps, &collection, index.clone())?;
     }
     Ok(())
 }
@@ -66,7 +71,12 @@ pub enum DropIndexes {
 }
 
 /// Removes several indexes with their entries, all or none of them.
-pub(crate) fn drop_several(overlay: &mut Overlay, name: &str, which: &DropIndexes) -> Result<()> {
+pub(crate) fn drop_several(
+    overlay: &mut Overlay,
+    steps: &mut Steps,
+    name: &str,
+    which: &DropIndexes,
+) -> Result<()> {
     let collection = overlay.collection(name);
     let indexes = collection.iter().flat_map(|found| &found.indexes);
     let names: Vec<String> = match which {
@@ -95,11 +105,16 @@ pub(crate) fn drop_several(overlay: &mut Overlay, name: &str, which: &DropIndexe
     };
     names
         .iter()
-        .try_for_each(|index| drop(overlay, name, index))
+        .try_for_each(|index| drop(overlay, steps, name, index))
 }
 
 /// Removes an index with its entries.
-pub(crate) fn drop(overlay: &mut Overlay, name: &str, index: &str) -> Result<()> {
+pub(crate) fn drop(
+    overlay: &mut Overlay,
+    steps: &mut Steps,
+    name: &str,
+    index: &str,
+) -> Result<()> {
     let collection = overlay
         .collection(name)
         .ok_or_else(|| index_not_found(index))?;
@@ -112,7 +127,8 @@ pub(crate) fn drop(overlay: &mut Overlay, name: &str, index: &str) -> Result<()>
         let message = "the index of _id cannot be dropped";
         return Err(Error::server(code::INVALID_OPTIONS, message));
     }
-    overlay.drop_index(&collection, state)
+    overlay.drop_index(steps, &collection, state);
+    Ok(())
 }
 
 /// Hides an index from queries, or shows it again.

@@ -50,8 +50,7 @@ pub(crate) fn run(
             document::prepare(document).and_then(|document| overlay.insert(&collection, &document));
         match inserted {
             Ok(()) => report.inserted += 1,
-            // It is about the transaction, not about the document.
-            Err(error) if error.is_write_conflict() => return Err(error),
+            Err(error) if error.ends_operation() => return Err(error),
             Err(error) => {
                 report.failures.push(InsertFailure { position, error });
                 if ordered {

@@ -6,6 +6,7 @@ use bson::RawDocument;
 use crate::catalog::Collection;
 use crate::error::Result;
 use crate::filter::Filter;
+use crate::interrupt;
 use crate::key::RecordId;
 use crate::plan::{Content, Examined, Plan, Records};
 use crate::store::View;
@@ -60,6 +61,9 @@ impl Iterator for Matches {
                 thread::yield_now();
             }
             self.left -= 1;
+            if let Err(interrupted) = interrupt::check() {
+                return Some(Err(interrupted));
+            }
             let (record, content) = match self.records.next()? {
                 Ok(candidate) => candidate,
                 Err(error) => return Some(Err(error)),

@@ -83,8 +83,7 @@ pub(crate) fn run(overlay: &mut Overlay, name: &str, command: &Update) -> Result
             });
             match changed {
                 Ok(changed) => report.modified += changed,
-                // A conflict is about the transaction, not about the document.
-                Err(failure) if report.modified == 0 || failure.is_write_conflict() => {
+                Err(failure) if report.modified == 0 || failure.ends_operation() => {
                     return Err(failure);
                 }
                 // As on MongoDB, an update of several documents is no transaction.

@@ -7,6 +7,7 @@ use crate::document;
 use crate::error::{Error, Result};
 use crate::index::IndexState;
 use crate::index::keys::keys_of;
+use crate::interrupt;
 use crate::key::{self, RecordId};
 use crate::overlay::entry_key;
 use crate::store::{KeyRange, Snapshot, View};
@@ -39,6 +40,7 @@ fn check_collection(view: &View, collection: &Collection) -> Result<u64> {
     let mut entries = vec![0; collection.indexes.len()];
     let records = KeyRange::prefix(&key::records(collection.id));
     for stored in view.range(records, Direction::Ascending) {
+        interrupt::check()?;
         let (key, bytes) = stored?;
         let record = key::trailing_record(&key)?;
         check_document(&bytes).map_err(|error| damaged(record, error.to_string()))?;
@@ -101,5 +103,8 @@ fn check_entries(
 /// How many keys begin with `prefix`.
 fn count(view: &View, prefix: &[u8]) -> Result<u64> {
     let mut keys = view.range(KeyRange::prefix(prefix), Direction::Ascending);
-    keys.try_fold(0, |count, entry| entry.map(|_| count + 1))
+    keys.try_fold(0, |count, entry| {
+        interrupt::check()?;
+        entry.map(|_| count + 1)
+    })
 }

@@ -2,10 +2,11 @@ use std::mem;
 use std::sync::Arc;
 
 use super::conflicts::{Conflicts, TransactionId};
-use super::{ChangeLog, Haste, Log};
+use super::outcome::BatchOutcome;
+use super::{ChangeLog, Haste, Log, State};
 use crate::catalog::Catalog;
 use crate::change::Event;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::{Changes, Snapshot, View};
 
 /// The state that the next write starts from: durable or on its way there.
@@ -16,6 +17,9 @@ pub(super) struct Stage {
     log: Log,
     /// What no leader has taken yet.
     gathered: Changes,
+    /// What becomes of that, and of what a leader has taken.
+    gathering: Arc<BatchOutcome>,
+    taken: Option<Arc<BatchOutcome>>,
     /// Whether some of that is not to wait for others.
     is_wanted: bool,
     conflicts: Conflicts,
@@ -29,7 +33,9 @@ pub(super) struct Batch {
     pub(super) changes: Changes,
     pub(super) catalog: Catalog,
     pub(super) log: Log,
-    pub(super) ticket: u64,
+    pub(super) outcome: Arc<BatchOutcome>,
+    /// The number of the last write in it.
+    last: u64,
 }
 
 impl Stage {
@@ -39,6 +45,8 @@ impl Stage {
             catalog,
             log,
             gathered: Changes::new(),
+            gathering: Arc::default(),
+            taken: None,
             is_wanted: false,
             conflicts: Conflicts::default(),
             added: 0,
@@ -75,25 +83,33 @@ impl Stage {
         mut changes: Changes,
         events: &[Event],
         haste: Haste,
-    ) -> Result<u64> {
+    ) -> Result<Arc<BatchOutcome>> {
         let mut log = self.log.clone();
         log.add(&self.view, &mut changes, events)?;
         self.add_logged(changes, log, haste)
     }
 
     /// Gives the log other settings, if they are chosen; the result is what to wait for.
-    pub(super) fn configure_log(&mut self, chosen: Option<Option<ChangeLog>>) -> Result<u64> {
+    pub(super) fn configure_log(
+        &mut self,
+        chosen: Option<Option<ChangeLog>>,
+    ) -> Result<Arc<BatchOutcome>> {
         let Some(keep) = chosen else {
-            return Ok(self.added);
+            return Ok(self.latest());
         };
         let mut log = self.log.clone();
         let changes = log.configure(&self.view, keep)?;
         self.add_logged(changes, log, Haste::Now)
     }
 
-    fn add_logged(&mut self, changes: Changes, log: Log, haste: Haste) -> Result<u64> {
+    fn add_logged(
+        &mut self,
+        changes: Changes,
+        log: Log,
+        haste: Haste,
+    ) -> Result<Arc<BatchOutcome>> {
         if changes.is_empty() {
-            return Ok(self.added);
+            return Ok(self.latest());
         }
         let mut view = self.view.clone();
         view.apply(&changes);
@@ -108,24 +124,39 @@ impl Stage {
         } else {
             self.gathered.extend(changes);
         }
-        Ok(self.added)
+        Ok(Arc::clone(&self.gathering))
+    }
+
+    /// What becomes of the last write that the stage shows.
+    fn latest(&self) -> Arc<BatchOutcome> {
+        match &self.taken {
+            _ if !self.gathered.is_empty() => Arc::clone(&self.gathering),
+            Some(taken) => Arc::clone(taken),
+            None => Arc::new(BatchOutcome::durable()),
+        }
     }
 
     /// Hands everything that has gathered to a leader.
-    pub(super) fn take(&mut self) -> Batch {
+    pub(super) fn take(&mut self) -> Option<Batch> {
+        if self.gathered.is_empty() {
+            return None;
+        }
         self.is_wanted = false;
-        Batch {
+        let outcome = mem::take(&mut self.gathering);
+        self.taken = Some(Arc::clone(&outcome));
+        Some(Batch {
             changes: mem::take(&mut self.gathered),
             catalog: self.catalog.clone(),
             log: self.log.clone(),
-            ticket: self.added,
-        }
+            outcome,
+            last: self.added,
+        })
     }
 
     /// The same, if that is less than `changes`, and somebody wants some of it now.
     pub(super) fn take_fewer_than(&mut self, changes: usize) -> Option<Batch> {
-        let is_due = self.is_wanted && (1..changes).contains(&self.gathered.len());
-        is_due.then(|| self.take())
+        let is_due = self.is_wanted && self.gathered.len() < changes;
+        if is_due { self.take() } else { None }
     }
 
     /// Whether there is nothing for a leader to take.
@@ -135,8 +166,30 @@ impl Stage {
     }
 
     /// Notes that what was taken is durable now and part of `snapshot`.
-    pub(super) fn committed(&mut self, snapshot: Arc<dyn Snapshot>, ticket: u64) {
+    pub(super) fn committed(&mut self, snapshot: Arc<dyn Snapshot>, batch: &Batch) {
         self.view = View::new(snapshot, self.gathered.clone());
-        self.durable = ticket;
+        self.durable = batch.last;
+        self.taken = None;
+        batch.outcome.set(Ok(()));
+    }
+
+    /// Forgets everything that is not durable: it stands on a commit that has failed.
+    pub(super) fn fail(&mut self, durable: &State, error: &Error) {
+        let failed = [self.taken.take(), Some(mem::take(&mut self.gathering))];
+        for outcome in failed.into_iter().flatten() {
+            outcome.set(Err(error.clone()));
+        }
+        self.gathered = Changes::new();
+        self.is_wanted = false;
+        self.reset(durable);
+    }
+
+    /// Starts from a durable state.
+    pub(super) fn reset(&mut self, durable: &State) {
+        self.view = durable.view.clone();
+        self.catalog = durable.catalog.clone();
+        self.log = durable.log.clone();
+        // Transactions that begin now see that all writes before have failed.
+        self.durable = self.added;
     }
 }

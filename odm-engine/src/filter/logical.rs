@@ -32,10 +32,17 @@ pub(super) fn parse_and(condition: &Condition<'_>) -> Result<Expression> {
     branches(condition).map(Expression::And)
 }
 
+/// Turns `a = 1 or a = 2` into `a in (1, 2)`, which an index can answer and which tells positions.
 pub(super) fn parse_or(condition: &Condition<'_>) -> Result<Expression> {
-    Ok(match one_of(branches(condition)?) {
-        Ok((path, membership)) => Expression::Field(path, Test::In(membership)),
-        Err(branches) => Expression::Or(branches),
+    let branches = branches(condition)?;
+    let Some((path, values)) = equalities(&branches) else {
+        return Ok(Expression::Or(branches));
+    };
+    let membership = Membership::of_values(values)?;
+    // Of the same value twice, an upsert would make an equality.
+    Ok(match membership.only_value() {
+        None => Expression::Field(path.clone(), Test::In(membership)),
+        Some(_) => Expression::Or(branches),
     })
 }
 
@@ -47,32 +54,23 @@ pub(super) fn parse_comment(_: &Condition<'_>) -> Result<Expression> {
     Ok(Expression::And(Vec::new()))
 }
 
-/// Turns `a = 1 or a = 2` into `a in (1, 2)`, which an index can answer and which tells positions.
-fn one_of(branches: Vec<Expression>) -> Result<(Path, Membership), Vec<Expression>> {
-    let mut values = Vec::new();
+/// The values of conditions that all ask for equality at one path.
+fn equalities(branches: &[Expression]) -> Option<(&Path, Vec<RawBsonRef<'_>>)> {
     let mut common = None;
-    for branch in &branches {
-        match branch {
+    let values: Option<Vec<_>> = branches
+        .iter()
+        .map(|branch| match branch {
             Expression::Field(path, Test::Compare(comparison))
                 if comparison.operator == CompareOperator::Eq
                     && common.is_none_or(|common| common == path) =>
             {
                 common = Some(path);
-                values.push(comparison.value.clone());
+                Some(comparison.value.as_raw_bson_ref())
             }
-            _ => return Err(branches),
-        }
-    }
-    let Some(path) = common.cloned() else {
-        return Err(branches);
-    };
-    let membership = Membership::of_values(values);
-    // Of the same value twice, an upsert would make an equality.
-    if membership.values().len() > 1 {
-        Ok((path, membership))
-    } else {
-        Err(branches)
-    }
+            _ => None,
+        })
+        .collect();
+    common.zip(values)
 }
 
 fn branches(condition: &Condition<'_>) -> Result<Vec<Expression>> {

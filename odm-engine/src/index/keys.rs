@@ -30,6 +30,14 @@ pub(crate) struct Keys {
     pub(crate) beside: Vec<u8>,
 }
 
+impl Keys {
+    /// How much memory they take, more or less.
+    pub(crate) fn bytes(&self) -> usize {
+        // A place in the set, and an allocation.
+        self.keys.iter().map(|key| key.len() + 64).sum()
+    }
+}
+
 /// The keys of `document`: none if the index leaves it out.
 ///
 /// # Errors

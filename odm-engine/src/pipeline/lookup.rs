@@ -204,7 +204,7 @@ impl Lookup {
         let mut pipeline = self.pipeline(document)?;
         if let Some(equality) = &self.equality {
             let values = equality.values(document);
-            pipeline.begin_with(Filter::equal_to_any(&equality.foreign, values));
+            pipeline.begin_with(Filter::equal_to_any(&equality.foreign, &values)?);
         }
         let documents = match &self.collection {
             Some(collection) => source.run(collection, pipeline)?,

@@ -29,7 +29,7 @@ pub(crate) enum Access {
 pub(crate) struct IdAccess {
     pub(crate) state: Arc<IndexState>,
     /// The whole keys of the entries, in the order in which they are looked up.
-    pub(crate) keys: Vec<Vec<u8>>,
+    pub(crate) keys: Box<dyn Iterator<Item = Vec<u8>> + Send>,
     pub(crate) is_covered: bool,
     pub(crate) bounds: Vec<String>,
 }
@@ -49,8 +49,8 @@ pub(crate) struct IndexAccess {
 
 /// How disjoint ranges are walked.
 pub(crate) enum Walk {
-    /// One after the other.
-    InTurn(Vec<KeyRange>),
+    /// One after the other. They are made one by one: a filter may have a million values.
+    InTurn(Box<dyn Iterator<Item = KeyRange> + Send>),
     /// All at once, in the order of what the keys have behind their beginnings of these lengths.
     Merged(Vec<(KeyRange, usize)>),
 }

@@ -2,7 +2,9 @@
 
 mod limit;
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use bson::{RawArray, RawArrayBuf, RawBsonRef, RawDocumentBuf};
 
@@ -14,38 +16,42 @@ use crate::filter::{CompareOperator, Comparison, Membership, Test};
 use crate::index::hashed::hash;
 use crate::key::value::{collated_brackets, encode, encode_text_prefix, type_bracket};
 use crate::pattern::Regex;
-use crate::store::after_prefix;
+use crate::store::{KeyRange, after_prefix};
 use crate::value::Number;
 
-/// The encodings from `start`, included, to `end`, excluded. A key lies in it by its beginning, so
+/// The encodings from a start, included, to an end, excluded. A key lies in it by its beginning, so
 /// that what follows in a compound key does not matter.
 #[derive(Clone, Debug)]
 pub(super) struct Interval {
-    pub(super) start: Vec<u8>,
+    start: Box<[u8]>,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    /// One value alone, and what people are told of it, if that is not what `start` says.
+    Point(Option<Box<Limit>>),
+    Range(Box<Range>),
+}
+
+#[derive(Clone, Debug)]
+struct Range {
     /// `None` is above everything.
-    pub(super) end: Option<Vec<u8>>,
-    /// Whether one value alone lies in it.
-    pub(super) is_point: bool,
-    /// What people are told of `start`; of a point, it says all.
+    end: Option<Vec<u8>>,
+    /// What people are told of `start`.
     low: Option<Limit>,
     /// What people are told of `end`.
     high: Option<Limit>,
 }
 
-/// Disjoint intervals in ascending order.
+/// Disjoint intervals in ascending order. A clone shares them: there may be a million.
 #[derive(Clone, Debug)]
-pub(super) struct Bounds(Vec<Interval>);
+pub(super) struct Bounds(Arc<Vec<Interval>>);
 
 impl Bounds {
     /// Every value.
     pub(super) fn all() -> Bounds {
-        Bounds(vec![Interval {
-            start: Vec::new(),
-            end: None,
-            is_point: false,
-            low: None,
-            high: None,
-        }])
+        Bounds::from([Interval::range(Vec::new(), None)])
     }
 
     /// A superset of the encodings of the values that pass the test, or `None` if that is every one.
@@ -77,19 +83,25 @@ impl Bounds {
     }
 
     pub(super) fn are_points(&self) -> bool {
-        self.0.iter().all(|interval| interval.is_point)
+        self.0.iter().all(Interval::is_point)
     }
 
     pub(super) fn is_one_point(&self) -> bool {
-        matches!(self.0.as_slice(), [only] if only.is_point)
+        matches!(self.intervals(), [only] if only.is_point())
     }
 
     pub(super) fn is_all(&self) -> bool {
-        matches!(self.0.as_slice(), [only] if only.start.is_empty() && only.end.is_none())
+        matches!(self.intervals(), [only] if only.start.is_empty() && only.end().is_none())
     }
 
     /// The values that lie in both.
     pub(super) fn intersect(&self, other: &Bounds) -> Bounds {
+        if self.is_all() {
+            return other.clone();
+        }
+        if other.is_all() {
+            return self.clone();
+        }
         let (mut ours, mut theirs) = (self.0.iter().peekable(), other.0.iter().peekable());
         let mut both = Vec::new();
         // Both are sorted and disjoint: the one that ends first meets nothing further on.
@@ -108,9 +120,7 @@ impl Bounds {
     pub(super) fn in_direction(&self, direction: Direction) -> Bounds {
         match direction {
             Direction::Ascending => self.clone(),
-            Direction::Descending => {
-                Bounds(self.0.iter().rev().map(Interval::complement).collect())
-            }
+            Direction::Descending => self.0.iter().rev().map(Interval::complement).collect(),
         }
     }
 
@@ -122,7 +132,7 @@ impl Bounds {
         let mut points: Vec<_> = self.0.iter().map(Interval::hashed).collect();
         points.sort_by(|a, b| a.start.cmp(&b.start));
         points.dedup_by(|a, b| a.start == b.start);
-        Bounds(points)
+        points.into_iter().collect()
     }
 
     /// Whether a [wildcard index](crate::index::wildcard) has entries for all of these values: not for
@@ -134,7 +144,7 @@ impl Bounds {
         let arrays = Bounds::arrays();
         self.0.iter().all(|interval| {
             let meets = |other: &Interval| interval.intersect(other).is_some();
-            let is_empty_value = interval.is_point && is_empty_value(&interval.start);
+            let is_empty_value = interval.is_point() && is_empty_value(&interval.start);
             let is_missing = stands_for_missing && meets(&null);
             is_empty_value || !meets(&empty) && !arrays.0.iter().any(meets) && !is_missing
         })
@@ -144,9 +154,10 @@ impl Bounds {
     pub(super) fn tell_strings_apart(&self) -> bool {
         let (first, end) = collated_brackets();
         self.0.iter().any(|interval| {
-            let (start, until) = (interval.start.as_slice(), interval.end.as_deref());
-            let meets = start < &[end] && until.is_none_or(|until| until > &[first]);
-            let has_all = start <= &[first] && until.is_none_or(|until| until >= &[end]);
+            let (start, until) = (&*interval.start, interval.end());
+            let (first, end) = (&[first][..], &[end][..]);
+            let meets = start < end && until.as_deref().is_none_or(|until| until > first);
+            let has_all = start <= first && until.as_deref().is_none_or(|until| until >= end);
             meets && !has_all
         })
     }
@@ -154,7 +165,7 @@ impl Bounds {
     /// All arrays, as they are indexed if they are in other ones.
     pub(super) fn arrays() -> Bounds {
         let array = RawBsonRef::Array(&RawArrayBuf::new());
-        Bounds(vec![Interval::bracket(array)])
+        Bounds::from([Interval::bracket(array)])
     }
 
     /// How well these bounds narrow a field down: points first, everything last.
@@ -167,7 +178,7 @@ impl Bounds {
             // An end within the bracket of a type is a value; the others are a tag alone.
             let values = |bytes: &[u8]| bytes.len() > 1;
             let both = |interval: &Interval| {
-                values(&interval.start) && interval.end.as_deref().is_some_and(values)
+                values(&interval.start) && interval.end().as_deref().is_some_and(values)
             };
             (if self.0.iter().all(both) { 1 } else { 2 }, self.0.len())
         }
@@ -175,27 +186,82 @@ impl Bounds {
 
     fn merged(mut intervals: Vec<Interval>) -> Bounds {
         intervals.sort_by(|a, b| a.start.cmp(&b.start));
-        let mut merged: Vec<Interval> = Vec::with_capacity(intervals.len());
-        for interval in intervals {
-            match merged.last_mut() {
-                Some(last) if last.overlaps(&interval) => last.extend_to(interval),
-                _ => merged.push(interval),
+        intervals.dedup_by(|later, last| {
+            let overlaps = last.overlaps(later);
+            if overlaps {
+                last.extend_to(later);
             }
-        }
-        Bounds(merged)
+            overlaps
+        });
+        Bounds(Arc::new(intervals))
+    }
+}
+
+impl<const N: usize> From<[Interval; N]> for Bounds {
+    fn from(intervals: [Interval; N]) -> Bounds {
+        Bounds(Arc::new(intervals.into()))
+    }
+}
+
+impl FromIterator<Interval> for Bounds {
+    fn from_iter<I: IntoIterator<Item = Interval>>(intervals: I) -> Bounds {
+        Bounds(Arc::new(intervals.into_iter().collect()))
     }
 }
 
 impl Interval {
     fn point(value: RawBsonRef<'_>) -> Result<Interval> {
-        let start = encoded(value)?;
         Ok(Interval {
-            end: after_prefix(&start),
-            start,
-            is_point: true,
-            low: Some(Limit::included(value)),
-            high: None,
+            start: encoded(value)?.into(),
+            kind: Kind::Point(Some(Box::new(Limit::included(value)))),
         })
+    }
+
+    /// The value with this encoding.
+    fn encoded_point(encoding: &[u8]) -> Interval {
+        Interval {
+            start: encoding.into(),
+            kind: Kind::Point(None),
+        }
+    }
+
+    fn range(start: Vec<u8>, end: Option<Vec<u8>>) -> Interval {
+        let range = Range {
+            end,
+            low: None,
+            high: None,
+        };
+        Interval {
+            start: start.into(),
+            kind: Kind::Range(Box::new(range)),
+        }
+    }
+
+    pub(super) fn start(&self) -> &[u8] {
+        &self.start
+    }
+
+    /// `None` is above everything.
+    fn end(&self) -> Option<Cow<'_, [u8]>> {
+        match &self.kind {
+            Kind::Point(_) => after_prefix(&self.start).map(Cow::Owned),
+            Kind::Range(range) => range.end.as_deref().map(Cow::Borrowed),
+        }
+    }
+
+    pub(super) fn is_point(&self) -> bool {
+        matches!(self.kind, Kind::Point(_))
+    }
+
+    /// The keys that begin with `prefix`, and then have an encoding in the interval.
+    pub(super) fn below(&self, prefix: &[u8]) -> KeyRange {
+        KeyRange {
+            start: [prefix, &self.start].concat(),
+            end: match self.end() {
+                Some(end) => Some([prefix, &end].concat()),
+                None => after_prefix(prefix),
+            },
+        }
     }
 
     /// All values that sort with this one's type, but for NaN.
@@ -205,29 +271,26 @@ impl Interval {
         let (low, high) = bracket_limits(value);
         Interval {
             // NaN has the first tag of numbers.
-            start: vec![first + u8::from(is_number)],
-            end: Some(vec![end]),
-            is_point: false,
-            low,
-            high,
+            start: Box::new([first + u8::from(is_number)]),
+            kind: Kind::Range(Box::new(Range {
+                end: Some(vec![end]),
+                low,
+                high,
+            })),
         }
     }
 
     /// The same values as a descending field encodes them. Nobody is told of it.
     fn complement(&self) -> Interval {
         let complement = |bytes: &[u8]| bytes.iter().map(|byte| !byte).collect::<Vec<_>>();
-        // Complementing turns "begins with this, or is above" into "begins with it, or is below".
-        let start = match &self.end {
-            Some(end) => after_prefix(&complement(end)).unwrap_or_default(),
-            None => Vec::new(),
-        };
-        Interval {
-            start,
-            end: after_prefix(&complement(&self.start)),
-            is_point: self.is_point,
-            low: None,
-            high: None,
+        let start = complement(&self.start);
+        if self.is_point() {
+            return Interval::encoded_point(&start);
         }
+        // Complementing turns "begins with this, or is above" into "begins with it, or is below".
+        let end = self.end();
+        let lowest = end.and_then(|end| after_prefix(&complement(&end)));
+        Interval::range(lowest.unwrap_or_default(), after_prefix(&start))
     }
 
     /// The hash of a point.
@@ -235,69 +298,87 @@ impl Interval {
         let hash = hash(&self.start);
         let shown = RawBsonRef::Int64(i64::from_be_bytes(hash));
         Interval {
-            start: hash.to_vec(),
-            end: after_prefix(&hash),
-            is_point: true,
-            low: Some(Limit::included(shown)),
-            high: None,
+            start: Box::new(hash),
+            kind: Kind::Point(Some(Box::new(Limit::included(shown)))),
         }
     }
 
     fn ends_before(&self, other: &Interval) -> bool {
-        match (&self.end, &other.end) {
+        match (self.end(), other.end()) {
             (Some(own), Some(other)) => own < other,
             (own, _) => own.is_some(),
         }
     }
 
     fn intersect(&self, other: &Interval) -> Option<Interval> {
-        let (start, low) = if self.start >= other.start {
-            (&self.start, &self.low)
-        } else {
-            (&other.start, &other.low)
+        let (later, earlier) = match self.start >= other.start {
+            true => (self, other),
+            false => (other, self),
         };
-        let (end, high) = match (&self.end, &other.end) {
-            (Some(a), Some(b)) if b < a => (&other.end, other.high()),
-            (None, Some(_)) => (&other.end, other.high()),
-            _ => (&self.end, self.high()),
+        let first_to_end = match (self.end(), other.end()) {
+            (Some(a), Some(b)) if b < a => other,
+            (None, Some(_)) => other,
+            _ => self,
         };
-        let is_empty = end.as_ref().is_some_and(|end| end <= start);
-        (!is_empty).then(|| Interval {
-            is_point: self.is_point || other.is_point,
-            start: start.clone(),
-            end: end.clone(),
-            low: low.clone(),
-            high: high.clone(),
+        let end = first_to_end.end();
+        if end.as_ref().is_some_and(|end| **end <= *later.start) {
+            return None;
+        }
+        // A point has nothing in it but itself.
+        if let Some(point) = [later, earlier].into_iter().find(|one| one.is_point()) {
+            return Some(point.clone());
+        }
+        Some(Interval {
+            start: later.start.clone(),
+            kind: Kind::Range(Box::new(Range {
+                end: end.map(Cow::into_owned),
+                low: later.low(),
+                high: first_to_end.high(),
+            })),
         })
     }
 
-    fn high(&self) -> &Option<Limit> {
-        if self.is_point { &self.low } else { &self.high }
+    /// What people are told of the start.
+    fn low(&self) -> Option<Limit> {
+        match &self.kind {
+            Kind::Point(Some(shown)) => Some((**shown).clone()),
+            Kind::Point(None) => Limit::decoded(&self.start),
+            Kind::Range(range) => range.low.clone(),
+        }
+    }
+
+    /// What people are told of the end.
+    fn high(&self) -> Option<Limit> {
+        match &self.kind {
+            Kind::Point(_) => self.low(),
+            Kind::Range(range) => range.high.clone(),
+        }
     }
 
     fn overlaps(&self, later: &Interval) -> bool {
-        let gap = |end: &Vec<u8>| match later.start.cmp(end) {
+        let gap = |end: &[u8]| match (*later.start).cmp(end) {
             Ordering::Less => false,
             // Two points side by side remain two points.
-            Ordering::Equal => self.is_point || later.is_point,
+            Ordering::Equal => self.is_point() || later.is_point(),
             Ordering::Greater => true,
         };
-        !self.end.as_ref().is_some_and(gap)
+        !self.end().as_deref().is_some_and(gap)
     }
 
-    fn extend_to(&mut self, later: Interval) {
-        let high = self.high().clone();
-        self.is_point &= self.start == later.start && self.end == later.end;
-        if self.is_point {
+    fn extend_to(&mut self, later: &Interval) {
+        if self.is_point() && later.is_point() && self.start == later.start {
             return;
         }
-        self.high = high;
-        if let Some(end) = &self.end
-            && later.end.as_ref().is_none_or(|later| later > end)
-        {
-            self.high = later.high().clone();
-            self.end = later.end;
-        }
+        let (low, own_end) = (self.low(), self.end().map(Cow::into_owned));
+        let is_longer = own_end.as_ref().is_some_and(|end| {
+            let later = later.end();
+            later.is_none_or(|later| *later > **end)
+        });
+        let (end, high) = match is_longer {
+            true => (later.end().map(Cow::into_owned), later.high()),
+            false => (own_end, self.high()),
+        };
+        self.kind = Kind::Range(Box::new(Range { end, low, high }));
     }
 }
 
@@ -334,24 +415,26 @@ fn add_comparison(comparison: &Comparison, intervals: &mut Vec<Interval>) -> Res
     let mut interval = Interval::bracket(value);
     let key = encoded(value)?;
     let (included, excluded) = (Limit::included(value), Limit::excluded(value));
-    match comparison.operator {
-        CompareOperator::Gt => {
-            interval.start = after_prefix(&key).unwrap_or(key);
-            interval.low = Some(excluded);
+    if let Kind::Range(range) = &mut interval.kind {
+        match comparison.operator {
+            CompareOperator::Gt => {
+                interval.start = after_prefix(&key).unwrap_or(key).into();
+                range.low = Some(excluded);
+            }
+            CompareOperator::Gte => {
+                interval.start = key.into();
+                range.low = Some(included);
+            }
+            CompareOperator::Lt => {
+                range.end = Some(key);
+                range.high = Some(excluded);
+            }
+            CompareOperator::Lte => {
+                range.end = after_prefix(&key);
+                range.high = Some(included);
+            }
+            CompareOperator::Eq => {}
         }
-        CompareOperator::Gte => {
-            interval.start = key;
-            interval.low = Some(included);
-        }
-        CompareOperator::Lt => {
-            interval.end = Some(key);
-            interval.high = Some(excluded);
-        }
-        CompareOperator::Lte => {
-            interval.end = after_prefix(&key);
-            interval.high = Some(included);
-        }
-        CompareOperator::Eq => {}
     }
     intervals.push(interval);
     Ok(true)
@@ -361,6 +444,7 @@ fn add_membership(membership: &Membership, intervals: &mut Vec<Interval>) -> Res
     for value in membership.values() {
         add_equal(value.as_raw_bson_ref(), intervals)?;
     }
+    intervals.extend(membership.encodings().map(Interval::encoded_point));
     for pattern in membership.patterns() {
         add_regex(pattern, intervals);
     }
@@ -388,12 +472,13 @@ fn first_key(array: &RawArray) -> Result<RawBsonRef<'_>> {
 /// A pattern matches strings, and regular expressions that are equal to it.
 fn add_regex(regex: &Regex, intervals: &mut Vec<Interval>) {
     let mut strings = Interval::bracket(RawBsonRef::String(""));
-    if let Some(prefix) = regex.prefix() {
-        strings.start.clear();
-        encode_text_prefix(prefix, &mut strings.start);
-        strings.end = after_prefix(&strings.start);
-        strings.low = Some(Limit::included(RawBsonRef::String(prefix)));
-        strings.high = after_text(prefix).map(|after| Limit::excluded(RawBsonRef::String(&after)));
+    if let (Some(prefix), Kind::Range(range)) = (regex.prefix(), &mut strings.kind) {
+        let mut start = Vec::new();
+        encode_text_prefix(prefix, &mut start);
+        range.end = after_prefix(&start);
+        strings.start = start.into();
+        range.low = Some(Limit::included(RawBsonRef::String(prefix)));
+        range.high = after_text(prefix).map(|after| Limit::excluded(RawBsonRef::String(&after)));
     }
     intervals.push(strings);
     let same_type = RawBsonRef::RegularExpression(bson::raw::RawRegexRef {
@@ -436,9 +521,7 @@ mod tests {
             .in_direction(direction)
             .intervals()
             .iter()
-            .any(|interval| {
-                interval.start <= key && interval.end.as_ref().is_none_or(|end| key < *end)
-            })
+            .any(|interval| *interval.start <= *key && interval.end().is_none_or(|end| *key < *end))
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::bounds::Bounds;
 const MAX_PATH_BYTES: usize = 16 << 20;
 
 /// A condition that every document that matches fulfils.
+#[derive(Clone)]
 pub(super) struct Condition {
     pub(super) path: String,
     pub(super) bounds: Bounds,
@@ -46,7 +47,7 @@ impl Element {
 }
 
 /// What a filter demands: conditions that all hold, and choices of which one branch each holds.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Demands<'f> {
     pub(super) conditions: Vec<Condition>,
     pub(super) choices: Vec<&'f [Expression]>,

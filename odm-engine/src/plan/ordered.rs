@@ -67,7 +67,8 @@ impl Planner<'_> {
         let Some(merit) = scans.iter().map(Scan::merit).min() else {
             return Ok(None);
         };
-        let ranges: Vec<_> = scans.iter().flat_map(Scan::key_ranges).collect();
+        let ranges = scans.iter().flat_map(Scan::key_ranges);
+        let ranges: Vec<_> = ranges.take(MAX_RANGES + 1).collect();
         if ranges.len() > MAX_RANGES {
             return Ok(None);
         }
@@ -77,7 +78,7 @@ impl Planner<'_> {
         }
         let access = Access::Index(IndexAccess {
             state: Arc::clone(state),
-            walk: Walk::InTurn(ranges),
+            walk: Walk::InTurn(Box::new(ranges.into_iter())),
             direction,
             multikey: scans.iter().any(Scan::has_arrays),
             is_covered: scans.iter().all(Scan::is_covered),

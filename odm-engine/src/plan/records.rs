@@ -1,6 +1,5 @@
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::vec::IntoIter;
 
 use bson::{RawDocument, RawDocumentBuf};
 
@@ -9,6 +8,7 @@ use super::{Access, IndexAccess, Walk};
 use crate::catalog::Collection;
 use crate::error::{Error, Result};
 use crate::index::IndexState;
+use crate::interrupt;
 use crate::key::{self, RecordId};
 use crate::store::{Bytes, Entries, KeyRange, Snapshot, View};
 
@@ -42,7 +42,7 @@ enum Source {
     Collection(Entries),
     Ids {
         state: Arc<IndexState>,
-        keys: IntoIter<Vec<u8>>,
+        keys: Box<dyn Iterator<Item = Vec<u8>> + Send>,
         is_covered: bool,
     },
     Index(IndexSource),
@@ -131,7 +131,7 @@ fn add_sources(view: &View, collection: &Collection, access: Access, sources: &m
         }
         Access::Ids(ids) => sources.push(Source::Ids {
             state: ids.state,
-            keys: ids.keys.into_iter(),
+            keys: ids.keys,
             is_covered: ids.is_covered,
         }),
         Access::Index(index) => sources.push(Source::Index(IndexSource::new(view, index))),
@@ -160,6 +160,7 @@ impl Source {
                 is_covered,
             } => {
                 for key in keys {
+                    interrupt::check()?;
                     examined.keys += 1;
                     if let Some(value) = view.get(&key)? {
                         return next(state, &key, &value, *is_covered).map(Some);
@@ -194,8 +195,10 @@ impl IndexSource {
         let (view, direction) = (view.clone(), index.direction);
         let walk: Box<dyn Iterator<Item = Result<(Bytes, Bytes)>> + Send> = match index.walk {
             Walk::InTurn(ranges) => {
-                let ranges = ranges.into_iter();
-                Box::new(ranges.flat_map(move |range| view.range(range, direction)))
+                Box::new(ranges.flat_map(move |range| match interrupt::check() {
+                    Ok(()) => view.range(range, direction),
+                    Err(interrupted) => Box::new(std::iter::once(Err(interrupted))),
+                }))
             }
             Walk::Merged(ranges) => Box::new(Merged::new(&view, ranges, direction)),
         };

@@ -8,6 +8,7 @@ use super::access::{Access, IdAccess, IndexAccess, Plan, Walk};
 use super::bounds::Bounds;
 use super::conditions::{Condition, Demands, Element};
 use super::covering::{covers, is_covered};
+use super::ranges::Ranges;
 use super::wildcard::{Places, Sought};
 use crate::catalog::Collection;
 use crate::direction::Direction;
@@ -17,7 +18,7 @@ use crate::index::{ID_INDEX, IndexState};
 use crate::key;
 use crate::path::Path;
 use crate::sort::Sort;
-use crate::store::{KeyRange, Snapshot, View, after_prefix};
+use crate::store::{KeyRange, Snapshot, View};
 
 /// How many ranges several fields may have together; where there would be more, later fields are left
 /// unbounded.
@@ -239,14 +240,14 @@ impl Scan {
     pub(super) fn point(&self, field: usize) -> Option<&[u8]> {
         let bounds = &self.fields.get(field)?.bounds;
         match bounds.intervals() {
-            [only] if only.is_point => Some(&only.start),
+            [only] if only.is_point() => Some(only.start()),
             _ => None,
         }
     }
 
     /// The ranges of keys to walk, in ascending order.
     pub(super) fn key_ranges(&self) -> impl Iterator<Item = KeyRange> + use<> {
-        self.ranges(0).into_iter().map(|(range, _)| range)
+        self.ranges(0, Direction::Ascending).map(|(range, _)| range)
     }
 
     pub(super) fn merit(&self) -> Merit {
@@ -268,28 +269,18 @@ impl Scan {
         }
     }
 
-    pub(super) fn into_plan(self) -> Plan {
+    pub(super) fn into_plan(mut self) -> Plan {
         let (direction, merged) = self.order.unwrap_or((Direction::Ascending, 0));
-        let mut ranges = match &self.places {
-            Some(places) => places
-                .ranges
-                .iter()
-                .map(|range| (range.clone(), 0))
-                .collect(),
-            None => self.ranges(merged),
-        };
-        if direction == Direction::Descending {
-            ranges.reverse();
-        }
         let is_sorted = self.order.is_some();
         let is_id = self.state.id == ID_INDEX;
         let multikey = self.has_arrays();
         let bounds = self.describe();
         let rejected = Vec::new();
         if is_id && self.fields.iter().all(|field| field.bounds.are_points()) {
+            let ranges = self.ranges(0, direction);
             let ids = IdAccess {
+                keys: Box::new(ranges.map(|(range, _)| range.start)),
                 state: self.state,
-                keys: ranges.into_iter().map(|(range, _)| range.start).collect(),
                 is_covered: self.is_covered,
                 bounds,
             };
@@ -299,10 +290,13 @@ impl Scan {
                 rejected,
             };
         }
-        let walk = if merged > 0 {
-            Walk::Merged(ranges)
-        } else {
-            Walk::InTurn(ranges.into_iter().map(|(range, _)| range).collect())
+        let walk = match self.places.take() {
+            Some(places) if direction == Direction::Descending => {
+                Walk::InTurn(Box::new(places.ranges.into_iter().rev()))
+            }
+            Some(places) => Walk::InTurn(Box::new(places.ranges.into_iter())),
+            None if merged > 0 => Walk::Merged(self.ranges(merged, direction).collect()),
+            None => Walk::InTurn(Box::new(self.ranges(0, direction).map(|(range, _)| range))),
         };
         Plan {
             access: Access::Index(IndexAccess {
@@ -405,40 +399,23 @@ impl Scan {
             .then_some(walk.unwrap_or(Direction::Ascending))
     }
 
-    /// The ranges of keys to walk, in ascending order, each with the length of the beginning that the
-    /// first `merged` fields make up.
-    fn ranges(&self, merged: usize) -> Vec<(KeyRange, usize)> {
-        let mut prefixes = vec![Prefix {
-            bytes: self.state.prefix.clone(),
-            merged: self.state.prefix.len(),
-        }];
-        let fields = self.fields.iter().zip(&self.state.index.keys);
-        for (number, (field, (_, direction))) in fields.enumerate() {
-            let bounds = field.bounds.in_direction(*direction);
-            let count = bounds.intervals().len().saturating_mul(prefixes.len());
-            let is_too_many = prefixes.len() > 1 && count > MAX_RANGES;
-            if bounds.is_all() || is_too_many {
+    /// The ranges of keys to walk, each with the length of the beginning that the first `merged` fields make up.
+    fn ranges(&self, merged: usize, direction: Direction) -> Ranges {
+        let mut bounded: Vec<Bounds> = Vec::new();
+        let mut count = 1_usize;
+        for (field, (_, own)) in self.fields.iter().zip(&self.state.index.keys) {
+            let more = count.saturating_mul(field.bounds.intervals().len());
+            let is_too_many = count > 1 && more > MAX_RANGES;
+            if field.bounds.is_all() || is_too_many {
                 break;
             }
-            if !bounds.are_points() {
-                return join_all(&prefixes, &bounds);
+            count = more;
+            bounded.push(field.bounds.in_direction(*own));
+            if !field.bounds.are_points() {
+                break;
             }
-            prefixes = join_all(&prefixes, &bounds)
-                .into_iter()
-                .map(|(range, length)| Prefix {
-                    merged: if number < merged {
-                        range.start.len()
-                    } else {
-                        length
-                    },
-                    bytes: range.start,
-                })
-                .collect();
         }
-        prefixes
-            .iter()
-            .map(|prefix| (KeyRange::prefix(&prefix.bytes), prefix.merged))
-            .collect()
+        Ranges::new(self.state.prefix.clone(), bounded, merged, direction)
     }
 }
 
@@ -448,33 +425,13 @@ fn answers(state: &IndexState, condition: &Condition) -> bool {
     state.collator.is_none() || !condition.bounds.tell_strings_apart()
 }
 
-/// What the keys of some ranges begin with.
-struct Prefix {
-    bytes: Vec<u8>,
-    /// How many of the bytes are those of merged fields and what stands before them.
-    merged: usize,
-}
-
-/// Each interval below each prefix.
-fn join_all(prefixes: &[Prefix], bounds: &Bounds) -> Vec<(KeyRange, usize)> {
-    let joined = prefixes
-        .iter()
-        .flat_map(|prefix| join(&prefix.bytes, bounds).map(move |range| (range, prefix.merged)));
-    joined.collect()
-}
-
 /// Each interval below what its keys begin with.
 pub(super) fn join<'j>(
     prefix: &'j [u8],
     bounds: &'j Bounds,
 ) -> impl Iterator<Item = KeyRange> + 'j {
-    bounds.intervals().iter().map(move |interval| KeyRange {
-        start: [prefix, &interval.start].concat(),
-        end: match &interval.end {
-            Some(end) => Some([prefix, end].concat()),
-            None => after_prefix(prefix),
-        },
-    })
+    let intervals = bounds.intervals().iter();
+    intervals.map(move |interval| interval.below(prefix))
 }
 
 /// All conditions at once: the field has one value.

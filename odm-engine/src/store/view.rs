@@ -14,11 +14,25 @@ use crate::error::Result;
 pub(crate) struct View {
     snapshot: Arc<dyn Snapshot>,
     changes: Changes,
+    /// How much memory the changes take.
+    change_bytes: usize,
 }
+
+/// What a change takes in memory beside the bytes of its key and its value: two allocations, and its place in the map.
+const CHANGE_OVERHEAD: usize = 128;
 
 impl View {
     pub(crate) fn new(snapshot: Arc<dyn Snapshot>, changes: Changes) -> View {
-        View { snapshot, changes }
+        View {
+            snapshot,
+            change_bytes: changes.iter().map(|(key, value)| weight(key, value)).sum(),
+            changes,
+        }
+    }
+
+    /// How much memory the changes take, more or less.
+    pub(crate) fn change_bytes(&self) -> usize {
+        self.change_bytes
     }
 
     pub(crate) fn changes(&self) -> &Changes {
@@ -36,22 +50,35 @@ impl View {
     }
 
     pub(crate) fn put(&mut self, key: impl Into<Arc<[u8]>>, value: impl Into<Arc<[u8]>>) {
-        self.changes.insert(key.into(), Some(value.into()));
+        self.change(key.into(), Some(value.into()));
     }
 
     pub(crate) fn remove(&mut self, key: impl Into<Arc<[u8]>>) {
-        self.changes.insert(key.into(), None);
+        self.change(key.into(), None);
     }
 
     pub(crate) fn apply(&mut self, changes: &Changes) {
         if self.changes.is_empty() {
-            self.changes = changes.clone();
+            *self = View::new(Arc::clone(&self.snapshot), changes.clone());
             return;
         }
         for (key, value) in changes {
-            self.changes.insert(Arc::clone(key), value.clone());
+            self.change(Arc::clone(key), value.clone());
         }
     }
+
+    fn change(&mut self, key: Arc<[u8]>, value: Option<Arc<[u8]>>) {
+        if let Some(former) = self.changes.get(&key) {
+            self.change_bytes = self.change_bytes.saturating_sub(weight(&key, former));
+        }
+        self.change_bytes += weight(&key, &value);
+        self.changes.insert(key, value);
+    }
+}
+
+fn weight(key: &[u8], value: &Option<Arc<[u8]>>) -> usize {
+    let value = value.as_ref().map_or(0, |value| value.len());
+    key.len() + value + CHANGE_OVERHEAD
 }
 
 impl Snapshot for View {
@@ -120,7 +147,7 @@ mod tests {
         for key in ["a", "c", "e"] {
             base.put(key.as_bytes(), key.as_bytes());
         }
-        store.commit(base.changes()).unwrap();
+        store.commit(base.changes(), &|_| Ok(())).unwrap();
 
         let mut view = View::new(store.snapshot().unwrap(), Changes::new());
         view.put(*b"b", *b"new");

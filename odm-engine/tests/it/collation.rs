@@ -9,7 +9,7 @@ use odm_engine::{
 };
 use redb::ReadableTable;
 
-use crate::{all, find};
+use crate::{TABLE, all, find, opened_by_redb};
 
 fn collation(specification: RawDocumentBuf) -> Collation {
     Collation::from_document(&specification).unwrap().unwrap()
@@ -544,9 +544,6 @@ fn a_file_keeps_the_index() {
     database.validate().unwrap();
 }
 
-const TABLE: redb::TableDefinition<'static, &[u8], &[u8]> =
-    redb::TableDefinition::new("odm-engine");
-
 /// The file as a program with other rules would have left it: each entry of a unique index has another key, and its definition
 /// another number.
 fn change_rules(path: &Path) {
@@ -555,7 +552,7 @@ fn change_rules(path: &Path) {
         let sum = twox_hash::XxHash3_64::oneshot_with_seed(of_key, value);
         value.extend_from_slice(&sum.to_be_bytes()[4..]);
     };
-    let file = redb::Database::open(path).unwrap();
+    let file = opened_by_redb(path);
     let transaction = file.begin_write().unwrap();
     {
         let mut table = transaction.open_table(TABLE).unwrap();
@@ -628,7 +625,7 @@ fn an_index_is_made_anew_where_the_rules_have_changed() {
 
 /// Gives the only index another strength, as if the rules said less than before.
 fn weaken(path: &Path) {
-    let file = redb::Database::open(path).unwrap();
+    let file = opened_by_redb(path);
     let transaction = file.begin_write().unwrap();
     {
         let mut table = transaction.open_table(TABLE).unwrap();

@@ -11,7 +11,8 @@ use redb::backends::InMemoryBackend;
 use redb::{ReadableDatabase, ReadableTable};
 use twox_hash::XxHash3_64;
 
-use crate::all;
+use crate::faults::disk::Disk;
+use crate::{TABLE, all, opened_by_redb};
 
 #[test]
 fn what_was_acknowledged_is_there_after_reopening() {
@@ -206,9 +207,6 @@ fn events(changes: &mut ChangeStream) -> Vec<RawDocumentBuf> {
     std::iter::from_fn(|| changes.try_next().unwrap()).collect()
 }
 
-/// The engine's table, as the format's description has it.
-const TABLE: redb::TableDefinition<'_, &[u8], &[u8]> = redb::TableDefinition::new("odm-engine");
-
 /// A value with its checksum, as the format's description has it.
 fn sealed(key: &[u8], value: &[u8]) -> Vec<u8> {
     let hash = XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot(key), value);
@@ -235,7 +233,7 @@ fn a_damaged_value_is_found_when_it_is_read() {
         .unwrap();
     drop(database);
     let entries: Vec<(Vec<u8>, Vec<u8>)> = {
-        let file = redb::Database::open(&path).unwrap();
+        let file = opened_by_redb(&path);
         let table = file.begin_read().unwrap().open_table(TABLE).unwrap();
         let entries = table.iter().unwrap().map(Result::unwrap);
         entries
@@ -271,7 +269,7 @@ fn a_damaged_value_is_found_when_it_is_read() {
     for (place, (key, value)) in entries.iter().enumerate() {
         // The version has no checksum: it is four bytes, and any engine reads it.
         if key.starts_with(&[0]) {
-            assert_eq!(value, &[0, 0, 0, 3]);
+            assert_eq!(value, &[0, 0, 0, 4]);
             continue;
         }
         let (plain, _) = value.split_at(value.len() - 4);
@@ -284,7 +282,7 @@ fn a_damaged_value_is_found_when_it_is_read() {
         });
         for value in flipped.chain([another.clone(), Vec::new()]) {
             fs::copy(&path, &copy).unwrap();
-            let file = redb::Database::open(&copy).unwrap();
+            let file = opened_by_redb(&copy);
             let write = file.begin_write().unwrap();
             let mut table = write.open_table(TABLE).unwrap();
             table.insert(key.as_slice(), value.as_slice()).unwrap();
@@ -324,7 +322,7 @@ fn a_damaged_log_is_an_error() {
         let copy = directory.path().join("copy.odm");
         fs::copy(&path, &copy).unwrap();
         {
-            let file = redb::Database::open(&copy).unwrap();
+            let file = opened_by_redb(&copy);
             let write = file.begin_write().unwrap();
             let mut table = write.open_table(TABLE).unwrap();
             match value {
@@ -427,6 +425,158 @@ fn a_truncated_file_is_damaged() {
         let error = Database::open(&copy).unwrap_err();
         assert!(error.is_damaged(), "{length}: {error:?}");
     }
+}
+
+/// A backup program has padded the file, or a failed download has left something behind it.
+#[test]
+fn bytes_behind_the_file_do_no_harm() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data.odm");
+    let database = Database::open(&path).unwrap();
+    let documents: Vec<_> = (0..500)
+        .map(|n| rawdoc! { "_id": n, "text": "x".repeat(500) })
+        .collect();
+    let inserted = database.insert("c", documents.clone()).unwrap();
+    inserted.all().unwrap();
+    // As a process that dies would leave it.
+    let open = fs::read(&path).unwrap();
+    drop(database);
+    let closed = fs::read(&path).unwrap();
+    for (name, whole) in [("open", open), ("closed", closed)] {
+        for length in [1, 100, 512, 4095, 4096, 5000, 3 * 4096, 1 << 20] {
+            let copy = directory.path().join(format!("{name}-{length}"));
+            fs::write(&copy, [whole.clone(), vec![0x5A; length]].concat()).unwrap();
+            for round in 0..2 {
+                let database = Database::open(&copy).unwrap();
+                database.validate().unwrap();
+                assert_eq!(all(&database, "c").len(), 500 + round, "{name} {length}");
+                let document = rawdoc! { "_id": 1000 + i32::try_from(round).unwrap() };
+                database.insert("c", vec![document]).unwrap().all().unwrap();
+            }
+        }
+    }
+}
+
+/// Whatever two pages of a file have changed places: an answer is right, or an error.
+#[test]
+fn swapped_pages_are_found() {
+    const PAGE: usize = 4096;
+    let disk = Disk::new(Vec::new());
+    let database = Database::open_storage(disk.clone()).unwrap();
+    let indexes = [
+        Index::new([("n", Direction::Ascending)]),
+        Index::new([("text", Direction::Descending)]).unique(),
+    ];
+    database.create_indexes("c", &indexes).unwrap();
+    let documents: Vec<_> = (0..600)
+        .map(|n| rawdoc! { "_id": n, "n": n % 50, "text": format!("{n} {}", "x".repeat(300)) })
+        .collect();
+    let inserted = database.insert("c", documents.clone()).unwrap();
+    inserted.all().unwrap();
+    drop(database);
+    let whole = disk.content();
+    let is_used = |page: &usize| {
+        let page = &whole[page * PAGE..][..PAGE];
+        page.iter().any(|byte| *byte != 0)
+    };
+    let pages: Vec<usize> = (1..whole.len() / PAGE).filter(is_used).collect();
+    assert!(pages.len() > 100, "{}", pages.len());
+    let (mut right, mut errors) = (0, 0);
+    for step in 0..600 {
+        let one = pages[step * 31 % pages.len()];
+        let other = pages[(step * 57 + step / pages.len() + 1) % pages.len()];
+        let mut swapped = whole.clone();
+        for byte in 0..PAGE {
+            swapped.swap(one * PAGE + byte, other * PAGE + byte);
+        }
+        let database = match Database::open_storage(Disk::new(swapped)) {
+            Ok(database) => database,
+            Err(error) => {
+                assert!(error.is_damaged() || error.is_foreign_file(), "{error:?}");
+                errors += 1;
+                continue;
+            }
+        };
+        let found = |filter: RawDocumentBuf, sort: RawDocumentBuf| {
+            let find = Find {
+                filter,
+                sort: Some(sort),
+                ..Find::default()
+            };
+            let found = database.find("c", &find)?;
+            found.collect::<odm_engine::Result<Vec<_>>>()
+        };
+        for id in (0..600).step_by(37) {
+            let by_id = found(rawdoc! { "_id": id }, rawdoc! {});
+            let by_text = rawdoc! { "text": format!("{id} {}", "x".repeat(300)) };
+            for answer in [by_id, found(by_text, rawdoc! {})] {
+                match answer {
+                    Ok(found) => assert_eq!(found, documents[id as usize..=id as usize]),
+                    Err(error) => assert!(error.is_damaged(), "{error:?}"),
+                }
+            }
+        }
+        match found(rawdoc! { "n": { "$gte": 0 } }, rawdoc! { "n": 1, "_id": 1 }) {
+            Ok(found) => {
+                assert_eq!(found.len(), documents.len());
+                assert!(found.windows(2).all(|two| {
+                    let key = |document: &RawDocumentBuf| {
+                        (
+                            document.get_i32("n").unwrap(),
+                            document.get_i32("_id").unwrap(),
+                        )
+                    };
+                    key(&two[0]) < key(&two[1])
+                }));
+                right += 1;
+            }
+            Err(error) => {
+                assert!(error.is_damaged(), "{error:?}");
+                assert!(error.message().contains("checksum"), "{error}");
+                errors += 1;
+            }
+        }
+        match database.count("c", &Count::default()) {
+            Ok(count) => assert_eq!(count, 600),
+            Err(error) => assert!(error.is_damaged(), "{error:?}"),
+        }
+    }
+    // Few pages are not used any more.
+    assert!(right + errors == 600 && errors > 400, "{right} {errors}");
+}
+
+#[test]
+fn errors_at_open_name_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let nowhere = directory.path().join("nowhere").join("data.odm");
+    let error = Database::open(&nowhere).unwrap_err();
+    assert!(error.is_io(), "{error:?}");
+    assert!(
+        error.message().contains(nowhere.to_str().unwrap()),
+        "{error}"
+    );
+    let error = Database::open(directory.path()).unwrap_err();
+    let name = directory.path().to_str().unwrap();
+    assert!(error.message().contains(name), "{error}");
+
+    let path = directory.path().join("data.odm");
+    drop(Database::open(&path).unwrap());
+    let whole = fs::read(&path).unwrap();
+    for length in [64, 4096, 9000] {
+        fs::write(&path, &whole[..length]).unwrap();
+        let error = Database::open(&path).unwrap_err();
+        assert!(error.message().contains("data.odm"), "{length}: {error}");
+    }
+    fs::write(&path, b"text").unwrap();
+    let error = Database::open(&path).unwrap_err();
+    assert!(error.message().contains("data.odm"), "{error}");
+    fs::write(&path, &whole).unwrap();
+    let _open = Database::open(&path).unwrap();
+    let error = Database::open(&path).unwrap_err();
+    assert!(
+        error.is_in_use() && error.message().contains("data.odm"),
+        "{error}"
+    );
 }
 
 #[test]

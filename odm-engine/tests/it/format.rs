@@ -5,10 +5,7 @@ use std::path::Path;
 use bson::rawdoc;
 use odm_engine::{Database, Delete, Find, Stage, Watch, WatchFrom};
 
-use crate::find;
-
-const TABLE: redb::TableDefinition<'static, &[u8], &[u8]> =
-    redb::TableDefinition::new("odm-engine");
+use crate::{TABLE, find};
 
 /// What an engine of version 1 wrote: each line a key and a value, as hexadecimal digits.
 const VERSION_1: &str = include_str!("fixtures/format-1.txt");
@@ -16,8 +13,12 @@ const VERSION_1: &str = include_str!("fixtures/format-1.txt");
 /// The same of version 2: three documents, of which one was changed and one deleted, under a watch.
 const VERSION_2: &str = include_str!("fixtures/format-2.txt");
 
-/// Where that watch began.
+/// The same of version 3.
+const VERSION_3: &str = include_str!("fixtures/format-3.txt");
+
+/// Where those watches began.
 const WATCH_OF_VERSION_2: &str = "016B020D3BE00243A5035442E200000000000000006B020D3B00000001";
+const WATCH_OF_VERSION_3: &str = "016B089F11C6DD1FFE34777DB300000000000000006B089F1100000001";
 
 fn write(path: &Path, lines: &str) {
     let file = redb::Database::create(path).unwrap();
@@ -99,9 +100,28 @@ fn a_file_of_version_1_goes_on() {
 
 #[test]
 fn a_file_of_version_2_goes_on_without_checksums() {
+    goes_on(VERSION_2, WATCH_OF_VERSION_2);
+}
+
+#[test]
+fn a_file_of_version_3_goes_on_without_checksums_of_pages() {
+    goes_on(VERSION_3, WATCH_OF_VERSION_3);
+    // Its values still have some.
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("old.odm");
-    write(&path, VERSION_2);
+    let damaged = VERSION_3.lines().map(|line| match line.starts_with("02") {
+        true => line.replace("416461", "416462"),
+        false => line.to_owned(),
+    });
+    write(&path, &damaged.collect::<Vec<_>>().join("\n"));
+    let database = Database::open(&path).unwrap();
+    assert!(database.validate().unwrap_err().is_damaged());
+}
+
+fn goes_on(version: &str, watched: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("old.odm");
+    write(&path, version);
     let stored = |_| {
         let database = Database::open(&path).unwrap();
         database.validate().unwrap();
@@ -121,7 +141,7 @@ fn a_file_of_version_2_goes_on_without_checksums() {
             1
         );
         let watch = Watch {
-            from: WatchFrom::After(rawdoc! { "_data": WATCH_OF_VERSION_2 }),
+            from: WatchFrom::After(rawdoc! { "_data": watched }),
             ..Watch::default()
         };
         let mut changes = database.watch(&watch).unwrap();
@@ -146,13 +166,18 @@ fn a_file_of_version_2_goes_on_without_checksums() {
     let before = ["insert", "insert", "insert", "update", "delete"];
     assert_eq!(operations[0], before);
     assert_eq!(operations[1], [&before[..], &["insert", "delete"]].concat());
+    // Bytes behind the file do no harm there either.
+    let mut padded = std::fs::read(&path).unwrap();
+    padded.extend_from_slice(&[7; 5000]);
+    std::fs::write(&path, padded).unwrap();
+    Database::open(&path).unwrap().validate().unwrap();
 }
 
 #[test]
 fn a_file_of_a_newer_version_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("new.odm");
-    write(&path, "00666f726d6174 00000004");
+    write(&path, "00666f726d6174 00000005");
     let refused = Database::open(&path).unwrap_err();
     assert!(refused.is_newer_format());
     assert!(refused.message().contains("upgrade"), "{refused}");

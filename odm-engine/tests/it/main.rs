@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod changes;
+mod closing;
 #[cfg(feature = "collation")]
 mod collation;
 mod collections;
@@ -15,13 +16,29 @@ mod format;
 mod hints;
 mod hostile;
 mod indexes;
+mod interrupts;
+mod limits;
 mod model;
 mod planner;
 mod scenarios;
 mod transactions;
 
+use std::fs::File;
+use std::path::Path;
+
 use bson::{RawDocumentBuf, rawdoc};
 use odm_engine::{Database, Find};
+use redb::backends::FileBackend;
+
+/// The engine's table, as the format's description has it.
+const TABLE: redb::TableDefinition<'_, &[u8], &[u8]> = redb::TableDefinition::new("odm-engine");
+
+/// The file of a database as redb sees it.
+fn opened_by_redb(path: &Path) -> redb::Database {
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    let storage = Database::redb_storage(FileBackend::new(file).unwrap());
+    redb::Builder::new().create_with_backend(storage).unwrap()
+}
 
 /// All documents of a collection that match.
 fn find(database: &Database, collection: &str, filter: RawDocumentBuf) -> Vec<RawDocumentBuf> {

@@ -12,7 +12,14 @@ mod transaction;
 mod watch;
 mod work;
 
-use std::{fmt, ops::Deref, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    ops::Deref,
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf, raw::cstr};
 use odm_engine::{Database, Session};
@@ -51,7 +58,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`InUse`](ErrorKind::InUse) if a process has it open, [`Damaged`](ErrorKind::Damaged) if it is not a database of
+    /// [`InUse`](ErrorKind::InUse) if this or another process has it open and does not close it within a second, [`Damaged`](ErrorKind::Damaged) if it is not a database of
     /// this engine or of a newer version, [`Io`](ErrorKind::Io) if the file system fails.
     pub async fn open(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
@@ -61,9 +68,7 @@ impl Engine {
                 "the URL names no file: add one, as in `odm:path/to/file`",
             ));
         }
-        let database = work::blocking(move || {
-            Database::open(&path).map_err(|failure| error::opening(failure, &path))
-        });
+        let database = work::blocking(move || open_soon(&path));
         Ok(Self {
             target: Arc::new(database.await?),
         })
@@ -84,7 +89,8 @@ pub trait Target: Deref<Target = Session> + fmt::Debug + Send + Sync + 'static {
 impl<T: Deref<Target = Session> + fmt::Debug + Send + Sync + 'static> Target for T {}
 
 impl<T: Target> Engine<T> {
-    /// Runs a read of a collection where it may block, for no longer than its time limit.
+    /// Runs a read of a collection where it may block, for no longer than its time limit. It ends soon when the
+    /// future is dropped.
     fn read<R: Send + 'static>(
         &self,
         collection: Collection,
@@ -322,6 +328,14 @@ impl Backend for Engine {
         })
     }
 
+    fn close(&self) -> BoxFuture<'_, Result<()>> {
+        let database = Arc::clone(&self.target);
+        Box::pin(work::blocking(move || {
+            database.close();
+            Ok(())
+        }))
+    }
+
     fn begin(&self) -> BoxFuture<'_, Result<Arc<dyn Transaction>>> {
         Box::pin(async move {
             let begun = self.target.begin().map_err(error::from_engine)?;
@@ -337,6 +351,22 @@ impl Backend for Engine {
             let changes = database.watch(&convert::watch(watch));
             Ok(EngineChanges::boxed(changes.map_err(error::from_engine)?))
         }))
+    }
+}
+
+/// How long a file that is in use may take to be closed: a database that was just dropped may be at its last operation.
+const CLOSING: Duration = Duration::from_secs(1);
+
+/// Opens a file, which may be about to be closed.
+fn open_soon(path: &Path) -> Result<Database> {
+    let begun = Instant::now();
+    loop {
+        match Database::open(path) {
+            Err(failure) if failure.is_in_use() && begun.elapsed() < CLOSING => {
+                thread::sleep(Duration::from_millis(5));
+            }
+            opened => return opened.map_err(|failure| error::opening(failure, path)),
+        }
     }
 }
 

@@ -395,6 +395,19 @@ impl Backend for MongoDb {
         })
     }
 
+    fn close(&self) -> BoxFuture<'_, Result<()>> {
+        let clients = [self.client().clone(), self.transactions.client().clone()];
+        let killer = Arc::clone(&self.killer);
+        Box::pin(task::finish(async move {
+            // Cursors and sessions are not waited for: they may be kept for long.
+            for client in clients {
+                client.shutdown().immediate(true).await;
+            }
+            killer.close().await;
+            Ok(())
+        }))
+    }
+
     fn begin(&self) -> BoxFuture<'_, Result<Arc<dyn Transaction>>> {
         Box::pin(async move {
             if !self.capabilities.transactions {

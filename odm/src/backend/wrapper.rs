@@ -200,6 +200,10 @@ impl<W: Wrapper<Inner = dyn Backend>> Backend for W {
         self.perform(operation, self.inner().shard_collection(collection, key))
     }
 
+    fn close(&self) -> BoxFuture<'_, Result<()>> {
+        self.inner().close()
+    }
+
     fn begin(&self) -> BoxFuture<'_, Result<Arc<dyn Transaction>>> {
         Box::pin(async {
             let transaction = self.perform(Operation::Begin, self.inner().begin()).await?;

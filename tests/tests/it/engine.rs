@@ -7,7 +7,7 @@ use odm::{
     ErrorKind, Result,
     backend::{
         self, Backend, BoxFuture, Transaction, Wrapper,
-        operation::{Change, Count, Insert, Operation, Update},
+        operation::{Aggregate, Change, Count, Insert, Operation, Update},
     },
     prelude::*,
 };
@@ -52,6 +52,129 @@ async fn files_have_one_user() {
     assert_eq!(error.kind(), ErrorKind::InUse);
     assert!(error.to_string().contains("shop.odm"), "{error}");
     first.insert(insert(1)).await.unwrap();
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "hosts")]
+struct Host {
+    #[serde(rename = "_id")]
+    id: i64,
+    name: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Document)]
+#[document(collection = "lines")]
+struct Line {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference]
+    host: Ref<Host>,
+    #[denormalize(from = host.name)]
+    name: String,
+}
+
+#[derive(Schema)]
+#[schema(models(Host, Line))]
+struct Net;
+
+type NetDb = odm::Database<Net>;
+
+/// An insert with a copy leaves background work, which keeps no file open: neither behind a drop nor behind `close`.
+#[tokio::test]
+async fn a_dropped_or_closed_database_can_be_opened_again_at_once() {
+    let files = tempfile::tempdir().unwrap();
+    let url = format!("odm:{}", files.path().join("net.odm").display());
+    let path = files.path().join("net.odm");
+    let db = NetDb::open(&url).await.unwrap();
+    db.sync_indexes().await.unwrap();
+    db.insert(Host {
+        id: 1,
+        name: "one".into(),
+    })
+    .await
+    .unwrap();
+    drop(db);
+    for round in 0..80 {
+        let db = NetDb::open(&url).await.unwrap();
+        let line = NewLine {
+            id: round,
+            host: Ref::new(1),
+        };
+        db.insert(line).await.unwrap();
+        let name = format!("round {round}");
+        db.update::<Host>(1).set(|h| h.name(), name).await.unwrap();
+        if round % 2 == 0 {
+            db.close().await.unwrap();
+            // The engine itself does not wait.
+            odm_engine::Database::open(&path).unwrap();
+        } else {
+            drop(db);
+        }
+    }
+    // What was left is not lost.
+    let db = NetDb::open(&url).await.unwrap();
+    db.settled()
+        .within(std::time::Duration::from_secs(30))
+        .await
+        .unwrap();
+    let lines = db.find::<Line>().all().await.unwrap();
+    assert_eq!(lines.len(), 80);
+    assert!(lines.iter().all(|line| line.name == "round 79"));
+}
+
+/// A read whose caller has gone ends soon, though it would take minutes: until then it keeps the file open.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_read_ends() {
+    use std::time::{Duration, Instant};
+
+    let files = tempfile::tempdir().unwrap();
+    let path = files.path().join("shop.odm");
+    let url = format!("odm:{}", path.display());
+    let elements: bson::RawArrayBuf = (0..100_000).map(bson::RawBson::Int32).collect();
+    let square = rawdoc! { "$sum": { "$map": { "input": "$elements", "as": "a", "in": {
+    "$sum": { "$map": { "input": "$elements", "in": { "$add": ["$$this", "$$a"] } } } } } } };
+    let aggregate = Aggregate {
+        collection: "things".into(),
+        pipeline: vec![rawdoc! { "$project": { "x": square } }],
+        variables: rawdoc! {},
+    };
+    let many = (0..3_000).map(|id| rawdoc! { "_id": id }).collect();
+    for is_cursor in [false, true] {
+        let backend = backend::open(&url).await.unwrap();
+        backend.drop_collection("things").await.unwrap();
+        let documents = if is_cursor {
+            Vec::clone(&many)
+        } else {
+            Vec::new()
+        };
+        let last = rawdoc! { "_id": 5_000, "elements": elements.clone() };
+        let insert = Insert {
+            collection: "things".into(),
+            documents: documents.into_iter().chain([last]).collect(),
+            ordered: true,
+        };
+        backend.insert(insert).await.unwrap();
+        if is_cursor {
+            // The long document is in a later batch.
+            let mut cursor = backend.aggregate(aggregate.clone()).await.unwrap();
+            let wait = async { while !cursor.next_batch().await.unwrap().is_empty() {} };
+            let waited = tokio::time::timeout(Duration::from_secs(1), wait).await;
+            assert!(waited.is_err(), "it is no long read");
+        } else {
+            let read = backend.aggregate(aggregate.clone());
+            let waited = tokio::time::timeout(Duration::from_millis(300), read).await;
+            assert!(waited.is_err(), "it is no long read");
+        }
+        drop(backend);
+        let begun = Instant::now();
+        while odm_engine::Database::open(&path).is_err() {
+            assert!(
+                begun.elapsed() < Duration::from_secs(10),
+                "it goes on: {is_cursor}"
+            );
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
 }
 
 #[tokio::test]

@@ -193,6 +193,10 @@ macro_rules! for_every_test {
                     every_planted_fault_is_found_and_no_other,
                     what_is_right_is_clean,
                 ]
+                closing: [
+                    a_closed_database_refuses_everything,
+                    what_was_written_is_there_for_the_next,
+                ]
                 decode: [
                     a_broken_target_spoils_only_its_own,
                     a_missing_field_is_named,

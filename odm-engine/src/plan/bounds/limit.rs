@@ -6,6 +6,8 @@ use bson::oid::ObjectId;
 use bson::{DateTime, RawBson, RawBsonRef, RawDocumentBuf};
 
 use super::{Bounds, Interval};
+use crate::direction::Direction;
+use crate::key::value::Decoder;
 use crate::value::Number;
 
 /// How many intervals of one field people are told.
@@ -27,6 +29,15 @@ impl Limit {
             value: value.into(),
             is_included: true,
         }
+    }
+
+    /// The value with this encoding, if it can be told from that.
+    pub(super) fn decoded(encoding: &[u8]) -> Option<Limit> {
+        let value = Decoder::new(encoding).next(Direction::Ascending)?;
+        Some(Limit {
+            value,
+            is_included: true,
+        })
     }
 
     pub(super) fn excluded(value: RawBsonRef<'_>) -> Limit {
@@ -116,7 +127,7 @@ impl fmt::Display for Interval {
             Some(limit) => show(&limit.value),
             None => otherwise.to_owned(),
         };
-        let (low, high) = (&self.low, self.high());
+        let (low, high) = (&self.low(), &self.high());
         f.write_str(if is_included(low) { "[" } else { "(" })?;
         write!(f, "{}, {}", shown(low, "MinKey"), shown(high, "MaxKey"))?;
         f.write_str(if is_included(high) { "]" } else { ")" })

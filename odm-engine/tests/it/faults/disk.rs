@@ -1,5 +1,6 @@
 //! A disk in memory that fails, or loses its power, at a chosen operation.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -27,9 +28,18 @@ struct State {
     /// What has been done since, in order.
     pending: Vec<Change>,
     operations: u64,
+    written: usize,
     /// The operation that fails, counted from 0.
     fault: Option<(u64, Fault)>,
+    /// Whether every operation fails.
+    is_out: bool,
+    /// How many blocks there are, and those that the content takes: the others have never been written to.
+    capacity: Option<usize>,
+    blocks: BTreeSet<usize>,
 }
+
+/// What a file system gives to a file at a time.
+const BLOCK: usize = 4096;
 
 #[derive(Clone, Debug)]
 enum Change {
@@ -57,6 +67,54 @@ impl Disk {
         disk
     }
 
+    /// An empty disk with room for so many bytes.
+    pub(crate) fn with_capacity(bytes: usize) -> Disk {
+        let disk = Disk::new(Vec::new());
+        disk.set_capacity(bytes);
+        disk
+    }
+
+    /// Gives the disk another size.
+    pub(crate) fn set_capacity(&self, bytes: usize) {
+        self.state().capacity = Some(bytes / BLOCK);
+    }
+
+    /// Takes away all room that the content does not take.
+    pub(crate) fn fill_up(&self) {
+        let mut state = self.state();
+        state.capacity = Some(state.blocks.len());
+    }
+
+    /// How many bytes the content takes.
+    pub(crate) fn used(&self) -> usize {
+        self.state().blocks.len() * BLOCK
+    }
+
+    /// Lets every operation fail, or none.
+    pub(crate) fn set_out(&self, is_out: bool) {
+        self.state().is_out = is_out;
+    }
+
+    /// Lets the operation behind so many from now on fail, once.
+    pub(crate) fn fail_after(&self, operations: u64) {
+        let mut state = self.state();
+        state.fault = Some((state.operations + operations, Fault::Once));
+    }
+
+    /// Lets no operation fail.
+    pub(crate) fn heal(&self) {
+        self.state().fault = None;
+    }
+
+    pub(crate) fn content(&self) -> Vec<u8> {
+        self.state().current.clone()
+    }
+
+    /// How many bytes were written.
+    pub(crate) fn written(&self) -> usize {
+        self.state().written
+    }
+
     /// How many operations there were.
     pub(crate) fn operations(&self) -> u64 {
         self.state().operations
@@ -73,7 +131,13 @@ impl Disk {
         let state = self.state();
         match state.fault {
             Some((_, Fault::Power { seed })) => Disk::new(state.after_power_loss(seed)),
-            _ => Disk::new(state.current.clone()),
+            _ => Disk(Arc::new(Mutex::new(State {
+                current: state.current.clone(),
+                synced: state.current.clone(),
+                capacity: state.capacity,
+                blocks: state.blocks.clone(),
+                ..State::default()
+            }))),
         }
     }
 
@@ -91,10 +155,24 @@ impl State {
             Some((at, Fault::Once)) => number == at,
             Some((at, Fault::Forever | Fault::Power { .. })) => number >= at,
         };
-        if fails {
+        if fails || self.is_out {
             return Err(io::Error::other("the disk failed"));
         }
         Ok(())
+    }
+
+    /// Takes the blocks of a range, as far as there are some left; the result is where it ends.
+    fn take_blocks(&mut self, start: usize, end: usize) -> usize {
+        let Some(capacity) = self.capacity else {
+            return end;
+        };
+        for block in start / BLOCK..end.div_ceil(BLOCK) {
+            if !self.blocks.contains(&block) && self.blocks.len() >= capacity {
+                return (block * BLOCK).max(start);
+            }
+            self.blocks.insert(block);
+        }
+        end
     }
 
     fn change(&mut self, change: Change) {
@@ -161,6 +239,12 @@ impl redb::StorageBackend for Disk {
         let length = usize::try_from(len).map_err(io::Error::other)?;
         let mut state = self.state();
         state.begin()?;
+        state.blocks = state
+            .blocks
+            .iter()
+            .copied()
+            .take_while(|block| block * BLOCK < length)
+            .collect();
         state.change(Change::Length(length));
         Ok(())
     }
@@ -177,7 +261,13 @@ impl redb::StorageBackend for Disk {
         let start = usize::try_from(offset).map_err(io::Error::other)?;
         let mut state = self.state();
         state.begin()?;
-        state.change(Change::Write(start, data.to_vec()));
+        let end = state.take_blocks(start, start + data.len());
+        let written = data.get(..end - start).unwrap_or(data);
+        state.written += written.len();
+        state.change(Change::Write(start, written.to_vec()));
+        if written.len() < data.len() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         Ok(())
     }
 }

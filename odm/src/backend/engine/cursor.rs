@@ -6,9 +6,10 @@ use std::{
 };
 
 use bson::{RawDocumentBuf, raw::CStr, rawdoc};
+use odm_engine::Interrupt;
 use tokio::task::JoinHandle;
 
-use super::error;
+use super::{error, work::CancelOnDrop};
 use crate::{
     Result,
     backend::{BoxFuture, Cursor},
@@ -88,6 +89,9 @@ pub(super) struct EngineCursor {
     state: State,
     /// How long further reads may take together.
     max_time: Option<Duration>,
+    /// A read that is under way ends when the cursor is dropped.
+    _cancel: CancelOnDrop,
+    interrupt: Interrupt,
 }
 
 enum State {
@@ -98,9 +102,12 @@ enum State {
 
 impl EngineCursor {
     pub(super) fn boxed(first: Fetched, max_time: Option<Duration>) -> Box<dyn Cursor> {
+        let interrupt = Interrupt::new();
         Box::new(Self {
             state: State::Ready(first),
             max_time,
+            _cancel: CancelOnDrop::new(interrupt.clone()),
+            interrupt,
         })
     }
 }
@@ -120,8 +127,9 @@ impl Cursor for EngineCursor {
                         let Some(rest) = fetched.rest.take() else {
                             return Ok(Vec::new());
                         };
-                        let read = task::spawn_blocking(|| Fetched::next(rest));
-                        self.state = State::Reading(read);
+                        let interrupt = self.interrupt.clone();
+                        let read = move || interrupt.run(|| Fetched::next(rest));
+                        self.state = State::Reading(task::spawn_blocking(read));
                     }
                     State::Reading(read) => {
                         let begun = Instant::now();
@@ -134,7 +142,10 @@ impl Cursor for EngineCursor {
                             .map(|left| left.saturating_sub(begun.elapsed()));
                         // Whatever went wrong, nothing comes behind it.
                         self.state = State::Ready(Fetched::end());
-                        let joined = joined.ok_or_else(crate::error::timed_out)?;
+                        let joined = joined.ok_or_else(|| {
+                            self.interrupt.cancel();
+                            crate::error::timed_out()
+                        })?;
                         self.state = State::Ready(task::outcome(joined)?);
                     }
                 }

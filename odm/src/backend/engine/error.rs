@@ -30,6 +30,9 @@ pub(super) fn from_engine(failure: EngineError) -> Error {
         EngineErrorKind::HistoryLost => ErrorKind::HistoryLost,
         EngineErrorKind::TransactionOver => ErrorKind::TransactionOver,
         EngineErrorKind::Io => ErrorKind::Io,
+        EngineErrorKind::StorageFull => ErrorKind::StorageFull,
+        EngineErrorKind::WriteTooLarge => ErrorKind::WriteTooLarge,
+        EngineErrorKind::Closed => ErrorKind::Closed,
         _ => ErrorKind::Backend,
     };
     let message = match kind {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use odm_engine::Interrupt;
+
 use crate::{Result, error, task};
 
 /// Runs blocking work where it does not hold up other tasks, and to its end even if the future is dropped.
@@ -11,14 +13,46 @@ pub(super) async fn blocking<T: Send + 'static>(
     task::outcome(task::spawn_blocking(work).await).flatten()
 }
 
-/// The same of a read, for which nobody waits longer than its time limit.
+/// The same of a read. It ends soon when the future is dropped, or at its time limit.
 pub(super) async fn read<T: Send + 'static>(
     max_time: Option<Duration>,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    let Some(max_time) = max_time else {
-        return blocking(work).await;
+    let interrupt = Interrupt::new();
+    let unless_done = CancelOnDrop::new(interrupt.clone());
+    let reading = blocking(move || interrupt.run(work));
+    let done = match max_time {
+        None => reading.await,
+        Some(max_time) => {
+            let Ok(done) = task::timeout(max_time, reading).await else {
+                return Err(error::timed_out());
+            };
+            done
+        }
     };
-    let done = task::timeout(max_time, blocking(work)).await;
-    done.unwrap_or_else(|_| Err(error::timed_out()))
+    // Cursors keep the interrupt of the read that opened them.
+    unless_done.disarm();
+    done
+}
+
+/// Ends what runs under an interrupt when this is dropped.
+#[derive(Debug)]
+pub(super) struct CancelOnDrop(Option<Interrupt>);
+
+impl CancelOnDrop {
+    pub(super) fn new(interrupt: Interrupt) -> Self {
+        Self(Some(interrupt))
+    }
+
+    fn disarm(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        if let Some(interrupt) = &self.0 {
+            interrupt.cancel();
+        }
+    }
 }

@@ -126,10 +126,9 @@ fn translate(failure: &DriverError) -> Error {
             ErrorKind::Connection,
             format!("MongoDB cannot be reached: {message}"),
         ),
-        DriverErrorKind::Shutdown => Error::new(
-            ErrorKind::Connection,
-            "the connection to MongoDB was closed",
-        ),
+        DriverErrorKind::Shutdown => {
+            Error::new(ErrorKind::Closed, "the database was closed; open it again")
+        }
         DriverErrorKind::Authentication { message, .. } => Error::new(
             ErrorKind::Backend,
             format!("MongoDB does not accept the user and password of the URL: {message}"),
@@ -200,6 +199,10 @@ fn kind(code: i32, message: &str) -> ErrorKind {
         6 | 7 | 89 | 91 | 189 | 262 | 9001 | 10107 | 11600 | 11602 | 13435 | 13436 => {
             ErrorKind::Connection
         }
+        // OutOfDiskSpace
+        14031 => ErrorKind::StorageFull,
+        // TransactionTooLarge, TransactionTooLargeForCache
+        257 | 388 => ErrorKind::WriteTooLarge,
         // CommandNotFound, CommandNotSupported, InvalidPipelineOperator, an unknown stage, an unknown expression
         59 | 115 | 168 | 40324 | 31325 => ErrorKind::Unsupported,
         // BadValue, FailedToParse: also for every operator that the server does not know

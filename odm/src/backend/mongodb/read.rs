@@ -177,6 +177,13 @@ impl Killer {
         }
     }
 
+    /// Closes the connections.
+    pub(super) async fn close(&self) {
+        if let Some(client) = self.client.get() {
+            client.clone().shutdown().immediate(true).await;
+        }
+    }
+
     /// Has the server end what runs in a session, wherever that is.
     async fn kill(&self, session: &Document) -> ::mongodb::error::Result<()> {
         let client = async || Client::with_options(self.options.clone());

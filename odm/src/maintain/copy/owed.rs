@@ -113,7 +113,7 @@ impl Owed {
             // When too much is under way, the next write waits.
             && let Ok(turn) = VERIFIERS.acquire().await
         {
-            let (all, taken) = (all.clone(), self.taken);
+            let (all, taken) = (all.in_background(), self.taken);
             task::spawn(async move {
                 let _under_way = all.shared().behind.begin();
                 let done = verify_said(&all, model, said, taken.as_ref()).await;
@@ -150,7 +150,7 @@ impl Owed {
                     Ok(())
                 })
             })),
-            None => drop(task::spawn(self.carry_out(access.clone(), model))),
+            None => drop(task::spawn(self.carry_out(access.in_background(), model))),
         }
     }
 
@@ -254,7 +254,7 @@ pub(super) async fn fan_said(
 /// Lets those follow for which there was no room.
 async fn fan_later(access: &Access, model: &'static Model, said: Said) {
     if let Ok(place) = WAITING.acquire().await {
-        let rest = rest(access.clone(), model, said);
+        let rest = rest(access.in_background(), model, said);
         task::spawn(async move {
             rest.await;
             drop(place);

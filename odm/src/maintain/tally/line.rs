@@ -195,6 +195,6 @@ where
                 Ok(())
             })
         })),
-        None => drop(task::spawn(work(access.clone()))),
+        None => drop(task::spawn(work(access.in_background()))),
     }
 }

@@ -3,6 +3,7 @@
 pub mod aggregate;
 pub mod bulk;
 pub mod check;
+pub mod closing;
 pub mod computed;
 pub mod copies;
 pub mod counts;

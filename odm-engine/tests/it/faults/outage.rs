@@ -1,0 +1,92 @@
+//! A disk that fails for a while: the handle goes on as soon as the disk does.
+
+use bson::rawdoc;
+use odm_engine::{Count, Database, Update, Watch, WatchFrom};
+
+use super::disk::Disk;
+use super::insert;
+
+#[test]
+fn a_database_goes_on_after_an_outage() {
+    let disk = Disk::new(Vec::new());
+    let database = Database::open_storage(disk.clone()).unwrap();
+    let start = database.watch(&Watch::default()).unwrap().resume_token();
+    insert(&database, "c", 0..10).unwrap();
+    let transaction = database.begin().unwrap();
+    transaction
+        .insert("c", vec![rawdoc! { "_id": 500 }])
+        .unwrap()
+        .all()
+        .unwrap();
+    disk.set_out(true);
+    for _ in 0..3 {
+        assert!(insert(&database, "c", 10..20).unwrap_err().is_io());
+        assert!(database.reopen().unwrap_err().is_io());
+        assert_eq!(database.count("c", &Count::default()).unwrap(), 10);
+    }
+    disk.set_out(false);
+    // A stream that has met the failure goes on as well.
+    insert(&database, "c", 10..20).unwrap();
+    transaction.commit().unwrap();
+    database.validate().unwrap();
+    assert_eq!(database.count("c", &Count::default()).unwrap(), 21);
+    let watch = Watch {
+        from: WatchFrom::After(start),
+        ..Watch::default()
+    };
+    let mut changes = database.watch(&watch).unwrap();
+    let events = std::iter::from_fn(|| changes.try_next().unwrap()).count();
+    assert_eq!(events, 21);
+    drop((database, transaction, changes));
+    let database = Database::open_storage(disk.restarted()).unwrap();
+    database.validate().unwrap();
+    assert_eq!(database.count("c", &Count::default()).unwrap(), 21);
+}
+
+/// `reopen` alone, for a program that only reads until it is well again.
+#[test]
+fn reopen_makes_a_database_writable() {
+    let disk = Disk::new(Vec::new());
+    let database = Database::open_storage(disk.clone()).unwrap();
+    insert(&database, "c", 0..3).unwrap();
+    database.reopen().unwrap();
+    disk.set_out(true);
+    assert!(insert(&database, "c", 3..4).is_err());
+    disk.set_out(false);
+    database.reopen().unwrap();
+    assert_eq!(database.count("c", &Count::default()).unwrap(), 3);
+    insert(&database, "c", 3..4).unwrap();
+}
+
+/// Each operation of a commit fails in turn, and the disk is sound again behind it: the write has not taken place, and
+/// the next one does. Nobody sees anything of a write that has failed.
+#[test]
+fn a_write_that_has_failed_is_never_seen() {
+    let disk = Disk::new(Vec::new());
+    let database = Database::open_storage(disk.clone()).unwrap();
+    insert(&database, "c", 0..3).unwrap();
+    let add_one = Update {
+        filter: rawdoc! { "_id": 1 },
+        update: rawdoc! { "$inc": { "n": 1 } },
+        ..Update::default()
+    };
+    let (mut applied, mut failed) = (0_u32, 0_u32);
+    let mut at = 0;
+    while failed == 0 || at < 40 {
+        disk.fail_after(at);
+        match database.update("c", &add_one) {
+            Ok(_) => applied += 1,
+            Err(error) => {
+                assert!(error.is_io() && error.message().contains("nothing was written"));
+                failed += 1;
+            }
+        }
+        disk.heal();
+        let found = crate::find(&database, "c", rawdoc! { "_id": 1 });
+        let n = found[0].get_i32("n").unwrap();
+        assert_eq!(u32::try_from(n - 1).unwrap(), applied, "{at}");
+        at += 1;
+    }
+    assert!(failed > 3 && applied > 3, "{failed} {applied}");
+    database.validate().unwrap();
+}

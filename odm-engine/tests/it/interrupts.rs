@@ -1,0 +1,236 @@
+//! Operations that end before they are done: their caller has gone, or their time is over.
+
+use std::time::{Duration, Instant};
+
+use bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
+use odm_engine::{
+    Aggregate, Count, Database, Delete, Direction, Error, Find, FindEach, Index, Interrupt, Update,
+};
+
+use crate::all;
+
+/// How soon an operation ends at least, in a build without optimisation on a busy machine.
+const SOON: Duration = Duration::from_secs(5);
+
+/// A database with one array of many elements, and many documents.
+fn database() -> Database {
+    let database = Database::memory();
+    let elements: RawArrayBuf = (0..100_000).map(bson::RawBson::Int32).collect();
+    let one = rawdoc! { "_id": 0, "elements": elements };
+    database.insert("one", vec![one]).unwrap().all().unwrap();
+    let many = (0..20_000).map(|n| rawdoc! { "_id": n, "n": n }).collect();
+    database.insert("many", many).unwrap().all().unwrap();
+    database
+}
+
+/// Expressions and stages that would take minutes, or hours.
+fn endless() -> Vec<(&'static str, &'static str, Vec<RawDocumentBuf>)> {
+    let nested = rawdoc! { "$map": { "input": "$elements", "as": "a", "in": {
+    "$sum": { "$map": { "input": "$elements", "as": "b", "in": { "$add": ["$$a", "$$b"] } } } } } };
+    let growing = rawdoc! { "$reduce": { "input": "$elements", "initialValue": [], "in": {
+    "$setUnion": [{ "$slice": ["$$value", 50_000] }, ["$$this"]] } } };
+    let searching = rawdoc! { "$filter": { "input": "$elements", "as": "a", "cond": {
+    "$in": [{ "$multiply": ["$$a", -1] }, "$elements"] } } };
+    let joined = rawdoc! { "$lookup": {
+        "from": "many", "let": { "n": "$n" }, "as": "others",
+        "pipeline": [{ "$match": { "$expr": { "$gt": ["$$n", { "$add": ["$n", 1_000_000] }] } } }],
+    } };
+    let crossed = rawdoc! { "$unwind": "$others" };
+    let every = rawdoc! { "$lookup": { "from": "many", "pipeline": [{ "$match": { "n": { "$lt": 5_000 } } }], "as": "others" } };
+    vec![
+        (
+            "a map in a map",
+            "one",
+            vec![rawdoc! { "$project": { "x": nested } }],
+        ),
+        (
+            "a reduction",
+            "one",
+            vec![rawdoc! { "$set": { "x": growing } }],
+        ),
+        (
+            "a search in a filter",
+            "one",
+            vec![rawdoc! { "$match": { "$expr": { "$eq": [1, { "$size": searching }] } } }],
+        ),
+        ("a join of all with all", "many", vec![joined]),
+        (
+            "a product",
+            "many",
+            vec![every, crossed, rawdoc! { "$match": { "others.n": -1 } }],
+        ),
+        (
+            "a group of a product",
+            "many",
+            vec![
+                rawdoc! { "$lookup": { "from": "many", "pipeline": [{ "$limit": 5_000 }], "as": "others" } },
+                rawdoc! { "$unwind": "$others" },
+                rawdoc! { "$group": { "_id": { "$mod": ["$others.n", 7] }, "sum": { "$sum": "$n" } } },
+            ],
+        ),
+    ]
+}
+
+fn run(database: &Database, collection: &str, pipeline: &[RawDocumentBuf]) -> Result<usize, Error> {
+    let aggregate = Aggregate {
+        pipeline: pipeline.to_vec(),
+        ..Aggregate::default()
+    };
+    let documents = database.aggregate(collection, &aggregate)?;
+    Ok(documents.collect::<odm_engine::Result<Vec<_>>>()?.len())
+}
+
+#[test]
+fn a_read_ends_soon_after_it_was_cancelled() {
+    let database = database();
+    for (name, collection, pipeline) in endless() {
+        let interrupt = Interrupt::new();
+        let cancelled = std::thread::scope(|scope| {
+            let read = scope.spawn(|| interrupt.run(|| run(&database, collection, &pipeline)));
+            std::thread::sleep(Duration::from_millis(200));
+            assert!(!read.is_finished(), "{name} is no long read");
+            let begun = Instant::now();
+            interrupt.cancel();
+            let error = read.join().unwrap().unwrap_err();
+            assert!(error.is_cancelled(), "{name}: {error:?}");
+            assert_eq!(error.code(), Some(11601));
+            begun.elapsed()
+        });
+        assert!(cancelled < SOON, "{name}: {cancelled:?}");
+    }
+}
+
+#[test]
+fn a_read_ends_at_its_deadline() {
+    let database = database();
+    for (name, collection, pipeline) in endless() {
+        let begun = Instant::now();
+        let limit = Interrupt::after(Duration::from_millis(100));
+        let error = limit.run(|| run(&database, collection, &pipeline));
+        let error = error.unwrap_err();
+        assert!(error.is_timed_out(), "{name}: {error:?}");
+        assert_eq!(error.code(), Some(50));
+        assert!(begun.elapsed() < SOON, "{name}: {:?}", begun.elapsed());
+    }
+    // The database is none the worse for it.
+    let quick = Interrupt::after(Duration::from_secs(600));
+    assert_eq!(quick.run(|| all(&database, "many")).len(), 20_000);
+}
+
+#[test]
+fn a_cursor_keeps_to_the_interrupts_that_it_was_opened_under() {
+    let database = database();
+    let interrupt = Interrupt::new();
+    let mut cursor = interrupt
+        .run(|| database.find("many", &Find::default()))
+        .unwrap();
+    assert!(cursor.next().unwrap().is_ok());
+    let read = std::thread::spawn(move || cursor.nth(5_000).unwrap().map(|_| cursor));
+    let mut cursor = read.join().unwrap().unwrap();
+    interrupt.cancel();
+    assert!(cursor.next().unwrap().unwrap_err().is_cancelled());
+    // Another interrupt is added where it is read.
+    let mut cursor = database.find("many", &Find::default()).unwrap();
+    let reading = Interrupt::new();
+    assert!(reading.run(|| cursor.next()).unwrap().is_ok());
+    reading.cancel();
+    assert!(reading.run(|| cursor.next()).unwrap().is_err());
+}
+
+/// Every command, begun when it is over already.
+#[test]
+fn every_command_looks_at_its_interrupts() {
+    let database = database();
+    let index = Index::new([("n", Direction::Ascending)]);
+    let nothing = rawdoc! { "n": { "$lt": 0 } };
+    let add_one = Update {
+        update: rawdoc! { "$inc": { "n": 1 } },
+        multi: true,
+        ..Update::default()
+    };
+    let remove_all = Delete {
+        multi: true,
+        ..Delete::default()
+    };
+    let each = FindEach {
+        path: "n".to_owned(),
+        keys: (0..1000).map(bson::RawBson::Int32).collect(),
+        ..FindEach::default()
+    };
+    let sorted = Find {
+        sort: Some(rawdoc! { "n": -1 }),
+        ..Find::default()
+    };
+    let over = Interrupt::new();
+    over.cancel();
+    over.run(|| {
+        let read = |find: &Find| {
+            let found = database.find("many", find)?;
+            found.collect::<odm_engine::Result<Vec<_>>>()
+        };
+        let results = [
+            read(&Find::default()).map(drop),
+            read(&sorted).map(drop),
+            database.count("many", &Count::default()).map(drop),
+            database.distinct("many", "n", &nothing).map(drop),
+            database.explain("many", &Find::default()).map(drop),
+            database.find_each("many", &each).map(drop),
+            database
+                .find_several(&[("many".into(), Find::default())])
+                .map(drop),
+            database.update("many", &add_one).map(drop),
+            database.delete("many", &remove_all).map(drop),
+            database.create_indexes("many", std::slice::from_ref(&index)),
+            database.validate(),
+        ];
+        for (command, result) in results.into_iter().enumerate() {
+            let error = result.expect_err(&format!("command {command}"));
+            assert!(error.is_cancelled(), "{command}: {error:?}");
+        }
+    });
+    // No write has changed anything.
+    assert_eq!(database.list_indexes("many").unwrap().len(), 1);
+    let expected: Vec<_> = (0..20_000).map(|n| rawdoc! { "_id": n, "n": n }).collect();
+    assert_eq!(all(&database, "many"), expected);
+    database.validate().unwrap();
+}
+
+/// A write that ends in its midst has changed nothing, also one that would have kept what it did before an error.
+#[test]
+fn a_write_that_is_interrupted_changes_nothing() {
+    let database = database();
+    let slow = Update {
+        pipeline: Some(vec![rawdoc! { "$set": { "x": {
+        "$sum": { "$map": { "input": { "$range": [0, 2_000] }, "in": { "$add": ["$$this", "$n"] } } } } } }]),
+        multi: true,
+        ..Update::default()
+    };
+    let limit = Interrupt::after(Duration::from_millis(300));
+    let error = limit.run(|| database.update("many", &slow)).unwrap_err();
+    assert!(error.is_timed_out(), "{error:?}");
+    let expected: Vec<_> = (0..20_000).map(|n| rawdoc! { "_id": n, "n": n }).collect();
+    assert_eq!(all(&database, "many"), expected);
+}
+
+/// A cancelled read is no failure of its transaction: nobody has seen anything of it.
+#[test]
+fn a_transaction_goes_on_after_a_cancelled_read() {
+    let database = database();
+    let transaction = database.begin().unwrap();
+    let one = vec![rawdoc! { "_id": 1 }];
+    transaction.insert("d", one).unwrap().all().unwrap();
+    let over = Interrupt::new();
+    over.cancel();
+    let counted = over.run(|| transaction.count("many", &Count::default()));
+    assert!(counted.unwrap_err().is_cancelled());
+    let mut cursor = transaction.find("many", &Find::default()).unwrap();
+    assert!(over.run(|| cursor.next()).unwrap().is_err());
+    transaction.commit().unwrap();
+    assert_eq!(all(&database, "d").len(), 1);
+
+    let transaction = database.begin().unwrap();
+    let late = Interrupt::at(Instant::now());
+    let counted = late.run(|| transaction.count("many", &Count::default()));
+    assert!(counted.unwrap_err().is_timed_out());
+    assert!(transaction.commit().unwrap_err().is_transaction_over());
+}
