@@ -143,7 +143,12 @@ fn the_deletion_of_expired_documents_ends_with_the_last_handle() {
         database
             .create_indexes("c", std::slice::from_ref(&index))
             .unwrap();
-        let is_deleting = || database.count("c", &Count::default()).unwrap() % 3_000 > 0;
+        let is_deleting = || {
+            !database
+                .count("c", &Count::default())
+                .unwrap()
+                .is_multiple_of(3_000)
+        };
         let until = std::time::Instant::now() + Duration::from_secs(5);
         while !is_deleting() && std::time::Instant::now() < until {
             std::thread::yield_now();

@@ -137,6 +137,7 @@ async fn a_dropped_read_ends() {
         collection: "things".into(),
         pipeline: vec![rawdoc! { "$project": { "x": square } }],
         variables: rawdoc! {},
+        max_time: None,
     };
     let many = (0..3_000).map(|id| rawdoc! { "_id": id }).collect();
     for is_cursor in [false, true] {

@@ -86,6 +86,7 @@ fn count() -> Count {
         collection: "things".into(),
         filter: rawdoc! {},
         limit: None,
+        max_time: None,
     }
 }
 
@@ -96,6 +97,7 @@ fn find() -> Find {
         projection: None,
         sort: None,
         limit: None,
+        max_time: None,
     }
 }
 
@@ -112,6 +114,7 @@ async fn every_read(reads: &dyn Executor) -> Result<()> {
         projection: None,
         sort: None,
         limit: None,
+        max_time: None,
     };
     assert_eq!(drain(reads.find_each(each).await?).await?.len(), 1);
     let several = FindSeveral {
@@ -122,12 +125,14 @@ async fn every_read(reads: &dyn Executor) -> Result<()> {
         collection: "things".into(),
         pipeline: vec![rawdoc! { "$match": { "n": 1 } }],
         variables: rawdoc! {},
+        max_time: None,
     };
     assert_eq!(reads.aggregate_all(aggregate).await?.len(), 1);
     let distinct = Distinct {
         collection: "things".into(),
         path: "n".to_owned(),
         filter: rawdoc! {},
+        max_time: None,
     };
     assert_eq!(reads.distinct(distinct).await?.len(), 1);
     reads.explain(find()).await.map(drop)

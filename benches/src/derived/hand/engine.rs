@@ -115,6 +115,7 @@ impl Hand for ByEngine {
             projection: None,
             sort: None,
             limit: Some(1),
+            max_time: None,
         };
         let found = drain(self.0.find(find).await?).await?;
         Ok(found.first().ok_or("no post")?.get_i64("comments")?)

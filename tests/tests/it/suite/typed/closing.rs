@@ -1,6 +1,5 @@
 //! The end of a database: what its handles do then, and that what was written is there for the next one.
 
-use futures_util::StreamExt;
 use odm::{ErrorKind, backend, prelude::*};
 
 use crate::Fixture;

@@ -127,6 +127,7 @@ async fn stored(fixture: &Fixture, collection: &'static str) -> Vec<Stored> {
         projection: None,
         sort: Some(RawDocumentBuf::try_from(&doc! { "_id": 1 }).unwrap()),
         limit: None,
+        max_time: None,
     };
     let found = fixture.backend().find(find).await.unwrap();
     let found = drain(found).await.unwrap();
