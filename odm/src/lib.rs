@@ -98,6 +98,7 @@ pub mod watch;
 pub mod backend;
 mod error;
 pub mod hook;
+pub mod legacy_uuid;
 
 #[doc(hidden)]
 pub mod __private;

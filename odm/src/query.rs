@@ -28,5 +28,5 @@ pub use sort::{IntoSort, Sort};
 pub(crate) use sort::{push_sort, to_raw as sort_to_raw};
 pub use value::IntoValue;
 pub(crate) use value::{
-    encode, encode_document, encode_new_document, encode_unchecked, same, values,
+    check_written, encode, encode_document, encode_new_document, encode_unchecked, same, values,
 };

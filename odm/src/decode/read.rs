@@ -177,6 +177,8 @@ impl<'de> Deserializer<'de> for Value<'de> {
         match self.0 {
             // What reads an ObjectId asks for its bytes.
             RawBsonRef::ObjectId(id) => visitor.visit_bytes(&id.bytes()),
+            // Types of bytes also read texts, by which no filter would find them.
+            RawBsonRef::String(_) => Err(Misfit::invalid_type(self.unexpected(), &visitor)),
             _ => self.deserialize_any(visitor),
         }
     }
@@ -186,6 +188,10 @@ impl<'de> Deserializer<'de> for Value<'de> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value> {
+        // As above.
+        if name.contains("uuid") && matches!(self.0, RawBsonRef::String(_)) {
+            return Err(Misfit::invalid_type(self.unexpected(), &"a UUID"));
+        }
         // By such names the types of `bson` tell its deserializers what they are.
         match name.starts_with("$__") {
             true => Ok(self.owned()?.deserialize_newtype_struct(name, visitor)?),

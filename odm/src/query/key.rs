@@ -10,6 +10,7 @@ use crate::{
     document::{Document, Ref, Stored},
     error,
     field::Path,
+    legacy_uuid::{CSharpUuid, JavaUuid, PythonUuid},
 };
 
 /// What names one document of the model `T`: its id, a [`Ref`] to it, the document itself. Of a model with a `shard_key`
@@ -195,6 +196,9 @@ macro_rules! keys {
 keys! {
     ObjectId => ObjectId, &ObjectId => ObjectId,
     Uuid => Uuid, &Uuid => Uuid,
+    CSharpUuid => CSharpUuid, &CSharpUuid => CSharpUuid,
+    JavaUuid => JavaUuid, &JavaUuid => JavaUuid,
+    PythonUuid => PythonUuid, &PythonUuid => PythonUuid,
     i32 => i32, &i32 => i32,
     i64 => i64, &i64 => i64,
     u32 => u32, &u32 => u32,

@@ -34,16 +34,76 @@ impl Pattern {
         }
     }
 
+    /// Matches exactly this text, whatever characters it has. With [`ignore_case`](Self::ignore_case) it is the equality that takes
+    /// capital and small letters for the same. Without, `eq` is faster.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// use odm::Pattern;
+    ///
+    /// #[derive(Serialize, Deserialize, Document)]
+    /// #[document(collection = "users")]
+    /// struct User {
+    ///     #[serde(rename = "_id")]
+    ///     id: i64,
+    ///     email: String,
+    /// }
+    /// # #[derive(Schema)]
+    /// # #[schema(models(User))]
+    /// # struct App;
+    ///
+    /// # async fn example(db: odm::Database<App>, typed_in: &str) -> odm::Result<()> {
+    /// let same = Pattern::exact(typed_in).ignore_case();
+    /// let user = db.find::<User>().filter(|u| u.email().matches(same)).first().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn exact(text: &str) -> Self {
+        // `$` also matches before a line feed at the end, and with `multi_line` at the end of each line.
+        Self::new(format!(r"\A{}\z", Self::escape(text)))
+    }
+
     /// A text that contains this one, whatever characters it has.
     #[must_use]
     pub fn literal(text: &str) -> Self {
-        Self::new(escape(text))
+        Self::new(Self::escape(text))
     }
 
     /// A text that begins with this one, whatever characters it has.
     #[must_use]
     pub fn prefix(text: &str) -> Self {
-        Self::new(format!("^{}", escape(text)))
+        Self::new(format!("^{}", Self::escape(text)))
+    }
+
+    /// The text with every character escaped that has a meaning in a pattern, so that it stands for itself inside of a larger
+    /// pattern. Text of a user never becomes part of a pattern without this.
+    ///
+    /// ```
+    /// use odm::Pattern;
+    ///
+    /// let user = "a+b.*";
+    /// let line = Pattern::new(format!("^name: {}$", Pattern::escape(user))).multi_line();
+    /// # let _ = line;
+    /// assert_eq!(Pattern::escape(user), r"a\+b\.\*");
+    /// ```
+    #[must_use]
+    pub fn escape(text: &str) -> String {
+        let mut escaped = String::with_capacity(text.len());
+        for c in text.chars() {
+            match c {
+                // Their escapes would be word boundaries to some libraries; as they are, they have a meaning only behind `(?`.
+                '<' | '>' => {}
+                _ if c.is_ascii_control() => {
+                    escaped.push_str(&format!("\\x{:02x}", u32::from(c)));
+                    continue;
+                }
+                _ if c.is_ascii() && !c.is_ascii_alphanumeric() && c != '_' => escaped.push('\\'),
+                _ => {}
+            }
+            escaped.push(c);
+        }
+        escaped
     }
 
     /// Capital and small letters are the same: option `i`. No index can serve it by its order.
@@ -102,23 +162,6 @@ fn c_string(text: &str) -> CString {
     CString::try_from(text.replace('\0', "\\x00")).unwrap_or_else(|_| CString::from(cstr!("")))
 }
 
-/// Every character that has a meaning in a pattern, taken by its word.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_ascii()
-            && !c.is_ascii_alphanumeric()
-            && c != '_'
-            && !c.is_ascii_control()
-            && c != ' '
-        {
-            escaped.push('\\');
-        }
-        escaped.push(c);
-    }
-    escaped
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,7 +169,7 @@ mod tests {
     #[test]
     fn literals_lose_every_meaning() {
         assert_eq!(Pattern::literal("a.b*c").pattern, r"a\.b\*c");
-        assert_eq!(Pattern::prefix("$x[0] é").pattern, r"^\$x\[0\] é");
+        assert_eq!(Pattern::prefix("$x[0] é").pattern, r"^\$x\[0\]\ é");
     }
 
     #[test]
