@@ -24,8 +24,8 @@ pub use crate::{
         VariantOf, Whole, encode_new, kind, numbered, stored_tag, variant_indexes,
     },
     field::{
-        Beside, Field, FromPath, OfVariant, Ordered, Path, Place, Queryable, SaidAt, Tag, Variants,
-        role, said, shape,
+        Beside, Checked, Field, FromPath, OfVariant, Ordered, Path, Place, Queryable, SaidAt, Tag,
+        Variants, role, said, shape,
     },
     hook::{Erased, HasHooks, Hooks, RunHooks, RunsHooksOf},
     projection::{Projected, Projection, ProjectionOf, Reads},

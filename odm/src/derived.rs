@@ -13,7 +13,7 @@ use crate::{
     decode,
     document::{Document, Embedded, Stored, VariantOf, kind},
     error::too_many,
-    field::{AlwaysStored, Date, Field, FromPath, Path, Place, Variants, shape},
+    field::{AlwaysStored, Checked, Date, Field, FromPath, Path, Place, Variants, shape},
     hook::{Erased, Hooks, RunHooks},
     projection::{Holds, Projected},
     query::{IntoFilter, IntoKey},
@@ -362,6 +362,13 @@ pub fn is_omitted<T: Stored>(value: &RawBson, omits: impl Fn(&T) -> bool) -> boo
     decode::value(value).is_ok_and(|value| omits(&value))
 }
 
+/// Whether `None` is left out: no, where there is no `skip_serializing_if`.
+#[doc(hidden)]
+#[must_use]
+pub fn omits_nothing() -> bool {
+    false
+}
+
 /// Whether serde's `skip_serializing_if` leaves `None` out.
 #[doc(hidden)]
 pub fn omits_none<T: Stored>(omits: impl Fn(&T) -> bool) -> bool {
@@ -401,11 +408,11 @@ pub fn closed<S: Schema, T: Closed<S>>() {}
 ///
 /// [`TooManyElements`](crate::ErrorKind::TooManyElements).
 #[doc(hidden)]
-pub fn validate_len(found: usize, path: &Path, max: usize) -> Result<()> {
+pub fn validate_len(found: usize, place: &Checked<'_>, max: usize) -> Result<()> {
     if found > max {
-        return Err(too_many(max, found).with_path(path.to_string()));
+        return place.refuse(too_many(max, found));
     }
-    crate::trace::length(path, found, max);
+    crate::trace::length(place.path(), found, max);
     Ok(())
 }
 

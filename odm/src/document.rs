@@ -28,7 +28,7 @@ use crate::{
     backend::operation::Index,
     check::ModelCheck,
     decode,
-    field::{Field, FromPath, Path, Variants},
+    field::{Checked, Field, FromPath, Path, Variants},
     hook::RunHooks,
     query::{Brackets, IntoKey, Key},
     relation::{Children, FoundByIt, Reference},
@@ -158,6 +158,13 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
     ///
     /// [`TooManyElements`](crate::ErrorKind::TooManyElements) or [`Invalid`](crate::ErrorKind::Invalid), with the path.
     fn check_bounds(&self) -> Result<()> {
+        self.check_bounds_of(&Checked::WHOLE)
+    }
+
+    /// The same of what is written of it.
+    #[doc(hidden)]
+    fn check_bounds_of(&self, root: &Checked<'_>) -> Result<()> {
+        let _ = root;
         Ok(())
     }
 
@@ -406,9 +413,10 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// The first violation, with its path below `path`.
-    fn validate(&self, path: &Path) -> Result<()> {
-        let _ = path;
+    /// The first violation, with its path.
+    #[doc(hidden)]
+    fn validate(&self, place: &Checked<'_>) -> Result<()> {
+        let _ = place;
         Ok(())
     }
 

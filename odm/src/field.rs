@@ -6,6 +6,7 @@
 //! asked of one variant.
 
 mod array;
+mod checked;
 mod map;
 mod maybe;
 mod operators;
@@ -17,6 +18,7 @@ mod variant;
 use std::marker::PhantomData;
 
 pub use array::{Array, Elem};
+pub use checked::Checked;
 pub use map::{Keyed, Map};
 pub use maybe::Maybe;
 pub use overflow::{AllInside, Inside, Overflowing};

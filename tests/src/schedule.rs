@@ -213,9 +213,10 @@ impl Schedule {
                 turns: Some(turns.clone()),
                 schedule: self,
             });
-            tokio::spawn(run(own))
+            (tokio::spawn(run(own.clone())), own)
         });
-        let processes: Vec<_> = processes.collect();
+        // Background work of a process ends when its database is dropped, so each is kept.
+        let (processes, _open): (Vec<_>, Vec<_>) = processes.unzip();
         self.drive(&turns, processes, order).await;
         case.end(plain).await.map_err(|wrong| {
             let mut text = format!("{self:?}: {wrong}\n");

@@ -753,8 +753,7 @@ fn implementation(
     let rounds = model.rounds(private).map(|is_so| quote!(rounds: #is_so,));
     let check_bounds = model.validation(private).map(|checks| {
         quote! {
-            fn check_bounds(&self) -> #private::Result<()> {
-                let path = #private::Path::ROOT;
+            fn check_bounds_of(&self, place: &#private::Checked<'_>) -> #private::Result<()> {
                 #checks
             }
         }

@@ -196,7 +196,7 @@ fn implementation(
     let closed = model.closed(private);
     let validate = model.validation(private).map(|checks| {
         quote! {
-            fn validate(&self, path: &#private::Path) -> #private::Result<()> {
+            fn validate(&self, place: &#private::Checked<'_>) -> #private::Result<()> {
                 #checks
             }
         }

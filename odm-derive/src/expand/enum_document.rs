@@ -368,7 +368,8 @@ impl<'a> Kinds<'a> {
         let each = |code: fn(&Type, &Private) -> TokenStream| {
             types.iter().map(move |ty| at(code(ty, private), ty.span()))
         };
-        let validate = each(|ty, private| quote!(<#ty as #private::Document>::check_bounds(one)));
+        let validate =
+            each(|ty, private| quote!(<#ty as #private::Document>::check_bounds_of(one, place)));
         let looks = each(|ty, private| quote!(<#ty as #private::Document>::variants(one, found);));
         let indexes = each(|ty, private| quote!(#private::variant_indexes::<#ty>()));
         let taken = each(|ty, private| quote!(<#ty as #private::Document>::take_filled(one, from)));
@@ -405,7 +406,7 @@ impl<'a> Kinds<'a> {
                         #rest
                     }
                 }
-                fn check_bounds(&self) -> #private::Result<()> {
+                fn check_bounds_of(&self, place: &#private::Checked<'_>) -> #private::Result<()> {
                     #(#checks)*
                     match self {
                         #(Self::#idents(one) => #validate,)*

@@ -278,9 +278,9 @@ impl<'a> Enum<'a> {
                 const ROUNDS: bool = false #(|| #rounds)*;
                 const LINKS: #private::LinksInside =
                     #private::LinksInside::NONE #(.with_field(#links))* .out_of_reach() #reported;
-                fn validate(&self, path: &#private::Path) -> #private::Result<()> {
+                fn validate(&self, place: &#private::Checked<'_>) -> #private::Result<()> {
                     #(#tags)*
-                    let _ = path;
+                    let _ = place;
                     match self {
                         #(#validations)*
                         #(Self::#skipped { .. } => {})*
@@ -452,16 +452,16 @@ impl Part<'_> {
             return TokenStream::new();
         }
         let (binding, steps) = (&self.binding, &self.steps);
-        let path = quote!((*path)#(.then(#steps))*);
+        let place = quote!(&place.clone()#(.then(#steps))*);
         let count = of_stored(self.ty, private, &quote!(count));
         let validate = of_stored(self.ty, private, &quote!(validate));
         let len = self
             .layout
             .max()
-            .map(|max| quote!(#private::validate_len(#count(#binding), &#path.clone(), #max)?;));
+            .map(|max| quote!(#private::validate_len(#count(#binding), #place, #max)?;));
         quote! {
             #len
-            #validate(#binding, &#path.clone())?;
+            #validate(#binding, #place)?;
         }
     }
 

@@ -47,7 +47,7 @@ impl<'a> Model<'a> {
         quote!(#(#looks)*)
     }
 
-    /// The generated body of `validate`, for a value `self` and the `path` before its fields; nothing if all are right.
+    /// The generated body of `validate`, for a value `self` at a `place`; nothing if all are right.
     pub(crate) fn validation(&self, private: &Private) -> Option<TokenStream> {
         let checks = self
             .fields
@@ -62,11 +62,11 @@ impl<'a> Model<'a> {
                     None => field.of_stored(private, &quote!(validate)),
                 };
                 let len = field.layout.max().map(
-                    |max| quote!(#private::validate_len(#count(&self.#ident), &path.then(#name), #max)?;),
+                    |max| quote!(#private::validate_len(#count(&self.#ident), &place.then(#name), #max)?;),
                 );
                 quote! {
                     #len
-                    #validate(&self.#ident, &path.then(#name))?;
+                    #validate(&self.#ident, &place.then(#name))?;
                 }
             })
             .collect::<TokenStream>();
@@ -179,11 +179,27 @@ impl Field<'_> {
         Some(quote_spanned!(function.span()=> |value: &#ty| #path(value)))
     }
 
+    /// The function of serde's `skip_serializing_if`, if it takes the type that the field has in a companion.
+    ///
+    /// That type can be another for embedded structs, which the functions of std take as well.
+    pub(super) fn omits_new(&self) -> Option<ExprPath> {
+        let path: ExprPath = self.skip_if.as_ref()?.parse().ok()?;
+        let is_of_std = |path: &ExprPath| {
+            let last = path.path.segments.last();
+            last.is_some_and(|last| last.ident == "is_none" || last.ident == "is_empty")
+        };
+        let is_same = !matches!(
+            self.layout,
+            Layout::Embed | Layout::EmbedMany(_) | Layout::Overflow(_)
+        );
+        (is_same || is_of_std(&path)).then_some(path)
+    }
+
     /// Whether `None` is stored as a missing value, as a closure.
     pub(crate) fn whether_none_is_omitted(&self, private: &Private) -> TokenStream {
         let (ty, omits) = (self.ty, self.omits());
         match omits {
-            None => quote!(|| false),
+            None => quote!(#private::omits_nothing),
             Some(omits) => quote!(|| #private::omits_none::<#ty>(#omits)),
         }
     }

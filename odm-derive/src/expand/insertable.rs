@@ -68,8 +68,8 @@ impl Model<'_> {
             true => {
                 let known = known.iter().map(|field| field.put(&quote!(draft), private));
                 let filled = self.fields.iter().filter_map(|field| {
-                    let (value, stored) = (filling(field, private)?, &field.stored);
-                    Some(quote!(draft.put(#stored, &#value)?;))
+                    let value = filling(field, private)?;
+                    Some(field.put_value(&quote!(draft), &value, private))
                 });
                 quote! {
                     let mut draft = #private::RawDraft::default();
@@ -257,15 +257,25 @@ impl Field<'_> {
     /// Writes its value in a companion `self`, as serde would.
     fn put(&self, into: &TokenStream, private: &Private) -> TokenStream {
         let (ident, stored) = (self.ident, &self.stored);
-        let value = match self.native {
-            true => quote!(#private::NativeValue(&self.#ident)),
-            false => quote!(self.#ident),
-        };
         let refuse_partial = self
             .layout
             .overflow()
             .map(|_| quote!(self.#ident.refuse_partial(&#private::Path::ROOT.then(#stored))?;));
-        quote!(#refuse_partial #into.put(#stored, &#value)?;)
+        let put = self.put_value(into, &quote!(self.#ident), private);
+        let put = match self.omits_new() {
+            Some(omits) => quote!(if !#omits(&self.#ident) { #put }),
+            None => put,
+        };
+        quote!(#refuse_partial #put)
+    }
+
+    /// Writes a value of the field's type.
+    fn put_value(&self, into: &TokenStream, value: &TokenStream, private: &Private) -> TokenStream {
+        let stored = &self.stored;
+        match self.native {
+            true => quote!(#into.put(#stored, &#private::NativeValue(&#value))?;),
+            false => quote!(#into.put(#stored, &#value)?;),
+        }
     }
 }
 

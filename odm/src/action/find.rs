@@ -39,6 +39,7 @@ use crate::{
     schema::{Contains, OfSchema, Schema},
     scope::{AllScopes, InScope, Unscoped},
     soft_delete::{Sight, SoftDelete},
+    stored,
 };
 
 /// A query over the documents of the model `T`, read as `P` and joined with `J`; made by
@@ -318,9 +319,13 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
         let access = self.access.clone();
         let find = self.to_operation()?;
         access.note(&T::MODEL, &find);
+        let again = find.projection.is_some().then(|| find.clone());
         let raws = access.find_all(&T::MODEL, find).await?;
-        let items = assemble::<P, J>(access, raws, self.joins).await?;
-        items.into_iter().collect()
+        let items = assemble::<P, J>(access.clone(), raws, self.joins).await?;
+        match (items.into_iter().collect(), again) {
+            (Err(misfit), Some(find)) => Err(with_id::<P>(&access, find, misfit, 0).await),
+            (all, _) => all,
+        }
     }
 
     /// The documents that match, one after the other, read in batches.
@@ -421,6 +426,46 @@ impl<S, T: Document, P, J: Clone, C> Clone for Find<S, T, P, J, C> {
     }
 }
 
+/// The error of a row that does not fit, with the `_id` of its document, which the query did not read: it is asked again, with the
+/// `_id`. `before` rows before it did not fit either.
+async fn with_id<P: Projection<Of: Document>>(
+    access: &Access,
+    mut find: operation::Find,
+    misfit: Error,
+    before: usize,
+) -> Error {
+    let model = &P::Of::MODEL;
+    let is_named = misfit.kind() != ErrorKind::Decode || misfit.id().is_some();
+    let Some(projection) = find.projection.take().filter(|_| !is_named) else {
+        return misfit;
+    };
+    let ask = async {
+        let mut projection = stored::open(&projection)?;
+        projection.insert("_id", 1);
+        find.projection = Some(stored::close(&projection)?);
+        let mut before = before;
+        let mut rows = access.find(model, find).await?;
+        loop {
+            let batch = rows.next_batch().await?;
+            if batch.is_empty() {
+                return Ok(None);
+            }
+            for raw in batch {
+                match P::from_document(&raw, model) {
+                    Err(error) if before == 0 => return Ok(Some(error)),
+                    Err(_) => before -= 1,
+                    Ok(_) => {}
+                }
+            }
+        }
+    };
+    match ask.await {
+        Ok::<_, Error>(Some(named)) if named.path() == misfit.path() => named,
+        // Another write came between.
+        _ => misfit,
+    }
+}
+
 /// Documents as the query gives them: decoded, and joined.
 async fn assemble<P: Projection<Of: Document>, J: Joins<P>>(
     access: Access,
@@ -467,7 +512,10 @@ enum State<S, T: Document, P: Projection<Of = T>, J: Joins<P>> {
 
 struct Open<P: Projection<Of: Document>, J: Joins<P>> {
     access: Access,
+    find: operation::Find,
     cursor: Box<dyn Cursor>,
+    /// How many rows did not fit.
+    misfits: usize,
     joins: J,
     ready: VecDeque<Result<J::Item>>,
     of: PhantomData<fn() -> P>,
@@ -491,7 +539,14 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> State<S, T, P, 
                 Err(error) => return Some((Err(error::of_model::<T>(error)), Self::Over)),
             }
         }
-        let item = open.ready.pop_front()?;
+        let item = match open.ready.pop_front()? {
+            Err(misfit) if misfit.kind() == ErrorKind::Decode => {
+                let before = open.misfits;
+                open.misfits += 1;
+                Err(with_id::<P>(&open.access, open.find.clone(), misfit, before).await)
+            }
+            item => item,
+        };
         Some((item, Self::Open(open)))
     }
 }
@@ -501,8 +556,10 @@ impl<P: Projection<Of: Document>, J: Joins<P>> Open<P, J> {
         let ask = find.to_operation()?;
         find.access.note(&P::Of::MODEL, &ask);
         Ok(Self {
-            cursor: find.access.find(&P::Of::MODEL, ask).await?,
+            cursor: find.access.find(&P::Of::MODEL, ask.clone()).await?,
+            find: ask,
             access: find.access,
+            misfits: 0,
             joins: find.joins,
             ready: VecDeque::new(),
             of: PhantomData,

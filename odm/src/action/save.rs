@@ -22,7 +22,7 @@ use crate::{
     field::{Path, Variants},
     hook::{self, Changes, Committed, RunHooks, Selection, Written},
     maintain::{self, Plan, of_a_save},
-    query::{Filter, Key, Node, encode_document, encode_unchecked},
+    query::{Filter, Key, Node, check_written, encode_unchecked},
     schema::upgrade,
     unit::Attempts,
 };
@@ -198,17 +198,13 @@ async fn write<T: Document>(
     edited: &Edited<T>,
     hooks: Option<(&'static dyn RunHooks<T>, Changes<T>)>,
 ) -> Result<Option<RawDocumentBuf>> {
-    let after = encode_document(&**edited).map_err(error::of_model::<T>)?;
+    let after = encode_unchecked(&**edited).map_err(error::of_model::<T>)?;
     let key = stored_key::<T>(edited, &after)?;
     let mut variants = Variants::default();
     T::variants(edited, &mut variants);
-    let mut difference = Difference::of(&edited.stored, &edited.before, &after, &variants);
-    if <T as crate::Projection>::rewritten(edited).is_some() {
-        difference.replace_aliases(&edited.stored, &edited.before, |stored| {
-            let document: T = T::from_stored(stored).ok()?;
-            encode_unchecked(&document).ok()
-        });
-    }
+    let difference = Difference::of(&edited.stored, &edited.before, &after, &variants);
+    let written = difference.paths();
+    check_written(&**edited, &written).map_err(error::of_model::<T>)?;
     if difference.is_empty() {
         return Ok(None);
     }

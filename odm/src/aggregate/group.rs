@@ -85,6 +85,8 @@ type Read<V> = fn(Option<RawBsonRef<'_>>) -> Result<V>;
 pub struct Aggregate<T, V> {
     /// The accumulator: `{$sum: "$votes"}`.
     calculate: Result<RawDocumentBuf>,
+    /// The field, if there is one.
+    path: Option<Path>,
     /// Its place among those of the query.
     column: usize,
     read: Read<V>,
@@ -95,6 +97,7 @@ impl<T, V> Aggregate<T, V> {
     fn new(calculate: Result<RawDocumentBuf>, read: Read<V>) -> Self {
         Self {
             calculate,
+            path: None,
             column: 0,
             read,
             of: PhantomData,
@@ -102,8 +105,14 @@ impl<T, V> Aggregate<T, V> {
     }
 
     fn of(operator: &str, place: &impl Place, read: Read<V>) -> Self {
-        let field = place.path().expression();
-        Self::new(field.and_then(|field| document(operator, field)), read)
+        let path = place.path();
+        let calculate = path
+            .expression()
+            .and_then(|field| document(operator, field));
+        Self {
+            path: Some(path),
+            ..Self::new(calculate, read)
+        }
     }
 
     /// Groups with less of it first.
@@ -186,7 +195,8 @@ impl<T: 'static, V: Send + 'static> Aggregates<T> for Aggregate<T, V> {
 
     fn read(&self, group: &RawDocument) -> Result<V> {
         let value = group.get(self.name()).map_err(malformed)?;
-        (self.read)(value.filter(|value| *value != RawBsonRef::Null))
+        let read = (self.read)(value.filter(|value| *value != RawBsonRef::Null));
+        read.map_err(|error| at(error, self.path.as_ref()))
     }
 }
 
@@ -238,7 +248,14 @@ pub trait GroupKey<T>: Send + Sync {
 
     /// Reads the key of a group.
     #[doc(hidden)]
-    fn read(key: RawBsonRef<'_>) -> Result<Self::Value>;
+    fn read(&self, key: RawBsonRef<'_>) -> Result<Self::Value>;
+}
+
+fn at(error: Error, path: Option<&Path>) -> Error {
+    match path {
+        Some(path) => error.with_path(path.to_string()),
+        None => error,
+    }
 }
 
 #[diagnostic::do_not_recommend]
@@ -257,8 +274,8 @@ where
         Ok(document("$ifNull", or_null)?.into())
     }
 
-    fn read(key: RawBsonRef<'_>) -> Result<K::Value> {
-        decode::value(&RawBson::from(key))
+    fn read(&self, key: RawBsonRef<'_>) -> Result<K::Value> {
+        decode::value(&RawBson::from(key)).map_err(|error| at(error, Some(&self.path())))
     }
 }
 
@@ -275,9 +292,10 @@ macro_rules! keys {
                 Ok(parts.into())
             }
 
-            fn read(key: RawBsonRef<'_>) -> Result<Self::Value> {
+            fn read(&self, key: RawBsonRef<'_>) -> Result<Self::Value> {
+                let ($($name,)+) = self;
                 let parts = key.as_document().ok_or_else(no_group)?;
-                Ok(($($key::read(part(parts, $part)?)?,)+))
+                Ok(($($name.read(part(parts, $part)?)?,)+))
             }
         }
     };

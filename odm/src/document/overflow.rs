@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::{Stored, kind};
 use crate::{
     Error, ErrorKind, Result, decode,
-    field::{Overflowing, Path, Variants},
+    field::{Checked, Overflowing, Path, Variants},
     maintain, native, rule,
     schema::{Closed, Copies, Model, Schema},
 };
@@ -138,10 +138,10 @@ impl<T> Overflow<T> {
 impl<T: Stored> Overflow<T> {
     /// Checks the elements that it has; called by derived code.
     #[doc(hidden)]
-    pub fn validate_elements(&self, path: &Path) -> Result<()> {
+    pub fn validate_elements(&self, place: &Checked<'_>) -> Result<()> {
         self.resident
             .iter()
-            .try_for_each(|value| value.validate(path))
+            .try_for_each(|value| value.validate(place))
     }
 
     /// Keeps what stays in a document that is inserted as this; called by derived code.
@@ -238,9 +238,9 @@ impl<T: Stored> Stored for Overflow<T> {
         Vec::<T>::deserialize_stored(deserializer).map(Self::from)
     }
 
-    fn validate(&self, path: &Path) -> Result<()> {
-        self.refuse_partial(path)?;
-        self.validate_elements(path)
+    fn validate(&self, place: &Checked<'_>) -> Result<()> {
+        self.refuse_partial(place.path())?;
+        self.validate_elements(place)
     }
 
     fn count(&self) -> usize {

@@ -5,7 +5,9 @@ use std::{marker::PhantomData, ops::Deref};
 use bson::RawBson;
 use serde::{Deserialize, Deserializer, Serializer};
 
-use super::{FromPath, Path, Place, Queryable, Single, Variants, Writable, element, shape};
+use super::{
+    Checked, FromPath, Path, Place, Queryable, Single, Variants, Writable, element, shape,
+};
 use crate::{
     document::{Stored, kind},
     native,
@@ -261,10 +263,11 @@ impl<T: Stored> Stored for Vec<T> {
         Ok(values.into_iter().map(|value| value.0).collect())
     }
 
-    fn validate(&self, path: &Path) -> crate::Result<()> {
+    fn validate(&self, place: &Checked<'_>) -> crate::Result<()> {
+        let path = place.path();
         self.iter()
             .enumerate()
-            .try_for_each(|(i, value)| value.validate(path).map_err(|e| at_index(e, path, i)))
+            .try_for_each(|(i, value)| value.validate(place).map_err(|e| at_index(e, path, i)))
     }
 
     fn count(&self) -> usize {

@@ -8,7 +8,7 @@ use std::{
 
 use bson::RawBson;
 
-use super::{FromPath, Marker, Path, Place, Queryable, Variants, path::refuse_key, shape};
+use super::{Checked, FromPath, Marker, Path, Place, Queryable, Variants, path::refuse_key, shape};
 use crate::{
     Result,
     backend::operation::Direction,
@@ -154,8 +154,8 @@ impl<T: Stored> Stored for BTreeMap<String, T> {
     const COPIES: &'static Copies = Copies::in_a_map(T::COPIES);
     const REWRITES: bool = T::REWRITES;
 
-    fn validate(&self, path: &Path) -> Result<()> {
-        validate(self.iter(), path)
+    fn validate(&self, place: &Checked<'_>) -> Result<()> {
+        validate(self.iter(), place)
     }
 
     fn variants(&self, found: &mut Variants) {
@@ -183,8 +183,8 @@ impl<T: Stored, H: BuildHasher + Default + Send + Sync + 'static> Stored for Has
     const COPIES: &'static Copies = Copies::in_a_map(T::COPIES);
     const REWRITES: bool = T::REWRITES;
 
-    fn validate(&self, path: &Path) -> Result<()> {
-        validate(self.iter(), path)
+    fn validate(&self, place: &Checked<'_>) -> Result<()> {
+        validate(self.iter(), place)
     }
 
     fn variants(&self, found: &mut Variants) {
@@ -201,10 +201,10 @@ impl<S: Schema, T: Closed<S>, H> Closed<S> for HashMap<String, T, H> {}
 
 fn validate<'a, T: Stored>(
     mut entries: impl Iterator<Item = (&'a String, &'a T)>,
-    path: &Path,
+    place: &Checked<'_>,
 ) -> Result<()> {
     entries.try_for_each(|(key, value)| {
-        refuse_key(key).map_err(|e| e.with_path(path.to_string()))?;
-        value.validate(&path.append(key))
+        refuse_key(key).or_else(|error| place.refuse(error))?;
+        value.validate(&place.key(key))
     })
 }

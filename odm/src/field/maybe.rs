@@ -4,7 +4,7 @@ use std::{marker::PhantomData, ops::Deref};
 
 use serde::{Deserialize, Deserializer, Serializer};
 
-use super::{FromPath, Path, Place, Queryable, Variants, shape};
+use super::{Checked, FromPath, Path, Place, Queryable, Variants, shape};
 use crate::{
     document::Stored,
     native,
@@ -109,8 +109,8 @@ impl<T: Stored> Stored for Option<T> {
         Ok(value.map(|value| value.0))
     }
 
-    fn validate(&self, path: &Path) -> crate::Result<()> {
-        self.as_ref().map_or(Ok(()), |value| value.validate(path))
+    fn validate(&self, place: &Checked<'_>) -> crate::Result<()> {
+        self.as_ref().map_or(Ok(()), |value| value.validate(place))
     }
 
     fn count(&self) -> usize {

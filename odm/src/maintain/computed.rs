@@ -179,6 +179,9 @@ fn how(access: &Access, model: &'static Model, change: &Change) -> Result<How> {
     }
     let computing = stages(model, &changed)?;
     let update = open(update)?;
+    if translate::is_conflicting(&update) {
+        return Ok(How::AsItIs);
+    }
     let filters = array_filters.iter().map(|filter| open(filter));
     let filters = filters.collect::<Result<Vec<_>>>()?;
     let stage = |update: &Document| translate::stage(update, &filters);

@@ -9,7 +9,7 @@ use crate::{
     Error, ErrorKind, Result,
     document::{Document, Overflow, Ref, Stored, with_tag},
     error,
-    field::Path,
+    field::Checked,
     native,
     rule::check_document,
 };
@@ -156,7 +156,7 @@ pub(crate) fn encode<T: Stored>(value: &T) -> Result<RawBson> {
     struct Inside<'a, T: Stored> {
         value: native::Stored<'a, T>,
     }
-    value.validate(&Path::ROOT)?;
+    value.validate(&Checked::WHOLE)?;
     let value = native::Stored(value);
     let bytes = bson::serialize_to_vec(&Inside { value }).map_err(error::encode)?;
     let document = RawDocumentBuf::from_bytes(bytes).map_err(error::encode)?;
@@ -177,6 +177,15 @@ pub(crate) fn encode_document<T: Document>(document: &T) -> Result<RawDocumentBu
     };
     tracing::debug_span!(target: "odm", "encode", model = T::MODEL.name).in_scope(check)?;
     encode_unchecked(document)
+}
+
+/// The same of a document of which `written` is written: what stands elsewhere in it is stored already.
+pub(crate) fn check_written<T: Document>(document: &T, written: &[String]) -> Result<()> {
+    let check = || {
+        document.check_bounds_of(&Checked::written(written))?;
+        check_document(document)
+    };
+    tracing::debug_span!(target: "odm", "encode", model = T::MODEL.name).in_scope(check)
 }
 
 /// The same of one that is new: nothing of it is elsewhere.

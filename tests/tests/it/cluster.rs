@@ -77,11 +77,11 @@ async fn collections_are_sharded_by_the_declared_key() {
         told,
         [
             doc! { "createIndexes": "orders", "indexes": [
-                { "key": { "c": 1, "_id": 1 }, "name": "c_1__id_1" },
+                { "key": { "c": 1, "_id": 1 }, "name": "c_1__id_1", "collation": { "locale": "simple" } },
             ], "$db": "shop" },
             doc! { "shardCollection": "shop.orders", "key": { "c": 1, "_id": 1 }, "$db": "admin" },
             doc! { "createIndexes": "visits", "indexes": [
-                { "key": { "region": 1, "_id": "hashed" }, "name": "region_1__id_hashed" },
+                { "key": { "region": 1, "_id": "hashed" }, "name": "region_1__id_hashed", "collation": { "locale": "simple" } },
             ], "$db": "shop" },
             doc! { "shardCollection": "shop.visits", "key": { "region": 1, "_id": "hashed" }, "$db": "admin" },
         ]

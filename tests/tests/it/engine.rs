@@ -221,26 +221,6 @@ async fn every_memory_is_another() {
     assert_eq!(b.count(count()).await.unwrap(), 0);
 }
 
-/// A program without Tokio can use the engine.
-#[test]
-fn it_works_without_a_runtime() {
-    use futures_util::FutureExt;
-    let opened = backend::open("memory:")
-        .now_or_never()
-        .expect("nothing to wait for");
-    let backend = opened.unwrap();
-    backend
-        .insert(insert(1))
-        .now_or_never()
-        .expect("nothing to wait for")
-        .unwrap();
-    let counted = backend
-        .count(count())
-        .now_or_never()
-        .expect("nothing to wait for");
-    assert_eq!(counted.unwrap(), 1);
-}
-
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "jobs")]
 struct Job {

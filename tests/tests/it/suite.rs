@@ -198,6 +198,10 @@ macro_rules! for_every_test {
                     what_was_written_is_there_for_the_next,
                 ]
                 decode: [
+                    ids_stored_as_text_are_refused,
+                    uuids_of_older_drivers_are_declared,
+                    a_row_of_a_selection_is_named,
+                    what_is_calculated_of_a_wrong_type_names_the_path,
                     a_broken_target_spoils_only_its_own,
                     a_missing_field_is_named,
                     a_wrong_type_is_named_and_read_past,
@@ -226,6 +230,8 @@ macro_rules! for_every_test {
                     wherever_a_write_dies_counts_are_exact,
                 ]
                 computed: [
+                    a_conflict_of_operators_is_refused_as_one,
+                    keys_of_digits_are_keys,
                     a_check_finds_and_a_repair_computes,
                     a_reader_sees_what_is_right,
                     a_save_computes_and_changes_nothing_computed,
@@ -277,6 +283,7 @@ macro_rules! for_every_test {
                     wherever_a_deletion_dies_nothing_dangles,
                 ]
                 edit: [
+                    a_field_that_breaks_a_rule_blocks_no_other,
                     a_conflict_in_a_transaction_runs_it_again,
                     a_default_is_stored,
                     a_deleted_document_stays_deleted,
@@ -328,6 +335,7 @@ macro_rules! for_every_test {
                     comparisons,
                     maps_by_key,
                     missing_null_and_exists,
+                    patterns_of_any_text_match_that_text_alone,
                     prefixes_and_patterns,
                     the_same_element,
                     what_cannot_be_said_is_an_error,
@@ -370,6 +378,7 @@ macro_rules! for_every_test {
                     wherever_a_write_dies_both_sides_agree,
                 ]
                 native: [
+                    timestamps_stand_beside_derived_fields,
                     a_save_sees_no_change_where_there_is_none,
                     a_save_that_rounds_forgets_no_elements,
                     filters_and_updates_speak_of_what_is_stored,

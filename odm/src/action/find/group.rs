@@ -38,17 +38,21 @@ impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn group_by<K: GroupKey<T>>(
+    pub fn group_by<K: GroupKey<T> + 'static>(
         self,
         key: impl FnOnce(T::Fields) -> K,
     ) -> GroupBy<S, T, K::Value> {
+        let key = key(T::fields());
         GroupBy {
-            key: key(T::fields()).expression(),
-            read_key: K::read,
+            key: key.expression(),
+            read_key: Box::new(move |raw| key.read(raw)),
             find: self.checked(),
         }
     }
 }
+
+/// Reads the key of a group.
+type ReadKey<K> = Box<dyn Fn(RawBsonRef<'_>) -> Result<K> + Send + Sync>;
 
 /// Documents in groups, of which it is still to be said what is wanted; made by [`Find::group_by`].
 ///
@@ -57,7 +61,7 @@ impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
 pub struct GroupBy<S, T: Document, K> {
     find: Find<S, T>,
     key: Result<RawBson>,
-    read_key: fn(RawBsonRef<'_>) -> Result<K>,
+    read_key: ReadKey<K>,
 }
 
 impl<S: Schema, T: Document, K> GroupBy<S, T, K> {
@@ -93,7 +97,7 @@ pub struct Grouped<S, T: Document, K, A, V> {
     find: Find<S, T>,
     /// The stage that groups.
     group: Result<RawDocumentBuf>,
-    read_key: fn(RawBsonRef<'_>) -> Result<K>,
+    read_key: ReadKey<K>,
     read_values: fn(&A, &RawDocument) -> Result<V>,
     values: A,
     sort: Vec<Sort<Groups<T>>>,

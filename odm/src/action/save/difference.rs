@@ -103,44 +103,11 @@ impl Difference {
         }
     }
 
-    /// Removes what is stored under another name of a field that is now written under its own.
-    ///
-    /// `rewrite` is the model's reading and writing of a document. A name is another one of a field if the model reads
-    /// the field from it, and does not stand both.
-    pub(super) fn replace_aliases(
-        &mut self,
-        stored: &RawDocument,
-        before: &RawDocument,
-        rewrite: impl Fn(&RawDocument) -> Option<RawDocumentBuf>,
-    ) {
-        if self.is_another {
-            return;
-        }
-        let reads_as_before = |document: &RawDocument| {
-            rewrite(document).is_some_and(|read| read.as_bytes() == before.as_bytes())
-        };
-        let missing = self
-            .guards
-            .iter()
-            .filter(|(_, guard)| matches!(guard, Guard::Missing));
-        let written: Vec<String> = missing.map(|(path, _)| path.clone()).collect();
-        for path in written {
-            let (parent, _) = path.rsplit_once('.').unwrap_or_default();
-            let siblings = inside(stored, parent);
-            for (name, value) in siblings.into_iter().flat_map(fields) {
-                let other = below(parent, name);
-                if at(before, &other).is_some() || refuse_key(name).is_err() {
-                    continue;
-                }
-                let both = changed(before, &other, &|_| Some(value.into()));
-                let only = changed(&both, &path, &|_| None);
-                if !reads_as_before(&both) && reads_as_before(&only) {
-                    self.guards
-                        .push((other.clone(), Guard::Equal(value.into())));
-                    self.unset.push(other);
-                }
-            }
-        }
+    /// The paths that are written.
+    pub(super) fn paths(&self) -> Vec<String> {
+        let set = self.set.iter().map(|(path, _)| path);
+        let pushed = self.push.iter().map(|(path, _)| path);
+        set.chain(pushed).cloned().collect()
     }
 
     /// Whether the document becomes another variant.
@@ -484,14 +451,6 @@ fn items(array: &RawArray) -> Vec<RawBsonRef<'_>> {
 
 fn value<'d>(document: &'d RawDocument, name: &str) -> Option<RawBsonRef<'d>> {
     document.get(name).ok().flatten()
-}
-
-/// The document at a path without array elements; the empty path is the document itself.
-fn inside<'d>(document: &'d RawDocument, path: &str) -> Option<&'d RawDocument> {
-    if path.is_empty() {
-        return Some(document);
-    }
-    at(document, path).and_then(|value| value.as_document())
 }
 
 fn at<'d>(document: &'d RawDocument, path: &str) -> Option<RawBsonRef<'d>> {

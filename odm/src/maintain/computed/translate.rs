@@ -6,8 +6,21 @@ use bson::{Bson, Document, bson, doc};
 
 use super::{condition::condition, expression::refusal};
 
-/// How far from the beginning an element may be that is named by its position.
-const FURTHEST: usize = 100_000;
+/// How far from the beginning an element may be that is named by its position, as on MongoDB.
+const FURTHEST: usize = 1_500_000;
+
+/// Whether two operators of an update change one place, which every backend refuses.
+pub(super) fn is_conflicting(update: &Document) -> bool {
+    let mut top = Tree::default();
+    let fields = update
+        .iter()
+        .filter_map(|(operator, fields)| Some((operator, fields.as_document()?)));
+    let mut changes = fields.flat_map(|(operator, fields)| {
+        let change = move |(path, operand)| (path, Branch::Change(operator, operand));
+        fields.iter().map(change)
+    });
+    changes.any(|(path, change)| top.put(path, change).is_none())
+}
 
 /// The expression of each field at the top that an update changes; none if no expressions say what it does.
 pub(super) fn stage(update: &Document, array_filters: &[Document]) -> Option<Document> {
@@ -169,22 +182,35 @@ impl Context<'_> {
     fn positions(
         &self,
         tree: &Tree<'_>,
-        branch: &Branch<'_>,
+        whole: &Branch<'_>,
         place: &str,
         depth: usize,
     ) -> Option<Bson> {
         let (position, variable) = (format!("position{depth}"), format!("element{depth}"));
         let (at, element) = (format!("$${position}"), format!("$${variable}"));
         let (mut branches, mut length) = (Vec::new(), 0);
+        let otherwise = self.fields(tree, whole, place, depth)?;
         for (name, branch) in &tree.0 {
-            let index: usize = name.parse().ok()?;
-            let () = (index <= FURTHEST && index.to_string() == *name).then_some(())?;
+            let index = name.parse().ok();
+            let index =
+                index.filter(|index: &usize| *index <= FURTHEST && index.to_string() == *name);
+            let Some(index) = index else {
+                // No element has this name, though a document may have such a field.
+                if branch.is_lenient() {
+                    continue;
+                }
+                let refused = refusal("no element of an array has such a name", place);
+                return Some(bson!({ "$cond": [{ "$isArray": [place] }, refused, otherwise] }));
+            };
             if branch.is_making() {
                 length = length.max(index + 1);
             }
             let index = i64::try_from(index).ok()?;
             let changed = self.branch(branch, &element, depth + 1)?;
             branches.push(doc! { "case": { "$eq": [&at, index] }, "then": changed });
+        }
+        if branches.is_empty() {
+            return Some(bson!({ "$cond": [{ "$isArray": [place] }, place, otherwise] }));
         }
         let length = i64::try_from(length).ok()?;
         let length = doc! { "$max": [{ "$size": place }, length] };
@@ -195,7 +221,6 @@ impl Context<'_> {
         } };
         let changed =
             doc! { "$map": { "input": { "$range": [0, length] }, "as": position, "in": changed } };
-        let otherwise = self.fields(tree, branch, place, depth)?;
         Some(bson!({ "$cond": [{ "$isArray": [place] }, changed, otherwise] }))
     }
 }

@@ -435,6 +435,68 @@ pub async fn a_translated_update_does_what_its_operators_do(fixture: Fixture) {
     get(&db, 1).await;
 }
 
+/// A map may have keys that read like positions.
+pub async fn keys_of_digits_are_keys(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    db.insert(basket(1)).await.unwrap();
+    let before = get(&db, 1).await;
+    db.update::<Basket>(1)
+        .set(|b| b.pantry().key("7"), 1)
+        .set(|b| b.pantry().key("07"), 2)
+        .set(|b| b.pantry().key("20261127"), 3)
+        .set(|b| b.pantry().key("fig"), 4)
+        .inc(|b| b.apples(), 1)
+        .await
+        .unwrap();
+    let after = get(&db, 1).await;
+    let mut pantry = before.pantry;
+    pantry
+        .extend([("7", 1), ("07", 2), ("20261127", 3), ("fig", 4)].map(|(k, n)| (k.to_owned(), n)));
+    assert_eq!(
+        (after.pantry, after.apples),
+        (pantry.clone(), before.apples + 1)
+    );
+    db.update::<Basket>(1)
+        .remove_key(|b| b.pantry(), "20261127")
+        .remove_key(|b| b.pantry(), "07")
+        .inc(|b| b.pantry().key("7"), 10)
+        .await
+        .unwrap();
+    pantry.retain(|key, _| key != "20261127" && key != "07");
+    pantry.insert("7".to_owned(), 11);
+    assert_eq!(get(&db, 1).await.pantry, pantry);
+}
+
+/// An update that changes one place twice is refused as such, whether or not fields are computed from it.
+pub async fn a_conflict_of_operators_is_refused_as_one(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    db.insert(basket(1)).await.unwrap();
+    let before = raw(&fixture, 1).await;
+    let same = db
+        .update::<Basket>(1)
+        .set(|b| b.apples(), 1)
+        .inc(|b| b.apples(), 2);
+    let inside = db
+        .update::<Basket>(1)
+        .set(
+            |b| b.size(),
+            Size {
+                width: 1.0,
+                height: None,
+            },
+        )
+        .inc(|b| b.size().width(), 2.0);
+    for error in [same.await.unwrap_err(), inside.await.unwrap_err()] {
+        assert_eq!(
+            (error.kind(), error.code()),
+            (ErrorKind::Invalid, Some(40)),
+            "{error}"
+        );
+        assert_eq!(error.collection(), Some("baskets"));
+    }
+    assert_eq!(raw(&fixture, 1).await, before);
+}
+
 async fn raw(fixture: &Fixture, id: i64) -> BsonDocument {
     let find = Find {
         collection: "baskets".into(),

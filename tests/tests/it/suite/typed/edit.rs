@@ -52,6 +52,73 @@ async fn stored(backend: &dyn Backend, collection: &'static str) -> bson::Docume
     all.pop().unwrap().try_into().unwrap()
 }
 
+/// What another program has stored in one field keeps no other from being written: a key that is no path, an array that is too long.
+pub async fn a_field_that_breaks_a_rule_blocks_no_other(fixture: Fixture) {
+    let backend = fixture.backend();
+    let db = Db::with_backend(fixture.backend());
+    let mut post = bson::Document::try_from(&*foreign()).unwrap();
+    post.insert("scores", doc! { "a.b": 1, "x": 2 });
+    post.insert("tags", (0..200).map(|n| n.to_string()).collect::<Vec<_>>());
+    let insert = Insert {
+        collection: "posts".into(),
+        documents: vec![RawDocumentBuf::try_from(&post).unwrap()],
+        ordered: true,
+    };
+    backend.insert(insert).await.unwrap();
+    let modified = db
+        .modify::<Post>(1, |post| post.title = "new".to_owned())
+        .await
+        .unwrap();
+    assert_eq!(modified.title, "new");
+    let mut edited = db.edit::<Post>(1).await.unwrap();
+    edited.votes += 1;
+    edited.comments.pop();
+    db.save(&mut edited).await.unwrap();
+    let after = stored(&*backend, "posts").await;
+    assert_eq!(
+        (
+            after.get_str("title").unwrap(),
+            after.get_i64("votes").unwrap()
+        ),
+        ("new", 2)
+    );
+    assert_eq!(
+        after.get_document("scores").unwrap(),
+        &doc! { "a.b": 1, "x": 2 }
+    );
+    assert_eq!(after.get_array("tags").unwrap().len(), 200);
+
+    // What is written has to keep the rules.
+    let refused = db
+        .modify::<Post>(1, |post| post.tags.push("one more".to_owned()))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (refused.kind(), refused.path()),
+        (ErrorKind::TooManyElements, Some("tags"))
+    );
+    let refused = db
+        .modify::<Post>(1, |post| {
+            post.title = "newer".to_owned();
+            post.scores.insert("x".to_owned(), 3);
+        })
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (refused.kind(), refused.path()),
+        (ErrorKind::Invalid, Some("scores"))
+    );
+    assert_eq!(stored(&*backend, "posts").await, after);
+    // It can be repaired.
+    let repaired = db.modify::<Post>(1, |post| {
+        post.scores.remove("a.b");
+        post.tags.truncate(3);
+    });
+    repaired.await.unwrap();
+    let after = stored(&*backend, "posts").await;
+    assert_eq!(after.get_document("scores").unwrap(), &doc! { "x": 2 });
+}
+
 fn updates(recorder: &Recorder) -> Vec<bson::Document> {
     let operations = recorder.operations().into_iter();
     let updates = operations.filter_map(|operation| match operation {

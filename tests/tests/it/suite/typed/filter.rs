@@ -142,6 +142,40 @@ pub async fn prefixes_and_patterns(fixture: Fixture) {
     assert_eq!(ids(&db, |p| p.tags().starts_with("ru")).await, [1, 4]);
 }
 
+pub async fn patterns_of_any_text_match_that_text_alone(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    let ascii = (0..128_u8).map(|c| format!("a{}Z", char::from(c)));
+    let others = ["aéZ", "aÉZ", "az", "aZ\n", "\naZ", "xaxZ", "axZx", "<axZ>"];
+    let texts: Vec<String> = ascii.chain(others.map(str::to_owned)).collect();
+    let posts = (0..).zip(&texts).map(|(id, text)| Post::new(id, text, &[]));
+    db.insert_many(posts).await.unwrap();
+    let those = |is: &dyn Fn(&str) -> bool| -> Vec<i64> {
+        let found = (0..).zip(&texts).filter(|(_, text)| is(text));
+        found.map(|(id, _)| id).collect()
+    };
+    for text in &texts {
+        let exact = Pattern::exact(text);
+        let found = ids(&db, |p| p.author().matches(exact.clone())).await;
+        assert_eq!(found, those(&|other| other == text), "{text:?}");
+        let found = ids(&db, |p| {
+            p.author().matches(exact.multi_line().ignore_case())
+        })
+        .await;
+        let lower = text.to_lowercase();
+        let same = those(&|other| other.to_lowercase() == lower);
+        assert_eq!(found, same, "{text:?} without case");
+        let quoted = Pattern::new(format!("^<?{}>?$", Pattern::escape(text)));
+        let found = ids(&db, |p| p.author().matches(quoted)).await;
+        let same = those(&|other| {
+            let quoted = other
+                .strip_prefix('<')
+                .and_then(|rest| rest.strip_suffix('>'));
+            [Some(other), quoted].contains(&Some(text)) || other.strip_suffix('\n') == Some(text)
+        });
+        assert_eq!(found, same, "{text:?} in a pattern");
+    }
+}
+
 pub async fn any_element(fixture: Fixture) {
     let db = blog(&fixture).await;
     assert_eq!(ids(&db, |p| p.tags().eq("rust")).await, [1, 4]);

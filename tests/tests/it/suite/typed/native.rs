@@ -1,7 +1,7 @@
 use chrono::{DateTime, TimeZone, Utc};
 use odm::{
     action::Upserted,
-    bson::{RawBson, RawDocumentBuf, rawdoc},
+    bson::{RawBson, RawBsonRef, RawDocumentBuf, rawdoc},
     prelude::*,
 };
 use rust_decimal::{Decimal, dec};
@@ -54,8 +54,48 @@ struct Meal {
     number: i64,
 }
 
+/// Each kind of field that another document or other fields decide, beside timestamps of each library.
+macro_rules! visits {
+    ($($model:ident $collection:literal $time:ty;)*) => {$(
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+        #[document(
+            collection = $collection,
+            timestamps(created = made, updated = changed),
+            soft_delete = gone
+        )]
+        struct $model {
+            #[serde(rename = "_id")]
+            id: i64,
+            nights: i64,
+            #[reference]
+            stay: Ref<Stay>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            note: Option<String>,
+            #[computed(nights * 2)]
+            meals: i64,
+            #[denormalize(from = stay.paid)]
+            #[serde(with = "odm::native")]
+            paid: time::OffsetDateTime,
+            #[snapshot(from = stay.price)]
+            #[serde(with = "odm::native")]
+            price: Decimal,
+            #[serde(with = "odm::native")]
+            made: $time,
+            #[serde(with = "odm::native")]
+            changed: $time,
+            #[serde(default, with = "odm::native")]
+            gone: Option<$time>,
+        }
+    )*};
+}
+visits! {
+    ChronoVisit "chrono_visits" DateTime<Utc>;
+    TimeVisit "time_visits" time::OffsetDateTime;
+    JiffVisit "jiff_visits" jiff::Timestamp;
+}
+
 #[derive(Schema)]
-#[schema(models(Stay, Bill))]
+#[schema(models(Stay, Bill, ChronoVisit, TimeVisit, JiffVisit))]
 struct Hotel;
 type Db = odm::Database<Hotel>;
 
@@ -83,9 +123,9 @@ fn stay(id: i64) -> NewStay {
     }
 }
 
-async fn stored(db: &Db) -> RawDocumentBuf {
+async fn stored(db: &Db, collection: &'static str) -> RawDocumentBuf {
     let find = odm::backend::operation::Find {
-        collection: "stays".into(),
+        collection: collection.into(),
         filter: RawDocumentBuf::new(),
         projection: None,
         sort: None,
@@ -99,7 +139,7 @@ async fn stored(db: &Db) -> RawDocumentBuf {
 pub async fn they_are_stored_as_bsons_own(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     let inserted = db.insert(stay(1)).await.unwrap();
-    let raw = stored(&db).await;
+    let raw = stored(&db, "stays").await;
     let date = |millis| RawBson::DateTime(bson::DateTime::from_millis(millis));
     let of = |name: &str| RawBson::from(raw.get(name).unwrap().unwrap());
     assert_eq!(of("from"), date(MILLIS));
@@ -119,6 +159,43 @@ pub async fn they_are_stored_as_bsons_own(fixture: Fixture) {
         Some(MILLIS * 1_000_000)
     );
     assert_eq!(db.get::<Stay>(1).await.unwrap(), inserted);
+}
+
+pub async fn timestamps_stand_beside_derived_fields(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    db.insert(stay(1)).await.unwrap();
+    macro_rules! each {
+        ($($model:ident $new:ident $collection:literal)*) => {$(
+            let new = $new { id: 1, nights: 3, stay: Ref::new(1), note: None };
+            let begun = bson::DateTime::now();
+            let visit = db.insert(new).await.unwrap();
+            assert_eq!((visit.meals, visit.price, visit.gone), (6, dec!(120.50), None));
+            assert_eq!(visit.paid, time::OffsetDateTime::UNIX_EPOCH);
+            assert_eq!(visit.made, visit.changed);
+            assert_eq!(db.get::<$model>(1).await.unwrap(), visit);
+            let raw = stored(&db, $collection).await;
+            assert!(matches!(raw.get("made"), Ok(Some(RawBsonRef::DateTime(made))) if made >= begun));
+            assert!(matches!(raw.get("gone"), Ok(Some(RawBsonRef::Null))));
+            assert!(matches!(raw.get("note"), Ok(None)));
+
+            let after = db.update::<$model>(1).inc(|v| v.nights(), 1).returning_after().await.unwrap();
+            assert_eq!((after.nights, after.meals, after.made), (4, 8, visit.made));
+            assert!(after.changed >= visit.changed);
+            let mut edited = db.edit::<$model>(1).await.unwrap();
+            edited.nights = 5;
+            db.save(&mut edited).await.unwrap();
+            assert_eq!(db.get::<$model>(1).await.unwrap(), *edited);
+            db.delete::<$model>(1).await.unwrap();
+            assert!(db.find_by_id::<$model>(1).await.unwrap().is_none());
+            assert_eq!(db.restore::<$model>(1).await.unwrap().modified, 1);
+            assert_eq!(db.get::<$model>(1).await.unwrap().gone, None);
+        )*};
+    }
+    each! {
+        ChronoVisit NewChronoVisit "chrono_visits"
+        TimeVisit NewTimeVisit "time_visits"
+        JiffVisit NewJiffVisit "jiff_visits"
+    }
 }
 
 pub async fn filters_and_updates_speak_of_what_is_stored(fixture: Fixture) {
@@ -186,11 +263,11 @@ pub async fn an_upsert_gives_back_what_is_stored(fixture: Fixture) {
 pub async fn a_save_sees_no_change_where_there_is_none(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     db.insert(stay(1)).await.unwrap();
-    let before = stored(&db).await;
+    let before = stored(&db, "stays").await;
     let mut edited = db.edit::<Stay>(1).await.unwrap();
     edited.from += chrono::Duration::nanoseconds(5);
     db.save(&mut edited).await.unwrap();
-    assert_eq!(stored(&db).await, before);
+    assert_eq!(stored(&db, "stays").await, before);
     edited.price += dec!(1);
     db.save(&mut edited).await.unwrap();
     assert_eq!(db.get::<Stay>(1).await.unwrap().price, dec!(121.50));

@@ -224,7 +224,7 @@ pub(crate) async fn changes_are_told_of_the_document(fixture: Fixture) {
     db.insert(diary(1, 1..=7)).await.unwrap();
     let first = tokio::time::timeout(Duration::from_secs(30), outliers.next());
     assert_eq!(first.await.unwrap().unwrap().unwrap().id, 1);
-    // What others keep beside what is said of the array is none of it.
+    // An update of metadata alone is no change of the document.
     let mark = odm::backend::operation::Update {
         collection: "diaries".into(),
         filter: odm::bson::rawdoc! { "_id": 2_i64 },
@@ -256,10 +256,6 @@ pub(crate) async fn changes_are_told_of_the_document(fixture: Fixture) {
         (days(&inserted.pages), inserted.pages.len()),
         (vec![7, 6], 7)
     );
-    let Event::Updated { fields, .. } = change(&mut changes).await.event else {
-        panic!("no mark");
-    };
-    assert!(!fields.contains(|d| d.pages()));
     let Event::Updated { fields, .. } = change(&mut changes).await.event else {
         panic!("no update");
     };
