@@ -1,8 +1,8 @@
 //! The write path: every typed write becomes a plan, and no typed write goes around it.
 //!
-//! A plan is the write itself and the maintenance that the schema asks for: versions and timestamps, which are part of the
-//! same write, and the other sides of links, which are others; copies and counters will follow. It is added here and nowhere
-//! else. A delete is a mark here, if its model says so.
+//! A plan is the write itself and the follow-up work that the schema asks for. Versions, timestamps and computed fields are part
+//! of the same write. Inverses, copies, rollups and chunk documents are follow-up writes. A delete of a model with
+//! `soft_delete` is an update that sets the date.
 
 mod any;
 mod behind;

@@ -1,4 +1,4 @@
-//! How far behind copies are, and waiting until they are not.
+//! Pending work of all kinds: how much there is, and waiting until it is done.
 
 mod worker;
 
