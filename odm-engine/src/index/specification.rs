@@ -108,9 +108,9 @@ impl Index {
             return Err(required("key"));
         }
         index.name = name.ok_or_else(|| required("name"))?;
+        refuse_options_of_id(specification, &index)?;
         index.check_reserved()?;
         index.expire_after = expire_after.map(parse_expire_after).transpose()?;
-        refuse_options_of_id(specification, &index)?;
         if let Some(RawBsonRef::Document(collation)) = value::get(specification, "collation") {
             index.collation = Collation::from_document(collation)?;
             collation::check_kind(specification, &index)?;
