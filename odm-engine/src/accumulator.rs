@@ -109,6 +109,14 @@ impl Accumulation {
             let message = format!("the field '{field}' must be computed by one accumulator");
             Error::server(code, message)
         };
+        let RawBsonRef::Document(document) = value else {
+            return Err(not_one(40234));
+        };
+        let mut fields = value::fields(document);
+        let is_accumulator = |(name, _): (&str, _)| name.starts_with('$');
+        if !value::fields(document).next().is_some_and(is_accumulator) {
+            return Err(not_one(40234));
+        }
         if field.contains('.') {
             let message = format!("the name '{field}' of a field cannot have a dot in it");
             return Err(Error::server(40235, message));
@@ -117,13 +125,8 @@ impl Accumulation {
             let message = format!("the name '{field}' of a field cannot start with '$'");
             return Err(Error::server(40236, message));
         }
-        let RawBsonRef::Document(document) = value else {
-            return Err(not_one(40234));
-        };
-        let mut fields = value::fields(document);
         let (name, operand) = match (fields.next(), fields.next()) {
             (Some(only), None) => only,
-            (None, _) => return Err(not_one(40234)),
             _ => return Err(not_one(40238)),
         };
         if let RawBsonRef::Array(_) = operand {

@@ -20,11 +20,15 @@ const MAX_EXCESS: usize = 16 << 10;
 pub(crate) fn prepare(document: RawDocumentBuf) -> Result<RawDocumentBuf> {
     check_size(&document, code::BAD_VALUE)?;
     value::check(&document)?;
+    let is_id = |(name, _): &(&str, RawBsonRef<'_>)| *name == "_id";
+    for (_, id) in value::fields(&document).filter(is_id) {
+        check_id(id)?;
+    }
+    refuse_second_id(&document)?;
     let first = document.iter_elements().next().transpose()?;
     let is_first = first.is_some_and(|element| element.key().as_str() == "_id");
     let prepared = match document.get("_id")? {
         Some(id) => {
-            check_id(id)?;
             if is_first {
                 return Ok(document);
             }
@@ -64,6 +68,20 @@ pub(crate) fn append(document: &mut RawDocumentBuf, name: &str, value: impl Bind
     if let Ok(name) = <&CStr>::try_from(name) {
         document.append(name, value);
     }
+}
+
+/// Refuses a document with two fields `_id`. Other names may repeat.
+///
+/// # Errors
+/// There are two (code 2).
+pub(crate) fn refuse_second_id(document: &RawDocument) -> Result<()> {
+    let is_id = |(name, _): &(&str, RawBsonRef<'_>)| *name == "_id";
+    if value::fields(document).filter(is_id).nth(1).is_some() {
+        return Err(Error::bad_value(
+            "can't have multiple _id fields in one document",
+        ));
+    }
+    Ok(())
 }
 
 fn check_id(id: RawBsonRef<'_>) -> Result<()> {
@@ -135,6 +153,15 @@ mod tests {
             refused(rawdoc! { "_id": { "$a": 1 } }),
             Some(code::ID_NOT_STORABLE)
         );
+    }
+
+    #[test]
+    fn a_second_id_is_refused_and_other_names_may_repeat() {
+        let mut twice = rawdoc! { "a": 1, "_id": 1, "b": 1 };
+        twice.append(bson::raw::cstr!("b"), 2);
+        assert!(prepare(twice.clone()).is_ok());
+        twice.append(bson::raw::cstr!("_id"), 2);
+        assert_eq!(prepare(twice).unwrap_err().code(), Some(code::BAD_VALUE));
     }
 
     #[test]

@@ -115,14 +115,35 @@ impl Filter {
     }
 
     /// The position of the array element through which a document matches, which positional `$`
-    /// stands for. `None` if it does not match, or not through an array.
+    /// stands for in a projection: that of the last condition on an array. `None` if it does not match,
+    /// or not through an array.
+    ///
+    /// # Errors
+    /// As [`matches`](Filter::matches).
+    pub(crate) fn position_as_written(&self, document: &RawDocument) -> Result<Option<usize>> {
+        let mut position = None;
+        let matches = self.expression.matches(document, &mut position)?;
+        Ok(position.filter(|_| matches))
+    }
+
+    /// The position of the array element through which a document matches, which positional `$`
+    /// stands for in an update. `None` if it does not match, or not through an array.
     ///
     /// # Errors
     /// As [`matches`](Filter::matches).
     pub(crate) fn position(&self, document: &RawDocument) -> Result<Option<usize>> {
+        if !self.matches(document)? {
+            return Ok(None);
+        }
+        // The last condition on an array decides, in the order of MongoDB, not in that of the filter.
+        let mut conditions = Vec::new();
+        self.expression.conjuncts(&mut conditions);
+        conditions.sort_by_key(|condition| condition.rank());
         let mut position = None;
-        let matches = self.expression.matches(document, &mut position)?;
-        Ok(position.filter(|_| matches))
+        for condition in conditions {
+            condition.matches(document, &mut position)?;
+        }
+        Ok(position)
     }
 
     /// Refuses an `$expr`: an upsert could not tell what it starts from.

@@ -116,6 +116,19 @@ impl Part {
         &self.name
     }
 
+    /// The position that this component names in an update, where "01" is 1.
+    pub(crate) fn index_in_update(&self) -> Option<usize> {
+        if self.is_number() {
+            self.name.parse().ok()
+        } else {
+            None
+        }
+    }
+
+    fn is_number(&self) -> bool {
+        !self.name.is_empty() && self.name.bytes().all(|byte| byte.is_ascii_digit())
+    }
+
     /// The position that this component names, if it is a number.
     pub(crate) fn index(&self) -> Option<usize> {
         self.index
@@ -244,6 +257,8 @@ fn distinct_value<'d>(rest: &[Part], value: RawBsonRef<'d>, visit: &mut dyn FnMu
                     distinct_value(after, item, visit);
                 }
             }
+            // "01" is no position, and elements have no such field for `distinct`, as on MongoDB.
+            None if part.is_number() => {}
             None => {
                 for item in value::items(array) {
                     if let RawBsonRef::Document(inner) = item {

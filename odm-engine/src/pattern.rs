@@ -54,8 +54,7 @@ impl Regex {
         builder
             .case_insensitive(options.contains('i'))
             .multi_line(multi_line)
-            .dot_matches_new_line(options.contains('s'))
-            .ignore_whitespace(options.contains('x'));
+            .dot_matches_new_line(options.contains('s'));
         let compiled = budget::compile(&mut builder).map_err(|error| {
             let message = format!("regular expression /{pattern}/ is invalid: {error}");
             Error::server(51091, message)

@@ -104,7 +104,7 @@ impl Projection {
         let Some(path) = &self.positional else {
             return self.apply_plainly(document);
         };
-        let position = filter.position(document)?;
+        let position = filter.position_as_written(document)?;
         let reduced = positional::only_matched(path, document, position)?;
         self.tree.apply(&reduced, self.mode, self.id)
     }

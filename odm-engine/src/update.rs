@@ -73,6 +73,7 @@ impl Update {
             } else {
                 // Nothing can refer to them, but they must be array filters.
                 ArrayFilters::parse(array_filters)?;
+                crate::document::refuse_second_id(update)?;
                 Kind::Replacement(Replacement::new(update))
             },
         ))
@@ -171,6 +172,7 @@ impl Update {
             Kind::Pipeline(transforms) => {
                 let seed = seed::document(filter)?;
                 let document = with_id_of(&transforms.apply(&seed)?, &seed);
+                refuse_array_id(&document)?;
                 if value::get(&seed, "_id").is_some() {
                     check_id_unchanged(&seed, &document)?;
                 }
@@ -227,6 +229,15 @@ fn check_id(document: &RawDocument) -> Result<()> {
             let kind = value::type_name(id);
             Err(Error::server(53, format!("'_id' cannot be of type {kind}")))
         }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses an array as the `_id` of a whole document that an upsert makes, before the `_id` is compared with
+/// that of the filter. Operators that make such an `_id` have another code.
+fn refuse_array_id(document: &RawDocument) -> Result<()> {
+    match value::get(document, "_id") {
+        Some(RawBsonRef::Array(_)) => Err(Error::server(54, "'_id' cannot be an array")),
         _ => Ok(()),
     }
 }

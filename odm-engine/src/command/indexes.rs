@@ -80,6 +80,9 @@ pub(crate) fn drop_several(
     let collection = overlay.collection(name);
     let indexes = collection.iter().flat_map(|found| &found.indexes);
     let names: Vec<String> = match which {
+        DropIndexes::Named(names) if matches!(names.as_slice(), [all] if all == "*") => {
+            return drop_several(overlay, steps, name, &DropIndexes::All);
+        }
         DropIndexes::All => indexes
             .filter(|state| state.id != ID_INDEX)
             .map(|state| state.index.name.clone())
@@ -87,7 +90,11 @@ pub(crate) fn drop_several(
         DropIndexes::Named(names) => names.clone(),
         DropIndexes::Keyed(key) => {
             let keyed: Vec<_> = indexes
-                .filter(|state| state.index.key_pattern() == *key)
+                .filter(|state| {
+                    let own = state.index.key_pattern();
+                    let (own, key) = (RawBsonRef::Document(&own), RawBsonRef::Document(key));
+                    value::compare(own, key).is_eq()
+                })
                 .map(|state| state.index.name.clone())
                 .collect();
             if keyed.is_empty() {

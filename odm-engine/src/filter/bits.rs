@@ -102,6 +102,10 @@ fn positions(operand: &Operand<'_>) -> Result<Vec<u32>> {
 }
 
 impl Operator for Bits {
+    fn rank(&self) -> u8 {
+        14
+    }
+
     fn matches(&self, value: Option<RawBsonRef<'_>>) -> bool {
         let bit: &dyn Fn(u32) -> bool = match value {
             Some(RawBsonRef::Binary(binary)) => {

@@ -5,7 +5,7 @@ use std::fmt;
 use bson::{RawBsonRef, RawDocument};
 
 use super::expr::Expr;
-use super::{Comparison, ElemMatch, Membership};
+use super::{CompareOperator, Comparison, ElemMatch, Membership};
 use crate::Result;
 use crate::path::{Leaf, Path};
 use crate::pattern::Regex;
@@ -61,6 +61,9 @@ pub(crate) trait Operator: fmt::Debug + Send + Sync {
         Leaf::Expand
     }
 
+    /// The place of the operator among the conditions of a filter: see [`Expression::rank`].
+    fn rank(&self) -> u8;
+
     /// Whether it is only for fields that exist, and MongoDB looks for these in an index of all fields.
     fn seeks_existing(&self) -> bool {
         false
@@ -106,6 +109,31 @@ impl Expression {
             }
             Expression::Expr(expr) => expr.matches(document)?,
         })
+    }
+}
+
+impl Expression {
+    /// The conditions that all hold, without the conjunctions around them.
+    pub(super) fn conjuncts<'e>(&'e self, found: &mut Vec<&'e Expression>) {
+        match self {
+            Expression::And(all) => all.iter().for_each(|inner| inner.conjuncts(found)),
+            Expression::Or(any) if any.len() == 1 => {
+                any.iter().for_each(|inner| inner.conjuncts(found));
+            }
+            other => found.push(other),
+        }
+    }
+
+    /// The order in which MongoDB looks at conditions that all have to hold: by operator, then by path.
+    pub(super) fn rank(&self) -> (u8, &str) {
+        match self {
+            Expression::And(_) => (0, ""),
+            Expression::Or(_) => (1, ""),
+            Expression::Field(path, test) => (test.rank(), path.as_str()),
+            Expression::Not(_) => (18, ""),
+            Expression::Nor(_) => (19, ""),
+            Expression::Expr(_) => (21, ""),
+        }
     }
 }
 
@@ -185,6 +213,26 @@ impl Test {
             Test::Exists => true,
             Test::Other(operator) => operator.seeks_existing(),
             Test::Compare(_) | Test::ElemMatch(_) | Test::In(_) | Test::Regex(_) => false,
+        }
+    }
+
+    fn rank(&self) -> u8 {
+        match self {
+            Test::ElemMatch(ElemMatch::Document(_)) => 2,
+            Test::ElemMatch(ElemMatch::Value(_)) => 3,
+            Test::Compare(comparison) => match comparison.operator {
+                CompareOperator::Eq => 5,
+                CompareOperator::Lte => 6,
+                CompareOperator::Lt => 7,
+                CompareOperator::Gt => 8,
+                CompareOperator::Gte => 9,
+            },
+            Test::Regex(_) => 10,
+            Test::Exists => 12,
+            // MongoDB makes an equality of a list of one.
+            Test::In(membership) if membership.only_value().is_some() => 5,
+            Test::In(_) => 13,
+            Test::Other(operator) => operator.rank(),
         }
     }
 

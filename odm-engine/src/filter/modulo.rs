@@ -42,6 +42,10 @@ pub(super) fn parse(operand: &Operand<'_>) -> Result<Predicate> {
 }
 
 impl Operator for Modulo {
+    fn rank(&self) -> u8 {
+        11
+    }
+
     fn matches(&self, value: Option<RawBsonRef<'_>>) -> bool {
         value
             .and_then(Number::from_bson)

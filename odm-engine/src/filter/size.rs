@@ -30,6 +30,10 @@ pub(super) fn parse(operand: &Operand<'_>) -> Result<Predicate> {
 }
 
 impl Operator for Size {
+    fn rank(&self) -> u8 {
+        4
+    }
+
     fn matches(&self, value: Option<RawBsonRef<'_>>) -> bool {
         let array = value.and_then(RawBsonRef::as_array);
         array.is_some_and(|array| value::items(array).count() == self.0)

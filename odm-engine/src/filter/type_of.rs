@@ -48,6 +48,10 @@ pub(super) fn parse(operand: &Operand<'_>) -> Result<Predicate> {
 }
 
 impl Operator for TypeOf {
+    fn rank(&self) -> u8 {
+        20
+    }
+
     fn matches(&self, value: Option<RawBsonRef<'_>>) -> bool {
         value.is_some_and(|value| self.0.contains(&value.element_type()))
     }

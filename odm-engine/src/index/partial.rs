@@ -15,7 +15,9 @@ pub(super) fn check(filter: &RawDocument) -> Result<()> {
 }
 
 /// Refuses what is no condition on a field, first and under numbers of its own.
-fn refuse_special(filter: &RawDocument) -> Result<()> {
+///
+/// The parser of filters runs later: it does not support some of these operators.
+pub(super) fn refuse_special(filter: &RawDocument) -> Result<()> {
     for element in filter.iter_elements() {
         let element = element?;
         let code = match (element.key().as_str(), element.value()?) {
@@ -27,6 +29,7 @@ fn refuse_special(filter: &RawDocument) -> Result<()> {
             }
             ("$expr" | "$jsonSchema", _) => code::QUERY_FEATURE_NOT_ALLOWED,
             ("$text" | "$where", _) => code::BAD_VALUE,
+            ("$alwaysFalse" | "$alwaysTrue" | "$sampleRate", _) => code::CANNOT_CREATE_INDEX,
             _ => continue,
         };
         let name = element.key().as_str();
@@ -45,6 +48,7 @@ fn check_supported(filter: &RawDocument) -> Result<()> {
                     branch?.as_document().map_or(Ok(()), check_supported)?;
                 }
             }
+            ("$comment", _) => {}
             (name, _) if name.starts_with('$') => return Err(not_allowed(name)),
             (_, RawBsonRef::RegularExpression(_)) => return Err(not_allowed("$regex")),
             (_, RawBsonRef::Document(conditions)) => check_conditions(conditions)?,
@@ -103,9 +107,17 @@ fn collect(filter: &RawDocument, clauses: &mut Vec<Clause>) -> Result<()> {
                     }
                 }
             }
+            ("$comment", _) => {}
             (path, RawBsonRef::Document(conditions)) if Filter::is_on_value(conditions) => {
                 for (operator, operand) in value::fields(conditions) {
-                    clauses.push(clause(path, operator, operand)?);
+                    match operand {
+                        RawBsonRef::Array(all) if operator == "$all" => {
+                            for value in value::items(all) {
+                                clauses.push(clause(path, "$eq", value)?);
+                            }
+                        }
+                        operand => clauses.push(clause(path, operator, operand)?),
+                    }
                 }
             }
             (path, value) => clauses.push(clause(path, "$eq", value)?),
@@ -136,12 +148,25 @@ fn check_conditions(conditions: &RawDocument) -> Result<()> {
         match element.key().as_str() {
             "$eq" | "$gt" | "$gte" | "$in" | "$lt" | "$lte" | "$type" => {}
             "$exists" if value::is_truthy(element.value()?) => {}
+            "$all" if are_equalities(element.value()?) => {}
             name if name.starts_with('$') => return Err(not_allowed(name)),
             // A document to compare with.
             _ => return Ok(()),
         }
     }
     Ok(())
+}
+
+/// Whether the operand of `$all` is a list of plain values, so that the condition is several equalities.
+fn are_equalities(operand: RawBsonRef<'_>) -> bool {
+    operand.as_array().is_some_and(|values| {
+        let is_plain = |value: RawBsonRef<'_>| match value {
+            RawBsonRef::RegularExpression(_) => false,
+            RawBsonRef::Document(inner) => !Filter::is_on_value(inner),
+            _ => true,
+        };
+        !values.is_empty() && value::items(values).all(is_plain)
+    })
 }
 
 fn not_allowed(operator: &str) -> Error {

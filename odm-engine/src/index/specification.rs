@@ -19,9 +19,10 @@ const MAX_EXPIRE_AFTER: i64 = i32::MAX as i64;
 const MAX_FIELDS: usize = 32;
 
 /// What a definition may have.
-const OPTIONS: [&str; 12] = [
+const OPTIONS: [&str; 13] = [
     "background",
     "collation",
+    "dropDups",
     "expireAfterSeconds",
     "hidden",
     "key",
@@ -46,12 +47,17 @@ impl Index {
         let mut index = Index::new::<String>([]);
         let mut name = None;
         let mut has_key = false;
+        let mut expire_after = None;
         for element in specification.iter_elements() {
             let element = element?;
             let value = element.value()?;
             match element.key().as_str() {
                 "key" => {
                     let key = expect_document("key", value)?;
+                    if key.is_empty() {
+                        let message = "Index keys cannot be empty.";
+                        return Err(Error::server(code::CANNOT_CREATE_INDEX, message));
+                    }
                     parse_keys(key, &mut index)?;
                     let is_plain = plain_pattern(&index).as_bytes() == key.as_bytes();
                     index.given.key = (!is_plain).then(|| key.to_owned());
@@ -75,13 +81,15 @@ impl Index {
                 }
                 "background" => index.given.background = Some(expect_flag("background", value)?),
                 "v" => index.given.version = parse_version(value)?,
-                "ns" => {}
+                // MongoDB takes both and does not list them.
+                "dropDups" | "ns" => {}
                 "partialFilterExpression" => {
                     let filter = expect_document("partialFilterExpression", value)?;
+                    partial::refuse_special(filter)?;
                     Filter::parse(filter)?;
                     index.partial = Some(filter.to_owned());
                 }
-                "expireAfterSeconds" => index.expire_after = Some(parse_expire_after(value)?),
+                "expireAfterSeconds" => expire_after = Some(value),
                 "wildcardProjection" => {
                     let projection = expect_document("wildcardProjection", value)?;
                     index.wildcard_projection = Some(projection.to_owned());
@@ -101,6 +109,8 @@ impl Index {
         }
         index.name = name.ok_or_else(|| required("name"))?;
         refuse_options_of_id(specification, &index)?;
+        index.check_reserved()?;
+        index.expire_after = expire_after.map(parse_expire_after).transpose()?;
         if let Some(RawBsonRef::Document(collation)) = value::get(specification, "collation") {
             index.collation = Collation::from_document(collation)?;
             collation::check_kind(specification, &index)?;
@@ -209,6 +219,25 @@ impl Index {
         }
     }
 
+    /// Refuses a reserved name, and a key that only the index of `_id` could have.
+    ///
+    /// As on MongoDB, the name of the index of `_id` itself does not matter.
+    pub(super) fn check_reserved(&self) -> Result<()> {
+        if self.is_of_id() {
+            let (key, ascending) = (self.key_pattern(), bson::rawdoc! { "_id": 1 });
+            let order =
+                value::compare(RawBsonRef::Document(&key), RawBsonRef::Document(&ascending));
+            if order.is_ne() {
+                let message = "the index of _id is ascending; it can be read in both directions";
+                return Err(Error::bad_value(message));
+            }
+        } else if matches!(self.name.as_str(), "*" | "_id_") {
+            let message = format!("the name '{}' is reserved; choose another one", self.name);
+            return Err(Error::bad_value(message));
+        }
+        Ok(())
+    }
+
     /// Checks what can be checked without the collection.
     pub(crate) fn check(&self) -> Result<()> {
         let cannot = |message: String| Err(Error::server(code::CANNOT_CREATE_INDEX, message));
@@ -219,7 +248,8 @@ impl Index {
             let message = "too many compound keys";
             return Err(Error::server(code::TOO_MANY_COMPOUND_KEYS, message));
         }
-        if self.name.is_empty() || self.name == "*" || self.name.contains('\0') {
+        self.check_reserved()?;
+        if self.name.is_empty() || self.name.contains('\0') {
             return cannot(format!("'{}' cannot be the name of an index", self.name));
         }
         wildcard::check(self)?;
@@ -236,7 +266,8 @@ impl Index {
                 .skip(position + 1)
                 .any(|(other, _)| other == path)
             {
-                return cannot(format!("the field '{path}' appears twice in the index"));
+                let message = format!("the field '{path}' appears twice in the index");
+                return Err(Error::bad_value(message));
             }
         }
         if self.sparse && self.partial.is_some() {
@@ -366,10 +397,10 @@ fn parse_version(value: RawBsonRef<'_>) -> Result<i32> {
 }
 
 pub(super) fn check_path(path: &str) -> Result<()> {
-    let invalid = path.contains('\0')
-        || path
-            .split('.')
-            .any(|part| part.is_empty() || part.starts_with('$') && !is_reference_part(part));
+    let is_invalid = |(at, part): (usize, &str)| {
+        part.is_empty() || part.starts_with('$') && (at == 0 || !is_reference_part(part))
+    };
+    let invalid = path.contains('\0') || path.split('.').enumerate().any(is_invalid);
     if invalid {
         let message = format!("'{path}' cannot be the path of an indexed field");
         return Err(Error::server(code::CANNOT_CREATE_INDEX, message));

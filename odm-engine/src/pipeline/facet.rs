@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bson::{RawArrayBuf, RawBsonRef, RawDocumentBuf};
 
-use super::stages::{Call, Context};
+use super::stages::{self, Call, Context};
 use super::{Documents, MEMORY_LIMIT, Operator, Pipeline, Source, Stage, nested, too_much_memory};
 use crate::document::append;
 use crate::{Error, Result, value};
@@ -36,20 +36,29 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Vec<Stage>> {
     };
     let mut facets = Vec::new();
     for (name, pipeline) in value::fields(fields) {
-        let RawBsonRef::Array(stages) = pipeline else {
+        check_name(name)?;
+        let RawBsonRef::Array(array) = pipeline else {
             let message = format!("'{name}' in $facet is not an array of stages");
             return Err(Error::server(40170, message));
         };
-        check_name(name)?;
         let mut all = Vec::new();
-        for stage in value::items(stages) {
+        for stage in value::items(array) {
             match stage {
-                RawBsonRef::Document(stage) if !stage.is_empty() => all.push(stage),
+                RawBsonRef::Document(stage) => all.push(stage),
                 _ => {
                     let message = format!("'{name}' in $facet has a stage that is no document");
                     return Err(Error::server(40171, message));
                 }
             }
+        }
+        // As on MongoDB, before any of them is read.
+        for stage in &all {
+            let mut fields = value::fields(stage);
+            let (Some((name, _)), None) = (fields.next(), fields.next()) else {
+                let message = "a stage of a pipeline is a document with exactly one field";
+                return Err(Error::server(40323, message));
+            };
+            stages::find(name)?;
         }
         facets.push((name.into(), Pipeline::parse_in(all, &context)?));
     }

@@ -77,12 +77,19 @@ fn lone_field(id: RawBsonRef<'_>) -> Option<CString> {
 
 /// Refuses `{ field: 1 }`, which looks like a projection.
 fn check_id(id: RawBsonRef<'_>) -> Result<()> {
-    let is_flag = |(name, value): (&str, RawBsonRef<'_>)| {
+    let is_flag = |(_, value): (&str, RawBsonRef<'_>)| {
         let is_number = value::Number::from_bson(value).is_some();
-        !name.starts_with('$') && (is_number || matches!(value, RawBsonRef::Boolean(_)))
+        is_number || matches!(value, RawBsonRef::Boolean(_))
+    };
+    let is_operator = |fields: &RawDocument| {
+        value::fields(fields)
+            .next()
+            .is_some_and(|(name, _)| name.starts_with('$'))
     };
     match id {
-        RawBsonRef::Document(fields) if value::fields(fields).any(is_flag) => {
+        RawBsonRef::Document(fields)
+            if !is_operator(fields) && value::fields(fields).any(is_flag) =>
+        {
             let message = "the _id of $group cannot include fields by 1 or true; write '$field'";
             Err(Error::server(17390, message))
         }

@@ -104,8 +104,8 @@ impl Parser<'_> {
 
     fn plain(&mut self, path: &str, include: bool) -> Result<()> {
         if path == "_id" {
-            if self.tree.has("_id") {
-                let message = "the projection names a path inside '_id' before '_id' itself";
+            if self.tree.has("_id") || self.id.is_some() {
+                let message = "the projection names '_id' or a path inside it before";
                 return Err(Error::server(31250, message));
             }
             self.id = Some(include);

@@ -86,7 +86,7 @@ pub(super) fn source<'d>(before: &mut Before<'d>, from: &Path) -> Result<Option<
     let mut value = RawBsonRef::Document(before.document);
     let mut is_in_array = false;
     for part in from.parts() {
-        let next = match (value, part.index()) {
+        let next = match (value, part.index_in_update()) {
             (RawBsonRef::Document(inner), _) => before.get(inner, part.name()),
             (RawBsonRef::Array(array), Some(index)) => {
                 is_in_array = true;

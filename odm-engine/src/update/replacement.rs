@@ -42,6 +42,12 @@ impl Replacement {
     pub(super) fn upsert(&self, filter: &Filter) -> Result<RawDocumentBuf> {
         let seed = seed::id_only(filter)?;
         let document = self.with_id_of(&seed);
+        // An array that the filter asks for as well is refused later.
+        if value::get(&self.0, "_id").is_none()
+            || super::check_id_unchanged(&seed, &document).is_err()
+        {
+            super::refuse_array_id(&document)?;
+        }
         if value::get(&seed, "_id").is_some() {
             super::check_id_unchanged(&seed, &document)?;
         }

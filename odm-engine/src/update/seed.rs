@@ -15,6 +15,11 @@ use crate::{Error, Result, value};
 pub(super) fn document(filter: &Filter) -> Result<RawDocumentBuf> {
     let mut equalities = filter.equalities();
     check_distinct(equalities.iter().map(|(path, _)| *path))?;
+    if equalities.iter().any(|(path, _)| path.as_str().is_empty()) {
+        let message =
+            "an upsert cannot make the field with the empty name that its filter asks for";
+        return Err(Error::server(20, message));
+    }
     // The order of the fields is that of the paths, not that of the filter.
     equalities.sort_by_key(|(path, _)| path.as_str());
     let empty = RawDocumentBuf::new();

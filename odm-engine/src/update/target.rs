@@ -200,13 +200,9 @@ impl Name {
     pub(super) fn new(text: &str) -> Result<Name> {
         let text = CString::try_from(text)
             .map_err(|_| Error::bad_value("field names cannot contain a null byte"))?;
-        let canonical = text.as_str() == "0" || !text.as_str().starts_with('0');
+        // As on MongoDB, "01" is a position here, and the name of a field in filters.
         let digits = text.as_str().bytes().all(|byte| byte.is_ascii_digit());
-        let index = if canonical && digits {
-            text.as_str().parse().ok()
-        } else {
-            None
-        };
+        let index = digits.then(|| text.as_str().parse().ok()).flatten();
         Ok(Name { text, index })
     }
 
@@ -237,7 +233,7 @@ impl Name {
 impl Ord for Name {
     fn cmp(&self, other: &Name) -> Ordering {
         match (self.index, other.index) {
-            (Some(a), Some(b)) => a.cmp(&b),
+            (Some(a), Some(b)) => a.cmp(&b).then_with(|| self.as_str().cmp(other.as_str())),
             _ => self.as_str().cmp(other.as_str()),
         }
     }

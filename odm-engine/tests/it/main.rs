@@ -20,6 +20,7 @@ mod interrupts;
 mod limits;
 mod model;
 mod planner;
+mod recorded;
 mod scenarios;
 mod transactions;
 
