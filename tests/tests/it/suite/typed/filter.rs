@@ -164,7 +164,7 @@ pub async fn patterns_of_any_text_match_that_text_alone(fixture: Fixture) {
         let lower = text.to_lowercase();
         let same = those(&|other| other.to_lowercase() == lower);
         assert_eq!(found, same, "{text:?} without case");
-        let quoted = Pattern::new(format!("^<?{}>?$", Pattern::escape(text)));
+        let quoted = Pattern::new(format!("(?x) ^ <? {} >? $", Pattern::escape(text)));
         let found = ids(&db, |p| p.author().matches(quoted)).await;
         let same = those(&|other| {
             let quoted = other
