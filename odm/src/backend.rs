@@ -169,7 +169,7 @@ pub trait Backend: Executor {
     /// ```
     /// use odm::backend::{Backend, operation::Count};
     /// # async fn example(backend: &dyn Backend) -> odm::Result<()> {
-    /// let all = Count { collection: "posts".into(), filter: Default::default(), limit: None };
+    /// let all = Count { collection: "posts".into(), filter: Default::default(), limit: None, max_time: None };
     /// let posts = match backend.client_reads() {
     ///     Some(reads) => reads.count(all).await?, // from a secondary, if the URL has `readPreference=secondary`
     ///     None => backend.count(all).await?,

@@ -20,7 +20,7 @@ use crate::{Error, ErrorKind, Result, task};
 /// let faults = Faults::new(backend);
 /// faults.inject(2, Operation::is_query, Fault::lost_answer());
 ///
-/// let all = Count { collection: "posts".into(), filter: Default::default(), limit: None };
+/// let all = Count { collection: "posts".into(), filter: Default::default(), limit: None, max_time: None };
 /// assert!(faults.count(all.clone()).await.is_ok());
 /// assert!(faults.count(all.clone()).await.is_err());
 /// assert!(faults.count(all).await.is_ok());

@@ -15,7 +15,7 @@ use crate::Result;
 /// # use std::sync::Arc;
 /// # async fn example(backend: Arc<dyn odm::backend::Backend>) -> odm::Result<()> {
 /// let recorder = Recorder::new(backend);
-/// let all = Count { collection: "posts".into(), filter: Default::default(), limit: None };
+/// let all = Count { collection: "posts".into(), filter: Default::default(), limit: None, max_time: None };
 /// recorder.count(all.clone()).await?;
 /// recorder.count(all).await?;
 ///
