@@ -90,7 +90,7 @@ impl<S: Schema> Database<S> {
     ///
     /// ```
     /// # use odm::prelude::*;
-    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[derive(Debug, Serialize, Deserialize, Document)]
     /// # #[document(collection = "parts")]
     /// # struct Part { #[serde(rename = "_id")] id: i64 }
     /// # #[derive(Schema)] #[schema(models(Part))] struct Shop;

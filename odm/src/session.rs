@@ -461,7 +461,7 @@ impl<S, C> Session<S, C> {
     ///
     /// # async fn example(db: odm::Database<Blog>) -> odm::Result<()> {
     /// let web = db.max_time(Duration::from_secs(2));
-    /// match web.find::<Post>().filter(|p| p.title().contains("odm")).all().await {
+    /// match web.find::<Post>().filter(|p| p.title().starts_with("odm")).all().await {
     ///     Err(error) if error.is_timeout() => println!("ask for less"),
     ///     found => println!("{} posts", found?.len()),
     /// }
