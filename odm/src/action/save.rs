@@ -198,7 +198,10 @@ async fn write<T: Document>(
     edited: &Edited<T>,
     hooks: Option<(&'static dyn RunHooks<T>, Changes<T>)>,
 ) -> Result<Option<RawDocumentBuf>> {
-    let after = encode_unchecked(&**edited).map_err(error::of_model::<T>)?;
+    let after = encode_unchecked(&**edited);
+    // A map key with a null byte cannot be encoded, and the check names the map.
+    let after = after.or_else(|error| edited.check_bounds().and(Err(error)));
+    let after = after.map_err(error::of_model::<T>)?;
     let key = stored_key::<T>(edited, &after)?;
     let mut variants = Variants::default();
     T::variants(edited, &mut variants);
