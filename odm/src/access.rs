@@ -47,7 +47,7 @@ pub struct Access {
     limit: Option<Arc<TimeLimit>>,
     repetition: Arc<Repetition>,
     shared: Arc<Shared>,
-    /// Whether it keeps no database open.
+    /// Whether it has a weak reference to the backend.
     is_background: bool,
     /// How many hooks have led here.
     depth: u8,
@@ -129,7 +129,8 @@ impl Access {
         })
     }
 
-    /// The same for work that nobody waits for, which keeps no database open: dropped, it ends the work at its next step.
+    /// The access of background work. It has a weak reference to the backend, and no time limit: when the last handle of the
+    /// database is dropped, the next operation is an error of kind [`Closed`](ErrorKind::Closed).
     pub(crate) fn in_background(&self) -> Self {
         if self.is_background {
             return self.clone();
@@ -142,6 +143,7 @@ impl Access {
             unit: None,
             client_reads: None,
             reads: Reads::Primary,
+            limit: None,
             ..self.clone()
         }
     }

@@ -1,5 +1,6 @@
 //! The indexes of a collection: create, list, drop.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bson::{RawBsonRef, RawDocumentBuf};
@@ -7,7 +8,7 @@ use bson::{RawBsonRef, RawDocumentBuf};
 use crate::catalog::Collection;
 use crate::command::Reading;
 use crate::error::{Error, Result, code};
-use crate::index::{ID_INDEX, Index};
+use crate::index::{ID_INDEX, Index, IndexState};
 use crate::overlay::{Overlay, Steps, index_not_found};
 use crate::value;
 
@@ -122,19 +123,12 @@ pub(crate) fn drop(
     name: &str,
     index: &str,
 ) -> Result<()> {
-    let collection = overlay
-        .collection(name)
-        .ok_or_else(|| index_not_found(index))?;
-    let state = collection
-        .indexes
-        .iter()
-        .find(|state| state.index.name == index)
-        .ok_or_else(|| index_not_found(index))?;
+    let (collection, state) = find_index(overlay, name, index)?;
     if state.id == ID_INDEX {
         let message = "the index of _id cannot be dropped";
         return Err(Error::server(code::INVALID_OPTIONS, message));
     }
-    overlay.drop_index(steps, &collection, state);
+    overlay.drop_index(steps, &collection, &state);
     Ok(())
 }
 
@@ -145,14 +139,7 @@ pub(crate) fn set_hidden(
     index: &str,
     hidden: bool,
 ) -> Result<()> {
-    let collection = overlay
-        .collection(name)
-        .ok_or_else(|| index_not_found(index))?;
-    let state = collection
-        .indexes
-        .iter()
-        .find(|state| state.index.name == index)
-        .ok_or_else(|| index_not_found(index))?;
+    let (collection, state) = find_index(overlay, name, index)?;
     if state.id == ID_INDEX && hidden {
         return Err(Error::bad_value("the index of _id cannot be hidden"));
     }
@@ -169,14 +156,7 @@ pub(crate) fn set_expiry(
     index: &str,
     after: Duration,
 ) -> Result<()> {
-    let collection = overlay
-        .collection(name)
-        .ok_or_else(|| index_not_found(index))?;
-    let state = collection
-        .indexes
-        .iter()
-        .find(|state| state.index.name == index)
-        .ok_or_else(|| index_not_found(index))?;
+    let (collection, state) = find_index(overlay, name, index)?;
     let changed = Index {
         expire_after: Some(after),
         ..state.index.clone()
@@ -188,6 +168,27 @@ pub(crate) fn set_expiry(
     overlay.redefine_index(&collection, state.id, |index| {
         index.expire_after = Some(after);
     })
+}
+
+/// A collection and one of its indexes.
+///
+/// # Errors
+/// Index not found, also without the collection.
+fn find_index(
+    overlay: &Overlay,
+    name: &str,
+    index: &str,
+) -> Result<(Arc<Collection>, Arc<IndexState>)> {
+    let collection = overlay
+        .collection(name)
+        .ok_or_else(|| index_not_found(index))?;
+    let state = collection
+        .indexes
+        .iter()
+        .find(|state| state.index.name == index)
+        .cloned()
+        .ok_or_else(|| index_not_found(index))?;
+    Ok((collection, state))
 }
 
 /// Whether this asks for the index that every collection has.

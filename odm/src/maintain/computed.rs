@@ -14,6 +14,7 @@ mod translate;
 use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf};
 
 pub(crate) use check::{Miscomputed, compute_again, miscomputed};
+use translate::Changes;
 
 use super::{
     Write, copy,
@@ -179,16 +180,17 @@ fn how(access: &Access, model: &'static Model, change: &Change) -> Result<How> {
     }
     let computing = stages(model, &changed)?;
     let update = open(update)?;
-    if translate::is_conflicting(&update) {
+    // The backend refuses an update with conflicting operators, with its own error.
+    let Some(changes) = Changes::of(&update) else {
         return Ok(How::AsItIs);
-    }
+    };
     let filters = array_filters.iter().map(|filter| open(filter));
     let filters = filters.collect::<Result<Vec<_>>>()?;
-    let stage = |update: &Document| translate::stage(update, &filters);
-    Ok(match (stage(&update), changed.first()) {
-        (Some(mut changes), _) => {
-            copy::only_if_changed(&copied, &changed, &update, &mut changes, stage);
-            let mut all = vec![set(&changes)?];
+    Ok(match (changes.stage(&filters), changed.first()) {
+        (Some(mut stage), _) => {
+            let again = |update: &Document| Changes::of(update)?.stage(&filters);
+            copy::only_if_changed(&copied, &changed, &update, &mut stage, again);
+            let mut all = vec![set(&stage)?];
             all.extend(computing);
             How::Stages(all)
         }

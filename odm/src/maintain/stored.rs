@@ -7,7 +7,9 @@ pub(super) use crate::stored::{close, get, is_position, names, open, overlap, ra
 use crate::{
     Error, Result,
     access::Access,
-    backend::operation::{BulkItem, BulkWrite, Change, Unmatched, Update, Write, Written},
+    backend::operation::{
+        BulkItem, BulkWrite, BulkWritten, Change, Unmatched, Update, Write, Written,
+    },
     error,
     schema::Model,
 };
@@ -59,6 +61,21 @@ pub(super) async fn change_all(
             None => Ok(0),
         };
     }
+    let done = write_unordered(access, model, changes).await?;
+    for result in done.results {
+        if let Written::Failed(error) = result {
+            return Err(error::of(model)(error));
+        }
+    }
+    Ok(done.matched)
+}
+
+/// Makes changes in one unordered bulk.
+async fn write_unordered(
+    access: &Access,
+    model: &'static Model,
+    changes: Vec<Amendment>,
+) -> Result<BulkWritten> {
     let mut writes = Vec::with_capacity(changes.len());
     for change in changes {
         writes.push(BulkItem {
@@ -69,13 +86,7 @@ pub(super) async fn change_all(
     access.told().writes();
     let ordered = false;
     let done = access.executor().bulk_write(BulkWrite { writes, ordered });
-    let done = done.await.map_err(error::of(model))?;
-    for result in done.results {
-        if let Written::Failed(error) = result {
-            return Err(error::of(model)(error));
-        }
-    }
-    Ok(done.matched)
+    done.await.map_err(error::of(model))
 }
 
 /// Makes changes of one document each. Returns the rejecting documents with the errors.
@@ -84,18 +95,8 @@ pub(super) async fn change_each(
     model: &'static Model,
     changes: Vec<(RawBson, Amendment)>,
 ) -> Result<Vec<(RawBson, Error)>> {
-    let (mut ids, mut writes) = (Vec::new(), Vec::new());
-    for (id, change) in changes {
-        ids.push(id);
-        writes.push(BulkItem {
-            write: Write::Update(change.into_update(access, model).await?),
-            unmatched: Unmatched::Fine,
-        });
-    }
-    access.told().writes();
-    let ordered = false;
-    let done = access.executor().bulk_write(BulkWrite { writes, ordered });
-    let done = done.await.map_err(error::of(model))?;
+    let (ids, changes): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
+    let done = write_unordered(access, model, changes).await?;
     let mut rejected = Vec::new();
     for (id, result) in ids.into_iter().zip(done.results) {
         match result {

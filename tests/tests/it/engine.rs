@@ -140,7 +140,7 @@ async fn a_dropped_read_ends() {
         max_time: None,
     };
     let many = (0..3_000).map(|id| rawdoc! { "_id": id }).collect();
-    for is_cursor in [false, true] {
+    for (is_cursor, is_limited) in [(false, false), (true, false), (false, true), (true, true)] {
         let backend = backend::open(&url).await.unwrap();
         backend.drop_collection("things").await.unwrap();
         let documents = if is_cursor {
@@ -155,7 +155,20 @@ async fn a_dropped_read_ends() {
             ordered: true,
         };
         backend.insert(insert).await.unwrap();
-        if is_cursor {
+        if is_limited {
+            // The read of a timeout ends too, in a later batch as in the first one.
+            let limited = Aggregate {
+                max_time: Some(Duration::from_secs(1)),
+                ..aggregate.clone()
+            };
+            let read = async {
+                let mut cursor = backend.aggregate(limited).await?;
+                while !cursor.next_batch().await?.is_empty() {}
+                Ok::<_, odm::Error>(())
+            };
+            let error = read.await.expect_err("it is no long read");
+            assert!(error.is_timeout(), "{error}");
+        } else if is_cursor {
             // The long document is in a later batch.
             let mut cursor = backend.aggregate(aggregate.clone()).await.unwrap();
             let wait = async { while !cursor.next_batch().await.unwrap().is_empty() {} };
@@ -171,7 +184,7 @@ async fn a_dropped_read_ends() {
         while odm_engine::Database::open(&path).is_err() {
             assert!(
                 begun.elapsed() < Duration::from_secs(10),
-                "it goes on: {is_cursor}"
+                "it goes on: cursor {is_cursor}, limit {is_limited}"
             );
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

@@ -1,4 +1,4 @@
-//! An update by operators as a stage of a pipeline: what exactly the same comes of.
+//! Translates an update by operators into a pipeline stage with the same result.
 
 use std::collections::BTreeMap;
 
@@ -9,35 +9,32 @@ use super::{condition::condition, expression::refusal};
 /// How far from the beginning an element may be that is named by its position, as on MongoDB.
 const FURTHEST: usize = 1_500_000;
 
-/// Whether two operators of an update change one place, which every backend refuses.
-pub(super) fn is_conflicting(update: &Document) -> bool {
-    let mut top = Tree::default();
-    let fields = update
-        .iter()
-        .filter_map(|(operator, fields)| Some((operator, fields.as_document()?)));
-    let mut changes = fields.flat_map(|(operator, fields)| {
-        let change = move |(path, operand)| (path, Branch::Change(operator, operand));
-        fields.iter().map(change)
-    });
-    changes.any(|(path, change)| top.put(path, change).is_none())
-}
+/// The changes of an update, by the places that they are made at.
+pub(super) struct Changes<'u>(Tree<'u>);
 
-/// The expression of each field at the top that an update changes; none if no expressions say what it does.
-pub(super) fn stage(update: &Document, array_filters: &[Document]) -> Option<Document> {
-    let mut top = Tree::default();
-    for (operator, fields) in update {
-        for (path, operand) in fields.as_document()? {
-            let change = Branch::Change(operator, operand);
-            top.put(path, change)?;
+impl<'u> Changes<'u> {
+    /// Reads an update. None if two of its operators change one place, which every backend refuses.
+    pub(super) fn of(update: &'u Document) -> Option<Self> {
+        let mut top = Tree::default();
+        for (operator, fields) in update {
+            for (path, operand) in fields.as_document()? {
+                let change = Branch::Change(operator, operand);
+                top.put(path, change)?;
+            }
         }
+        Some(Self(top))
     }
-    let context = Context { array_filters };
-    let mut stage = Document::new();
-    for (name, branch) in &top.0 {
-        let () = (!name.starts_with('$')).then_some(())?;
-        stage.insert(*name, context.branch(branch, &format!("${name}"), 0)?);
+
+    /// The expression of each field at the top that the update changes. None if no expression has the same result.
+    pub(super) fn stage(&self, array_filters: &[Document]) -> Option<Document> {
+        let context = Context { array_filters };
+        let mut stage = Document::new();
+        for (name, branch) in &self.0.0 {
+            let () = (!name.starts_with('$')).then_some(())?;
+            stage.insert(*name, context.branch(branch, &format!("${name}"), 0)?);
+        }
+        Some(stage)
     }
-    Some(stage)
 }
 
 /// What is changed inside of a value, in the order in which the server does it.
