@@ -303,10 +303,12 @@ use syn::{DeriveInput, parse_macro_input};
 ///   compile. To use the field in them, store the default once,
 ///   `db.update_many::<Post>(|p| !p.level().exists()).set(|p| p.level(), 3)`, and leave `default` out.
 ///
-/// An attribute that makes the stored form differ from what is read, or from what filters name, does not compile: `alias`
-/// and `default` of a whole type (use a `schema_version` with an `upgrade`), `flatten`, `with` and its like (put them on a
-/// newtype that derives `Embedded`), other names for writing than for reading, `skip_serializing` or `skip_deserializing` alone,
-/// `deny_unknown_fields`, and `transparent`, `from` and `into` on a document.
+/// These attributes do not compile, as the stored form would differ from the value that is read or from the name in filters:
+///
+/// - `alias`, and `default` of a whole type: use a `schema_version` with an `upgrade`.
+/// - `flatten`, `with` and similar ones: put them on a newtype that derives `Embedded`.
+/// - different names for writing and reading, `skip_serializing` or `skip_deserializing` alone, `deny_unknown_fields`.
+/// - `transparent`, `from` and `into` on a document.
 #[proc_macro_derive(
     Document,
     attributes(

@@ -46,8 +46,8 @@
 //! token misses nothing and repeats nothing, also in another process; if the backend has forgotten what was behind the
 //! token, that is an error of kind [`HistoryLost`](ErrorKind::HistoryLost), from the watch or from its first batch.
 //!
-//! **Time limits.** A read whose operation has a `max_time` fails with kind [`Timeout`](ErrorKind::Timeout) when it takes longer,
-//! its batches included, and does not go on then: a limit is never ignored. The time between two batches does not count.
+//! **Time limits.** A read that takes longer than the `max_time` of its operation, batches included, ends with an error of kind
+//! [`Timeout`](ErrorKind::Timeout). A backend never ignores a limit. The time between two batches does not count.
 //!
 //! **Dropped futures.** Dropping the future of a write leaves it either undone or done, never half of one document; the
 //! write may still happen after the drop. Dropping the future or the cursor of a read ends the read soon, on a server too.
@@ -300,9 +300,9 @@ pub trait Cursor: Send {
 
 /// What has been committed since the start of a watch, in batches of events.
 ///
-/// [`next_batch`](Cursor::next_batch) waits until there is an event. The end comes behind an event `invalidate`, when the
-/// collection or database that is watched has been dropped, and behind an error: an error is given once. Only where a single
-/// event cannot be given, its error has the code 10334, and the events behind it follow.
+/// [`next_batch`](Cursor::next_batch) waits until there is an event. The stream ends after an event `invalidate`, when the watched
+/// collection or database was dropped, and after an error, which is returned once. An error with the code 10334 is the
+/// exception: it stands for one event that is too large, and the next events follow.
 pub trait ChangeCursor: Cursor {
     /// Where this is in the history of the database, for [`WatchFrom::After`](operation::WatchFrom::After): behind the last
     /// event that it has given, and behind later ones that the filter did not want.

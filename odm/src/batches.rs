@@ -6,7 +6,7 @@ use bson::{Bson, RawBson, RawBsonRef, RawDocumentBuf};
 /// with a second list of ids.
 pub(crate) const MAX_BATCH_BYTES: usize = 6 * 1024 * 1024;
 
-/// What a command adds to each id: its position, and where ids are documents of their own the names in these.
+/// The bytes that a command adds to each id: its position, and the field names of an id that is a document.
 const BYTES_BESIDE: usize = 64;
 
 /// The ids in batches of at most `most` ids and [`MAX_BATCH_BYTES`], in their order. An id that is larger than that is a batch.
@@ -24,7 +24,7 @@ pub(crate) fn id_batches<T: HasId>(ids: &[T], most: usize) -> impl Iterator<Item
     })
 }
 
-/// An id, or what has one.
+/// An id, or a value with an id.
 pub(crate) trait HasId {
     /// How many bytes the id has in a document, about.
     fn id_bytes(&self) -> usize;

@@ -168,7 +168,7 @@ impl<S: Schema> Database<S> {
         declared::backfills(&access, S::MODELS).await
     }
 
-    /// Waits until nothing is owed any more of what writes leave to be carried out behind them: until every copy is as its source.
+    /// Waits until no follow-up work of earlier writes is pending: until every copy equals its source.
     ///
     /// Returns an error of kind [`Unsettled`](crate::ErrorKind::Unsettled) once all remaining work is rejected: documents would be too
     /// large, break a validation rule of the server, or duplicate a key. The message names the rejecting documents.
@@ -204,9 +204,9 @@ impl<S: Schema> Database<S> {
 
     /// Finishes what writes have begun and could not finish, because their process died, and gives the number of documents.
     ///
-    /// Copies that are to follow leave such work; and of references a server without transactions does, and a deletion that takes more
-    /// than 10,000 documents with it. These say in their own document what is to follow, and five seconds later anybody may do it. Call
-    /// this when a process begins, and now and then. [`settled`](Self::settled) waits until there is none.
+    /// Fan-outs of copies leave such work. References do on a server without transactions, and so does a delete of more than 10,000
+    /// documents. The documents record the work, and any process may finish it after five seconds. Call this at the start of a
+    /// process, and periodically. [`settled`](Self::settled) waits until no work is pending.
     ///
     /// Rejected work is tried again too: see [`OwedOf::rejections`](crate::settled::OwedOf::rejections).
     ///
@@ -302,8 +302,8 @@ impl<S: Schema> Database<S> {
     ///
     /// When another transaction came first (a [conflict](crate::Error::is_conflict)), `work` runs again from its beginning, for a
     /// minute or for as long as [`timeout`](RunTransaction::timeout) says. So it must have no effects of its own outside of `tx`.
-    /// The transactions of a process that meet conflicts over one collection run one after the other, in the order in which they
-    /// came; between processes, pauses grow up to a quarter of a second and have a random part.
+    /// Conflicting transactions of one process over one collection run one after the other, first come, first served. Between
+    /// processes, random pauses grow up to a quarter of a second.
     ///
     /// Inside, use `tx` and not the database: what is read through the database is not of the transaction's snapshot, and a write
     /// through it is an error of kind [`OutsideTransaction`](crate::ErrorKind::OutsideTransaction), as is a transaction inside of
@@ -311,10 +311,12 @@ impl<S: Schema> Database<S> {
     ///
     /// # Errors
     ///
-    /// That of `work`; a conflict if it still meets one after a minute; [`Timeout`](crate::ErrorKind::Timeout) after the limit that
-    /// `timeout` sets; [`TransactionExpired`](crate::ErrorKind::TransactionExpired), without a second attempt, if the transaction is open
-    /// for longer than the server allows (on MongoDB a minute, unless it is configured otherwise; the engine has no such limit);
-    /// [`Unsupported`](crate::ErrorKind::Unsupported) on a standalone MongoDB server.
+    /// - That of `work`.
+    /// - [`Conflict`](crate::ErrorKind::Conflict) if the transaction conflicts for a minute.
+    /// - [`Timeout`](crate::ErrorKind::Timeout) after the limit of `timeout`.
+    /// - [`TransactionExpired`](crate::ErrorKind::TransactionExpired), without a second attempt, if the transaction is open for longer
+    ///   than the server allows: a minute by default on MongoDB. The engine has no such limit.
+    /// - [`Unsupported`](crate::ErrorKind::Unsupported) on a standalone MongoDB server.
     ///
     /// ```
     /// # use odm::prelude::*;

@@ -161,7 +161,7 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
         self.check_bounds_of(&Checked::WHOLE)
     }
 
-    /// The same of what is written of it.
+    /// Checks the bounds of the paths that a save writes.
     #[doc(hidden)]
     fn check_bounds_of(&self, root: &Checked<'_>) -> Result<()> {
         let _ = root;
@@ -364,8 +364,8 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The operators and fields of a place in `M` that holds it, with the role `R` and the shape `S`.
     type Fields<M: 'static, R: 'static, S: 'static>: FromPath;
 
-    /// The shape of a field of this type with serde's `default`, where one without it has the shape `S`: another one unless a missing value
-    /// is the same to the database as the default.
+    /// The shape of a field of this type with serde's `default`, for the shape `S` without it. It is `S` if the database treats a missing
+    /// value like the default.
     #[doc(hidden)]
     type ShapeWithDefault<S: 'static>: 'static;
 

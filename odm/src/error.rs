@@ -93,8 +93,8 @@ pub enum ErrorKind {
     Unsettled,
     /// A read or a transaction took longer than its time limit, and was ended: [`limit`](Error::limit) has the limit.
     Timeout,
-    /// The server ended a transaction that was open for longer than it allows (`transactionLifetimeLimitSeconds`), and kept
-    /// nothing of it: do less in one transaction, or raise the limit of the server.
+    /// The server aborted a transaction that was open for longer than `transactionLifetimeLimitSeconds`. Do less in one transaction, or
+    /// raise the limit of the server.
     TransactionExpired,
     /// The transaction was committed or aborted before.
     TransactionOver,

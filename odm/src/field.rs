@@ -93,10 +93,11 @@ pub mod shape {
     /// The first element of an array that meets a condition, for an update: `$`.
     #[derive(Debug)]
     pub struct First;
-    /// Those of `S`, of a field with serde's `default`: a stored document may lack it.
+    /// The shape `S` of a field with serde's `default`: a stored document may lack the field.
     #[derive(Debug)]
     pub struct Defaulted<S>(std::marker::PhantomData<S>);
-    /// Stands for the default in a bound. The compiler explains a bound of another type than the field's shape by its own words.
+    /// Stands for the default in a bound. rustc prints the message of [`AlwaysStored`](super::AlwaysStored) only for a bound of another
+    /// type than the shape.
     #[derive(Debug)]
     pub struct SerdeDefault<S>(std::marker::PhantomData<S>);
 }

@@ -16,9 +16,9 @@ use crate::{
     error,
 };
 
-/// How long the reads of one operation of the typed language may take together.
+/// The time limit of all reads of one typed operation.
 ///
-/// Only the time in reads counts: not that in which a caller works on the documents of a stream.
+/// Only the time in reads counts. The time that a caller spends on the documents of a stream does not.
 #[derive(Debug)]
 pub(crate) struct TimeLimit {
     operation: &'static str,
@@ -54,7 +54,7 @@ impl TimeLimit {
         }
     }
 
-    /// Awaits a read, whose time is taken off what is left.
+    /// Awaits a read, and subtracts its time from the remaining time.
     pub(crate) async fn spend<R>(&self, read: impl Future<Output = Result<R>>) -> Result<R> {
         let begun = Instant::now();
         let done = read.await;

@@ -1,4 +1,4 @@
-//! How to wait after a conflict: for a while, or in a line.
+//! Waiting after a conflict: a pause, or a queue.
 
 use std::{
     collections::BTreeMap,
@@ -37,14 +37,13 @@ pub(crate) fn pause_after(attempt: u32) -> Duration {
     full.mul_f64(f64::from(part % 1_000) / 2_000.0 + 0.5)
 }
 
-/// The lines in which the writers of this process wait for a document, or for the documents of a collection. Two may have the
-/// same one.
+/// The queues of this process's writers, by document or by collection. Two keys can share a queue.
 pub(crate) struct Lines([Line; 64]);
 
-/// The lines of those who read, change and save a document.
+/// The queues of `modify`, by document.
 pub(crate) static OF_DOCUMENTS: Lines = Lines::new();
 
-/// The lines of transactions, those of single writes included: one of the former may stand here too.
+/// The queues of transactions, by collection. A `modify` that waits in [`OF_DOCUMENTS`] can wait here too.
 pub(crate) static OF_COLLECTIONS: Lines = Lines::new();
 
 impl Lines {
@@ -52,9 +51,9 @@ impl Lines {
         Self([const { Line::new() }; 64])
     }
 
-    /// Waits for the turn among those that have met a conflict over the same, in the order in which they came: without it all of
-    /// them would come back at once, again and again. None if the turn did not come in time: it makes a conflict less likely,
-    /// and keeps nobody from writing.
+    /// Waits for the turn after a conflict, first come, first served. Without the queue all conflicting writers would retry at once,
+    /// again and again. None if the turn did not come in time. A write without the turn is allowed: the turn only makes a
+    /// conflict less likely.
     pub(crate) async fn turn(&'static self, over: impl Hash, patience: Duration) -> Option<Turn> {
         let mut hasher = DefaultHasher::new();
         over.hash(&mut hasher);
@@ -64,19 +63,19 @@ impl Lines {
     }
 }
 
-/// How long the line waits for one of its members to go on. The future of a member may be one that its task does not poll any
-/// more, in a `select!` or in a stream: then the next one goes ahead.
+/// The time after which the queue passes over a member. Its task may no longer poll the future of the member, for example in a
+/// `select!` or in a stream.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(1);
 
 struct Line(Mutex<State>);
 
 struct State {
-    /// Those who wait, by the numbers that they drew, and how to call each.
+    /// The waiting members by number, with their notifications.
     waiting: BTreeMap<u64, Arc<Notify>>,
     next: u64,
-    /// Whose turn it is.
+    /// The member with the turn.
     holder: Option<u64>,
-    /// When somebody took the turn or gave it back.
+    /// The time of the last change of `holder`.
     moved: Option<Instant>,
 }
 
@@ -92,7 +91,7 @@ impl Line {
 
     async fn turn(&'static self) -> Turn {
         let called = Arc::new(Notify::new());
-        // From here on its place is given up when this future is dropped.
+        // Dropping this future drops the turn, which leaves the queue.
         let turn = Turn {
             number: self.lock().join(Arc::clone(&called)),
             line: self,
@@ -100,7 +99,7 @@ impl Line {
         loop {
             let wait = self.lock().wait_of(turn.number);
             let Some(wait) = wait else { return turn };
-            // Called or not, it looks whether it is its turn.
+            // Check for the turn after a notification and after a timeout.
             let _ = task::timeout(wait, called.notified()).await;
         }
     }
@@ -118,8 +117,8 @@ impl State {
         number
     }
 
-    /// How long a member waits at most before it looks again; none if it has the turn now. Everybody ahead of it has
-    /// [`FORGOTTEN_AFTER`] to go on.
+    /// The longest time until a member checks again. None if the member has the turn now. Each member before it has
+    /// [`FORGOTTEN_AFTER`] to proceed.
     fn wait_of(&mut self, number: u64) -> Option<Duration> {
         let ahead = self.waiting.range(..number).count() + usize::from(self.holder.is_some());
         let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
@@ -148,7 +147,7 @@ impl State {
     }
 }
 
-/// The turn in a line, or the place of one who waits for it; given up when it is dropped.
+/// The turn in a queue, or a place in it. Dropping it leaves the queue.
 pub(crate) struct Turn {
     line: &'static Line,
     number: u64,
@@ -184,7 +183,7 @@ mod tests {
             }));
             tokio::task::yield_now().await;
         }
-        // One that gives up disturbs nobody.
+        // A member that is dropped does not stop the others.
         tasks.remove(20).abort();
         drop(first);
         for task in tasks {
@@ -198,14 +197,14 @@ mod tests {
     async fn who_is_forgotten_is_passed() {
         static LINES: Lines = Lines::new();
         let holder = LINES.turn(1, LONG).await;
-        // It waits, but nobody polls it again.
+        // It waits, and is not polled again.
         let mut forgotten = Box::pin(LINES.turn(1, LONG));
         assert!(futures_util::poll!(&mut forgotten).is_pending());
         assert!(LINES.turn(1, Duration::from_millis(50)).await.is_none());
         let begun = Instant::now();
         let next = LINES.turn(1, LONG).await;
         assert!(next.is_some() && begun.elapsed() >= FORGOTTEN_AFTER);
-        // What they give up is not the turn of the one who passed them.
+        // Dropping the two does not give back the turn of `next`.
         drop((holder, forgotten));
         assert!(LINES.turn(1, Duration::from_millis(50)).await.is_none());
         drop(next);

@@ -79,13 +79,12 @@ impl<S: Schema> Session<S> {
 
     /// A session that goes across all scopes: for reports, support and migrations, named so that it can be found.
     ///
-    /// It reads, changes and deletes documents whoever they belong to, and inserts none that belong to somebody: that is
-    /// done in their [scope](Self::scope). (An update with [`or_insert`](crate::action::Update::or_insert) is refused when it
-    /// runs, as [`Invalid`](ErrorKind::Invalid).)
+    /// The session reads, changes and deletes the documents of every scope. It inserts no document of a model with a scope: insert
+    /// through the session of that [scope](Self::scope). An update with [`or_insert`](crate::action::Update::or_insert) is an error of
+    /// kind [`Invalid`](ErrorKind::Invalid) when it runs.
     ///
-    /// A reference leads to a document of the same scope. So an update that may change such a reference (one with a delete rule, an
-    /// inverse or copies, between two models with a scope) is refused through this session, as [`Invalid`](ErrorKind::Invalid): write it
-    /// in the scope of the document.
+    /// A reference and its target have the same scope. Between two models with a scope, an update of a reference with a delete rule,
+    /// an inverse or copies is an error of kind [`Invalid`](ErrorKind::Invalid) in this session: write it in the scope of the document.
     pub fn all_scopes(&self) -> Session<S, AllScopes> {
         Session::new(self.access.clone().within(Scope::ALL))
     }

@@ -448,7 +448,7 @@ impl<S, C> Session<S, C> {
     /// together, joins included. A limit of the read itself, [`Find::max_time`](crate::action::Find::max_time), goes before it.
     ///
     /// A read that takes longer is an error of kind [`Timeout`](crate::ErrorKind::Timeout), and ends on the server too. Writes
-    /// are not limited: of one that was cut off nobody would know whether it took effect. Limit them together, by
+    /// are not limited, as the outcome of a write that was cut off would be unknown. Limit a transaction of writes with
     /// [`RunTransaction::timeout`](crate::RunTransaction::timeout).
     ///
     /// ```

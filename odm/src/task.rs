@@ -1,4 +1,4 @@
-//! Tasks, timers and blocking work: on the caller's Tokio runtime or, where there is none, on one of the library's own.
+//! Tasks, timers and blocking work on the caller's Tokio runtime, or on the library's runtime if the caller has none.
 //!
 //! Futures of this library are polled by any executor. `tokio::spawn` and Tokio's timers panic outside of a Tokio runtime,
 //! so the crate reaches them through this module only; `clippy.toml` refuses the direct calls.
@@ -43,7 +43,7 @@ pub(crate) fn spawn_blocking<T: Send + 'static>(
 
 /// Waits.
 pub(crate) fn sleep(duration: Duration) -> Sleep {
-    // A timer belongs to the runtime in whose context it is made, whoever polls it.
+    // A timer belongs to the runtime that is current when the timer is made.
     let runtime = runtime();
     let _context = runtime.enter();
     tokio::time::sleep(duration)

@@ -35,11 +35,11 @@ pub(crate) type Behind = Box<dyn FnOnce(Access) -> BoxFuture<'static, Result<()>
 /// How often, or for how long, a transaction is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Attempts {
-    /// Once: `work` cannot run again, or whoever calls it runs it again.
+    /// Once: `work` cannot run again, or the caller repeats it.
     One,
     /// Again after each conflict, until [`RETRY_FOR`] has passed. An attempt that has begun is not cut off.
     Many,
-    /// Again after each conflict. After this time whatever is under way is aborted, unless it is the commit.
+    /// Again after each conflict. After this time the attempt is aborted, unless it is committing.
     Within(Duration),
 }
 
@@ -56,8 +56,8 @@ const FEW: u32 = 10;
 /// How long others may take for something that a transaction has to wait for, from the first time that it meets that.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Runs `work` in a transaction of the database and commits it. After a conflict it runs again: behind the others of this process
-/// that have met a conflict over the same collection, which is `collection` or else the one that the conflict is about.
+/// Runs `work` in a transaction of the database and commits it. After a conflict, `work` waits for the earlier conflicting
+/// transactions of this process over the same collection, and runs again. Without a `collection`, the error names it.
 pub(crate) async fn run<R, W, F>(
     database: &Access,
     attempts: Attempts,
@@ -91,7 +91,7 @@ where
                 let Some(left) = clock.left() else {
                     return Err(clock.gave_up(error, attempt));
                 };
-                // Who has the turn meets others only of other processes, or those who have not met a conflict yet.
+                // With the turn, a transaction conflicts only with other processes and with first attempts.
                 if turn.is_none() {
                     let contended = collection.or(error.collection()).unwrap_or_default();
                     let line = (Database::of(database), contended);

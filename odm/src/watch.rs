@@ -48,9 +48,9 @@ impl<S: Schema> Session<S, AllScopes> {
 /// Follows the changes of the documents of a model; made by [`Database::watch`](crate::Database::watch) and, for models with a
 /// scope, [`Session::watch`].
 ///
-/// Awaited, it gives [`Changes`]: every change that is committed from then on, once and in the order of the commits,
-/// whoever made it. Updates of nothing but the metadata that this library keeps in a document are left out. It fails with [`Unsupported`](ErrorKind::Unsupported) where there are no change streams: on a
-/// standalone MongoDB server.
+/// Awaited, it returns [`Changes`]: every change of every process that is committed from then on, once and in the order of the
+/// commits. Updates of the library's metadata alone are left out. A standalone MongoDB server has no change streams: the error is of
+/// kind [`Unsupported`](ErrorKind::Unsupported).
 #[must_use = "nothing is followed until it is awaited"]
 pub struct Watch<T: Document> {
     access: Access,
@@ -189,9 +189,9 @@ pub struct Changes<T: Document> {
 impl<T: Document> Changes<T> {
     /// The next change: it waits until there is one. None if the collection has been dropped.
     ///
-    /// A change that cannot be given is an error in its place, and the changes go on behind it: one whose document does not fit
-    /// the model, or one that is larger than 16 MB on a MongoDB before 6.0.9. After any other error there are no more changes: the
-    /// next call gives none. Watch again then, [behind](Watch::after) the [token](Self::token).
+    /// A document that does not fit the model is an error in the place of its change, and the next call returns the next change. The same
+    /// is true for a change of more than 16 MB on a MongoDB before 6.0.9. Any other error ends the stream: the next call returns `None`.
+    /// Watch again [after](Watch::after) the [token](Self::token) then.
     ///
     /// Dropping the wait loses no change.
     pub async fn next(&mut self) -> Option<Result<Change<T>>> {

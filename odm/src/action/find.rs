@@ -426,8 +426,8 @@ impl<S, T: Document, P, J: Clone, C> Clone for Find<S, T, P, J, C> {
     }
 }
 
-/// The error of a row that does not fit, with the `_id` of its document, which the query did not read: it is asked again, with the
-/// `_id`. `before` rows before it did not fit either.
+/// Adds the `_id` to the error of a row that does not fit its type. The query did not read the `_id`, so it runs again with it. `before`
+/// is the number of earlier rows that did not fit.
 async fn with_id<P: Projection<Of: Document>>(
     access: &Access,
     mut find: operation::Find,

@@ -2,8 +2,8 @@
 //!
 //! The driver's futures are not safe to drop: one that is dropped half-way can leave a connection or a session in a
 //! state that a later operation trips over. So every call of the driver runs in a task of its own ([`task`]), which goes
-//! on to its end whatever happens to the future that waits for it. A read that nobody waits for any more comes to its end soon,
-//! because the server is told to end it ([`read`]).
+//! on to its end whatever happens to the future that waits for it. A dropped read ends soon on the server
+//! ([`read`]).
 
 mod aggregate;
 mod bulk_write;
@@ -490,7 +490,7 @@ fn limit(limit: u64) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// A time limit as MongoDB wants it, in whole milliseconds. It takes 0 for none, so what is less than one is one.
+/// A time limit as MongoDB wants it, in whole milliseconds. It takes 0 for none, so the least limit is one.
 fn milliseconds(max_time: Duration) -> Duration {
     let milliseconds = max_time.as_nanos().div_ceil(1_000_000);
     let milliseconds = u64::try_from(milliseconds).unwrap_or(u64::MAX);

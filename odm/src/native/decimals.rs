@@ -49,7 +49,7 @@ fn convert(decimal: Decimal128) -> Result<Decimal, String> {
     plain.parse().map_err(|error| wrong(&error))
 }
 
-/// A number without an exponent; none if it has more digits before its point than any decimal. One that is no number is left as it is.
+/// A number without an exponent; none if it has more digits before its point than any decimal. Other texts stay unchanged.
 fn without_exponent(text: &str) -> Option<Cow<'_, str>> {
     /// More zeros than this make the number too large, or 0.
     const MAX_ZEROS: usize = 100;
@@ -98,7 +98,7 @@ impl Increment<Decimal> for Decimal {
     }
 
     fn out_of_range(operation: Arithmetic, by: &Decimal) -> Option<OutOfRange> {
-        // Whole numbers, so that what is beyond them is not taken for one of them by rounding.
+        // Bounds are whole numbers: rounding could move a number beyond the range into it.
         let (less, greater) = match operation {
             Arithmetic::Add if by.is_zero() => return None,
             Arithmetic::Add if by.is_sign_positive() => (None, Some(Self::MAX - by.ceil())),

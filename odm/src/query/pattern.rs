@@ -34,8 +34,8 @@ impl Pattern {
         }
     }
 
-    /// Matches exactly this text, whatever characters it has. With [`ignore_case`](Self::ignore_case) it is the equality that takes
-    /// capital and small letters for the same. Without, `eq` is faster.
+    /// Matches exactly this text, with any characters. With [`ignore_case`](Self::ignore_case) it is an equality without case. Without
+    /// that option `eq` is faster.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -64,20 +64,19 @@ impl Pattern {
         Self::new(format!(r"\A{}\z", Self::escape(text)))
     }
 
-    /// A text that contains this one, whatever characters it has.
+    /// Matches a text that contains this one, with any characters.
     #[must_use]
     pub fn literal(text: &str) -> Self {
         Self::new(Self::escape(text))
     }
 
-    /// A text that begins with this one, whatever characters it has.
+    /// Matches a text that begins with this one, with any characters.
     #[must_use]
     pub fn prefix(text: &str) -> Self {
         Self::new(format!("^{}", Self::escape(text)))
     }
 
-    /// The text with every character escaped that has a meaning in a pattern, so that it stands for itself inside of a larger
-    /// pattern. Text of a user never becomes part of a pattern without this.
+    /// Escapes every character that has a meaning in a pattern. Use it for the text of a user inside of a larger pattern.
     ///
     /// ```
     /// use odm::Pattern;
@@ -92,7 +91,7 @@ impl Pattern {
         let mut escaped = String::with_capacity(text.len());
         for c in text.chars() {
             match c {
-                // Their escapes would be word boundaries to some libraries; as they are, they have a meaning only behind `(?`.
+                // Some libraries read the escapes as word boundaries. Unescaped, both are literal outside of `(?`.
                 '<' | '>' => {}
                 _ if c.is_ascii_control() => {
                     escaped.push_str(&format!("\\x{:02x}", u32::from(c)));

@@ -179,7 +179,7 @@ pub(crate) fn encode_document<T: Document>(document: &T) -> Result<RawDocumentBu
     encode_unchecked(document)
 }
 
-/// The same of a document of which `written` is written: what stands elsewhere in it is stored already.
+/// Checks the paths of a document that a save writes. The other values are stored already.
 pub(crate) fn check_written<T: Document>(document: &T, written: &[String]) -> Result<()> {
     let check = || {
         document.check_bounds_of(&Checked::written(written))?;

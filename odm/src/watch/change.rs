@@ -62,7 +62,7 @@ pub enum Event<T> {
 }
 
 impl<T: Document> Change<T> {
-    /// Reads an event; none if it changed nothing but what this library keeps for itself.
+    /// Reads an event. None if it changed the library's metadata alone.
     pub(super) fn read(event: &RawDocument) -> Result<Option<Self>> {
         let part = |name| event.get_document(name).map_err(malformed);
         let of_model = |document: &RawDocument| T::from_stored(document);
@@ -151,8 +151,8 @@ impl<T: Document> UpdatedFields<T> {
         })
     }
 
-    /// The paths of what was set, removed or shortened, as MongoDB names them: `lines.0.price`. Those of the metadata that this
-    /// library keeps in the document, under `_odm`, are left out.
+    /// The paths of fields that were set, removed or shortened, as MongoDB names them: `lines.0.price`. Paths of the library's
+    /// metadata, under `_odm`, are left out.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.stored_paths().filter(|path| !is_metadata(path))
     }
@@ -163,8 +163,8 @@ impl<T: Document> UpdatedFields<T> {
         updated.chain(self.others.iter().map(String::as_str))
     }
 
-    /// Whether nothing was changed but metadata: that pending work is done, for example. What elements an array has outside of the
-    /// document is no such thing.
+    /// Whether the update changed metadata alone, for example to mark pending work as done. The manifest of an overflow array does not
+    /// count as metadata: its elements belong to the document.
     fn is_metadata(&self) -> bool {
         let mut arrays = T::MODEL.overflows.iter();
         self.stored_paths().all(is_metadata) && !arrays.any(|array| self.changes_header(array))

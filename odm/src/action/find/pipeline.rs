@@ -27,9 +27,9 @@ impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
     ///
     /// A stage that writes (`$out`, `$merge`) is refused: no write goes around the framework. So is `$changeStream`, which
     /// never ends, and any stage that only describes the server (`$collStats`, `$currentOp`, …). A stage that reads another collection
-    /// (`$lookup`, `$graphLookup`, `$unionWith`) may read those of the schema's models, but for a model with a
-    /// [soft delete](crate::SoftDelete) or a [scope](crate::scope): it would find what is deleted and what belongs to others. For the
-    /// same reason it may not read the chunk documents of an array that overflows, nor what the framework keeps in collections of its own.
+    /// (`$lookup`, `$graphLookup`, `$unionWith`) may read the collections of the schema. Models with a
+    /// [soft delete](crate::SoftDelete) or a [scope](crate::scope) are excluded, as the stage would read deleted documents and the
+    /// documents of other tenants. Chunk documents and the framework's collections are excluded for the same reason.
     ///
     /// ```
     /// # use odm::prelude::*;

@@ -65,8 +65,7 @@ pub(super) struct Finished {
     pub(super) update: RawDocumentBuf,
     /// The conditions behind `$[name]` in the paths.
     pub(super) array_filters: Vec<RawDocumentBuf>,
-    /// What the paths ask of the document: the condition behind `$`, that the places are there, and that what is changed inside of an
-    /// enum's variant is of that variant.
+    /// The conditions of the paths: the condition of `$`, existing places, and the variant of an enum that is changed inside.
     pub(super) asked: Node,
     pub(super) requirements: Vec<Requirement>,
 }
@@ -110,7 +109,7 @@ impl Changes {
                 let (requirement, stays) =
                     Requirement::in_range((path, &levels), operator, &by, out);
                 self.requirements.push(requirement);
-                // Others may write to an element in a chunk document after it was looked at: then it is left as it is.
+                // A concurrent write may change an element in a chunk document after the check. The element then stays as it is.
                 if levels.may_spill {
                     levels = levels.and(&stays);
                 }

@@ -21,7 +21,7 @@ pub(super) struct Elements {
 #[derive(Debug, Clone)]
 pub(super) struct Levels {
     arrays: Vec<Level>,
-    /// What is left of the path behind the last array.
+    /// The path after the last array.
     pub(super) rest: Path,
     /// That the places on the way are there, as far as that is a condition on the document.
     pub(super) required: Node,

@@ -198,7 +198,7 @@ impl Prepared {
         self.aim.named.clone().unwrap_or(Node::All)
     }
 
-    /// Whether a document may be left as it is though it is one that was asked for.
+    /// Whether a document can match the condition and stay unchanged, because it does not meet a requirement.
     pub(in crate::action) fn has_requirements(&self) -> bool {
         !self.requirements.is_empty()
     }
@@ -246,7 +246,7 @@ impl Prepared {
         self.look_first_in(&self.access).await
     }
 
-    /// Looks why an update of one document has matched none, and tries once more where a null was in its way.
+    /// Finds the requirement that an update of one document failed, and retries the update after a null was removed.
     pub(in crate::action) async fn look_again(&self) -> Result<Option<Updated>> {
         let mut requirements = self.requirements.iter();
         if requirements.any(|requirement| matches!(requirement.reason, Reason::Null(_))) {
@@ -298,7 +298,7 @@ impl Prepared {
     /// Removes the nulls on which an operator of the update would fail. They read as the same `None` as a missing value, on which it works.
     /// Tells whether there were some.
     ///
-    /// A process that dies behind it has changed nothing that anybody reads.
+    /// A crash after this step changes no value that can be read.
     async fn unset_nulls(&self, access: &Access, only: &Node) -> Result<bool> {
         let (model, mut are_some) = (self.aim.model, false);
         for requirement in &self.requirements {
@@ -380,8 +380,8 @@ impl Prepared {
     }
 
     async fn count_in(&self, access: &Access, only: &Node, multi: bool) -> Result<Updated> {
-        // Of many documents none is changed if one does not meet a requirement. One that ceases to between the look and the write is left out
-        // like one that does not meet the condition.
+        // No document is changed if one of many does not meet a requirement. A document that stops meeting it between the check and the
+        // write is skipped, like one that does not match the condition.
         if multi || self.may_spill() {
             self.look_first_in(access).await?;
         }
@@ -589,7 +589,7 @@ fn without_indexes(path: &str) -> String {
     names.join(".")
 }
 
-/// An error if what is appended to is inside of elements that may be outside of their document: whether there is room is a condition on that.
+/// Refuses an append inside of elements that may be in chunk documents: the condition for room reads the owner document alone.
 fn refuse_room_elsewhere(requirements: &[Requirement]) -> Result<()> {
     let elsewhere = requirements
         .iter()

@@ -1,5 +1,5 @@
-//! What an update requires of a document beyond what the caller asked for: room in its arrays, numbers that stay in the range of
-//! their type, and no null where an operator works on a value.
+//! Requirements of an update beyond the caller's condition: room in arrays, numbers within the range of their type, and no null in the
+//! place of an operator's value.
 //!
 //! A requirement is a condition in the filter of the update, so that it holds in the very step that changes the document. Where an update
 //! changes nothing, the requirements tell why.
@@ -22,7 +22,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(in crate::action) struct Requirement {
     pub(super) condition: Node,
-    /// It is about elements of which some may be in chunk documents, about which a condition on the document says nothing.
+    /// Some elements may be in chunk documents, which a condition on the document does not see.
     pub(super) may_spill: bool,
     pub(super) reason: Reason,
 }
@@ -102,7 +102,7 @@ impl Requirement {
         (requirement, stays)
     }
 
-    /// The array that overflows whose elements it is about, and the condition on an element that does not meet it.
+    /// The overflow array of the requirement, with the condition of an element that does not meet it.
     pub(super) fn spilled(&self, model: &Model) -> Option<(&'static OverflowField, &Node)> {
         let Reason::Range(reason) = &self.reason else {
             return None;
@@ -112,7 +112,7 @@ impl Requirement {
         Some((field, reason.element.as_ref()?))
     }
 
-    /// Whether every backend refuses what does not meet it, if it carries the operator out as it is.
+    /// Whether every backend itself refuses the operator on a document that does not meet the requirement.
     pub(super) fn is_checked_by_backend(&self) -> bool {
         matches!(&self.reason, Reason::Range(reason) if reason.is_checked_by_backend)
     }
@@ -172,7 +172,7 @@ fn text(number: &RawBson) -> String {
     }
 }
 
-/// The value at a path without elements by condition; null if there is none, and nothing for one that is not read here.
+/// The value at a path, or null if it is missing. None for a path with elements by condition.
 fn value_at(found: &RawDocument, path: &str) -> Option<RawBson> {
     if path.contains('$') {
         return None;

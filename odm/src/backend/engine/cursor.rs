@@ -96,7 +96,7 @@ pub(super) struct EngineCursor {
 
 enum State {
     Ready(Fetched),
-    /// A read that goes on even if nobody waits for it: the next call takes its documents.
+    /// A read under way. If the future of the call is dropped, the next call takes the documents.
     Reading(JoinHandle<Fetched>),
 }
 
@@ -140,7 +140,7 @@ impl Cursor for EngineCursor {
                         self.max_time = self
                             .max_time
                             .map(|left| left.saturating_sub(begun.elapsed()));
-                        // Whatever went wrong, nothing comes behind it.
+                        // After an error the cursor is at its end.
                         self.state = State::Ready(Fetched::end());
                         let joined = joined.ok_or_else(|| {
                             self.interrupt.cancel();

@@ -27,7 +27,7 @@ pub(super) struct EngineChanges {
 enum State {
     /// Until something is committed.
     Waiting(Box<ChangeStream>),
-    /// A read that goes on even if nobody waits for it: the next call takes its events.
+    /// A read under way. If the future of the call is dropped, the next call takes the events.
     Reading(JoinHandle<Batch>),
     /// An error has ended it, or a reader that panicked.
     Over,

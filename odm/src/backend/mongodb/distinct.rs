@@ -55,7 +55,7 @@ fn is_too_big(failure: &DriverError) -> bool {
     matches!(&*failure.kind, DriverErrorKind::Command(command) if command.code == TOO_BIG)
 }
 
-/// The same values as the groups of a pipeline, whose answer is as many replies as it takes.
+/// The same values as groups of a pipeline, in any number of replies.
 pub(super) async fn groups(
     database: &Database,
     distinct: &Distinct,
@@ -87,8 +87,8 @@ pub(super) fn value_of(group: &RawDocumentBuf) -> Result<RawBson> {
         .ok_or_else(|| Error::new(ErrorKind::Backend, "MongoDB sent a group without its value"))
 }
 
-/// Of each document that matches, the values at the path, as the command sees them: arrays on the way and at the end are opened
-/// once, what is missing is none, null is one.
+/// The stages that group the values at the path as the command `distinct` does: arrays on the way and at the end are unwound once, a
+/// missing value is left out, and null is a value.
 fn stages(distinct: &Distinct) -> Result<Vec<Document>> {
     let names: Vec<_> = distinct.path.split('.').collect();
     if names

@@ -1,9 +1,9 @@
-//! Reads that the server ends when nobody waits for them any more.
+//! Cancellation of reads on the server.
 //!
-//! A call of the driver goes on to its end whatever happens to its caller. So each read outside of a transaction has a session
-//! of its own, which costs no round trip: the driver takes it from a pool, as it does for every command. When the future of a
-//! read is dropped, or the time limit is exceeded and the server does not answer, [`Killer`] has the server end what runs in
-//! that session.
+//! A call of the driver runs to its end, also when its caller is gone. So each read outside of a transaction has a separate
+//! session. That costs no round trip: the driver takes sessions from a pool, as it does for every command. When the future of a
+//! read is dropped, or the server does not answer within the time limit, [`Killer`] asks the server to end the operations of
+//! the session.
 
 use std::{
     pin::Pin,
@@ -25,7 +25,7 @@ use crate::{Result, error::timed_out, task};
 /// How much later than its time limit a read is given up: before that, the answer of the server is waited for.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Runs a read in a session of its own, which is given back with what was read. It starts when this is awaited.
+/// Runs a read in a separate session, and returns the result with the session. The read starts when this is awaited.
 pub(super) async fn read<T, F>(
     client: &Client,
     killer: &Arc<Killer>,
@@ -51,11 +51,11 @@ where
     Ok((read?, session))
 }
 
-/// A call of the driver in a task of its own. Whoever drops it does not wait for it any more.
+/// A call of the driver in a separate task. Dropping this cancels the call on the server.
 pub(super) struct Running<T: Send + 'static> {
     /// None once it has ended.
     task: Option<JoinHandle<T>>,
-    /// How the server is told; what is in a transaction goes on until the end of that.
+    /// The cancellation on the server. None in a transaction, whose abort ends the call.
     kill: Option<Kill>,
 }
 
@@ -83,7 +83,7 @@ impl<T: Send + 'static> Running<T> {
         self.wait(max_time).await
     }
 
-    /// The same of one that can be waited for again, unless the time limit was exceeded.
+    /// Waits like [`within`](Self::within), and can be called again unless the time limit was exceeded.
     pub(super) async fn wait(&mut self, max_time: Option<Duration>) -> Result<T> {
         match max_time {
             None => self.await,
@@ -118,7 +118,7 @@ impl<T: Send + 'static> Drop for Running<T> {
 }
 
 impl Kill {
-    /// Kills until the task ends: what is on its way to the server is not there yet the first time.
+    /// Repeats the kill until the task ends: a command that is still on its way to the server escapes the first kill.
     ///
     /// The task's session is kept until no kill is under way, as its next user would be killed too.
     pub(super) async fn until_ended<T: Send>(
@@ -144,7 +144,7 @@ impl Kill {
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 
-/// Ends what runs in sessions, over connections of its own: all those of the client may be taken by what is to be ended.
+/// Ends the operations of sessions, over separate connections: the operations may occupy every connection of the client.
 pub(super) struct Killer {
     options: ClientOptions,
     /// Whether reads may go to other members than the primary.

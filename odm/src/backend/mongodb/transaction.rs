@@ -130,7 +130,7 @@ impl Slot {
         }
     }
 
-    /// How long the server lets a transaction be open: what it says or, if it does not say, its default.
+    /// The server's limit for open transactions, or MongoDB's default if the server does not reveal it.
     async fn lifetime(&self) -> Duration {
         let parameter = "transactionLifetimeLimitSeconds";
         let admin = self.client.database("admin");
@@ -144,7 +144,7 @@ impl Slot {
     }
 }
 
-/// MongoDB's numbers for a transaction that it has ended: because it was open for too long, and for whatever reason.
+/// MongoDB's error codes for a transaction that the server ended: for its age, and for any reason.
 const EXCEEDED_LIFETIME: i32 = 290;
 const NO_SUCH_TRANSACTION: i32 = 251;
 

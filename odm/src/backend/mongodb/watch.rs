@@ -1,11 +1,11 @@
 //! Change streams.
 //!
 //! A task follows the stream of the driver, which resumes by itself after the loss of a connection or of a primary, and
-//! hands its events over. It ends within [`PATIENCE`] once nobody takes them any more.
+//! hands its events over. The task ends within [`PATIENCE`] after the receiver is dropped.
 //!
 //! An event can be larger than the 16 MiB of a reply: that of an update that sets 9 MiB, with the document of 9 MiB. A server that
 //! has `$changeStreamSplitLargeEvent` (7.0, and 6.0 from 6.0.9 on) sends it in fragments, which are put together here. On an older
-//! one the event is an error, and the stream goes on behind it: [`Follower::pass_large`].
+//! server the event is an error, and the stream continues after it: [`Follower::pass_large`].
 
 mod fragments;
 
@@ -107,9 +107,9 @@ pub(super) async fn watch(source: Source, watch: Watch) -> Result<Box<dyn Change
 enum Reading {
     /// As they are.
     Whole,
-    /// One by one, so that one which cannot be sent does not keep those before it from being sent.
+    /// One event for each reply: an event that is too large does not hold back the events before it.
     OneByOne,
-    /// One by one, without what can make them large.
+    /// One event for each reply, with the small fields only.
     Headers,
 }
 
@@ -231,14 +231,14 @@ struct Follower {
     watch: Watch,
     stream: ChangeStream<RawDocumentBuf>,
     fragments: Fragments,
-    /// Behind what was handed over.
+    /// The resume token after the last event that was handed over.
     place: RawDocumentBuf,
-    /// How many more events are read one by one, because one of them cannot be sent.
+    /// The number of events that are still to be read one by one, because one of them is too large.
     careful: Option<u32>,
 }
 
-/// How many events are read one by one at most: one that was too large may have become smaller, as the document of an update is
-/// looked up when the event is read.
+/// The most events that are read one by one. The document of an update is looked up when the event is read, so an event that was too
+/// large can become smaller.
 const CAREFUL: u32 = 1_000;
 
 impl Follower {
@@ -301,8 +301,8 @@ impl Follower {
         })
     }
 
-    /// Goes on after the server could not send what comes next: a batch of which some event is too large. Its events are read again
-    /// one by one; the one that cannot be sent even by itself is passed over, and reported.
+    /// Continues after a batch with an event that is too large. Reads the events of the batch again, one by one, and passes over the
+    /// large event with an error.
     async fn pass_large(&mut self, error: Error) -> Result<Option<Told>> {
         if self.careful.is_none() {
             self.careful = Some(CAREFUL);
@@ -331,7 +331,7 @@ impl Follower {
         Ok(Some(Told::Passed(too_large(&header, error), place)))
     }
 
-    /// The same watch from the place behind what was handed over.
+    /// Opens the watch again after the last event that was handed over.
     async fn reopen(&mut self, reading: Reading) -> Result<ChangeStream<RawDocumentBuf>> {
         self.watch.from = WatchFrom::After(self.place.clone());
         open(&self.source, &self.watch, reading).await
@@ -368,7 +368,7 @@ struct MongoChanges {
 }
 
 impl MongoChanges {
-    /// The events in front of what was told, and the places behind them.
+    /// Takes the events at the front of the queue, and advances the token past them.
     fn take_events(&mut self) -> Vec<RawDocumentBuf> {
         let mut events = Vec::new();
         while let Some(told) = self.ready.pop_front() {

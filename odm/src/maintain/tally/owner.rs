@@ -187,7 +187,7 @@ pub(super) async fn read_latest(
     Ok(all)
 }
 
-/// An owner, as far as it is made of members by this group; none if it is not there.
+/// The fields of an owner that this group computes. None if there is no such document.
 pub(super) async fn read(
     access: &Access,
     group: &Group,
@@ -196,7 +196,7 @@ pub(super) async fn read(
     read_found(access, group, parent.raw_filter(group)?).await
 }
 
-/// The same of the document with an `_id`, whatever its scope.
+/// The same fields of the document with this `_id`, in any scope.
 pub(super) async fn read_any(
     access: &Access,
     group: &Group,

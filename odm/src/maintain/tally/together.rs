@@ -85,7 +85,7 @@ pub(super) async fn insert<W: Write>(
     Ok(done)
 }
 
-/// An owner of which nothing was asked is there as far as anybody cares.
+/// Whether an owner was found. An owner that was not read counts as found.
 fn is_there(there: &There, group: usize, parent: &ParentKey) -> bool {
     there.get(&(group, parent.clone())).copied().unwrap_or(true)
 }
@@ -103,7 +103,7 @@ pub(super) async fn count(
     let there = change_owners(&all, model, &groups, &members).await?;
     let are_all_there = there.values().all(|there| *there);
     let members: Vec<_> = members.iter().collect();
-    // Those whose owner may be on its way are looked at once more, behind this.
+    // A missing owner may be in the middle of its insert: its members are counted again after this.
     let is_there = |group, parent: &ParentKey| is_there(&there, group, parent);
     remember(&all, model, &groups, &members, is_there, is_first, None).await?;
     if !are_all_there && is_first {

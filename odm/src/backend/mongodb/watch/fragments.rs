@@ -12,7 +12,7 @@ const SPLIT_EVENT: &str = "splitEvent";
 pub(super) struct Fragments(Vec<RawDocumentBuf>);
 
 impl Fragments {
-    /// Takes an event as it is, or a fragment of one: gives the whole event with its last fragment, whose token it has.
+    /// Adds an event or a fragment. Returns a whole event, with the token of its last fragment.
     pub(super) fn add(&mut self, event: RawDocumentBuf) -> Result<Option<RawDocumentBuf>> {
         let Some((fragment, of)) = position(&event)? else {
             self.0.clear();

@@ -1,4 +1,4 @@
-//! A value has one stored form, whichever write stores it; and a missing field is to a query what it is to a reader.
+//! Every write stores a value in the same form, and queries treat a missing field as reads do.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ struct Player {
     scores: BTreeMap<String, i32>,
 }
 
-/// Older documents lack what has a default.
+/// Older documents lack the fields with a default.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
 #[document(collection = "settings")]
 struct Setting {
@@ -100,7 +100,7 @@ fn three() -> i32 {
     3
 }
 
-/// As much of a setting as each document has.
+/// The fields that every stored setting has.
 #[derive(Debug, Clone, PartialEq, Deserialize, Projection)]
 #[projection(of = Setting)]
 struct Level {
@@ -119,7 +119,7 @@ async fn league(fixture: &Fixture) -> Db {
     db
 }
 
-/// The documents of a collection as they are stored, without what the framework keeps in them.
+/// The stored documents of a collection, without the framework's metadata.
 async fn stored(fixture: &Fixture, collection: &'static str) -> Vec<Stored> {
     let find = Find {
         collection: collection.into(),
@@ -191,7 +191,7 @@ pub async fn none_is_stored_as_an_insert_stores_it(fixture: Fixture) {
         db.insert(full).await.unwrap();
     }
     let nobody: Option<String> = None;
-    // Each form of a write. Were one of them to store null, the sparse index would refuse the second one.
+    // Every kind of write. The sparse unique index would refuse a second stored null.
     let set = |update: odm::action::Update<Player>| {
         update
             .set(|p| p.nick(), nobody.clone())
@@ -276,7 +276,7 @@ pub async fn what_is_nullified_is_as_if_inserted_without(fixture: Fixture) {
         .await
         .unwrap();
     }
-    // Were null stored, the sparse unique indexes would refuse the second one.
+    // The sparse unique indexes would refuse a second stored null.
     for id in [1, 2, 3] {
         assert_eq!(db.delete::<Team>(id).await.unwrap().deleted, 1);
     }
@@ -295,7 +295,7 @@ pub async fn what_is_nullified_is_as_if_inserted_without(fixture: Fixture) {
     for document in stored(&fixture, "captains").await {
         assert!(!document.contains_key("team"), "{document}");
     }
-    // The other side of a link as well.
+    // The inverse as well.
     db.insert(team(5, None)).await.unwrap();
     let new = stored(&fixture, "teams").await;
     db.update::<Captain>(4)
@@ -366,7 +366,7 @@ pub async fn a_copy_of_none_is_as_if_inserted_with_none(fixture: Fixture) {
     assert!(!report.findings.iter().any(is_stale), "{report}");
 }
 
-/// What a document lacks is read as the default, and the language does not take it for another value.
+/// A missing field reads as its default, and no query sees another value.
 pub async fn a_missing_field_is_what_it_reads_as(fixture: Fixture) {
     let db = league(&fixture).await;
     let older = doc! { "_id": 1_i64 };
@@ -442,7 +442,7 @@ pub async fn a_missing_field_is_what_it_reads_as(fixture: Fixture) {
         levels.iter().map(|level| level.level).collect::<Vec<_>>(),
         [3, 7, 3]
     );
-    // The default is stored once, and no filter is needed that knows it.
+    // Storing the default once leaves no document without the field.
     let missing = db.update_many::<Setting>(|s| !s.level().exists());
     assert_eq!(
         missing.set(|s| s.level(), three()).await.unwrap().modified,

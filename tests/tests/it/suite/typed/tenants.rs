@@ -1,4 +1,4 @@
-//! Two tenants: no write of one changes what the other one has, whatever kind of derived data the models declare.
+//! Two tenants: a write of one tenant changes no document of the other, with every kind of derived data.
 
 use std::collections::BTreeMap;
 
@@ -148,7 +148,7 @@ struct Forum;
 type Db = Database<Forum>;
 type Tenant = Session<Forum, TenantId>;
 
-/// The board of tenant a, the soft-deleted one, that of tenant b, and one that nobody has.
+/// The boards of tenant a, present and soft-deleted, the board of tenant b, and an `_id` without a board.
 const OF_A: i64 = 1;
 const DELETED_OF_A: i64 = 2;
 const OF_B: i64 = 3;
@@ -236,7 +236,7 @@ fn journal(id: i64) -> NewJournal {
     }
 }
 
-/// Both tenants have a document of each kind that refers to their board, with ids of three digits: 1.. those of a, 3.. those of b.
+/// Inserts a document of each kind for both tenants, with references to their boards. The ids are 1.. for a and 3.. for b.
 async fn forum(fixture: &Fixture) -> (Db, Tenant, Tenant) {
     let db = Db::with_backend(fixture.backend());
     db.sync_indexes().await.unwrap();
@@ -264,7 +264,7 @@ async fn forum(fixture: &Fixture) -> (Db, Tenant, Tenant) {
     (db, a, b)
 }
 
-/// What tenant a has, as it is stored: its documents and the chunk documents of its arrays.
+/// The stored documents of tenant a, and the chunk documents of its arrays.
 async fn stored_of_a(fixture: &Fixture) -> BTreeMap<String, Vec<Stored>> {
     let backend = fixture.backend();
     let mut all = BTreeMap::new();
@@ -284,7 +284,7 @@ async fn stored_of_a(fixture: &Fixture) -> BTreeMap<String, Vec<Stored>> {
         let found = found.iter().map(|raw| Stored::try_from(&**raw).unwrap());
         let of_a = found.filter(|document| match document.get("tenant") {
             Some(tenant) => *tenant == Bson::from("a"),
-            // Chunk documents have the `_id` of their owner, by which the tenants are told apart here.
+            // A chunk document has the `_id` of its owner, which names the tenant here.
             None => document
                 .values()
                 .filter_map(Bson::as_i64)
@@ -295,7 +295,7 @@ async fn stored_of_a(fixture: &Fixture) -> BTreeMap<String, Vec<Stored>> {
     all
 }
 
-/// Nothing of tenant a is another than before, all is as the schema says, and nothing is pending for ever.
+/// Asserts that no pending work is left and no document of tenant a has changed.
 async fn a_is_untouched(
     fixture: &Fixture,
     db: &Db,
@@ -313,7 +313,7 @@ async fn a_is_untouched(
     }
 }
 
-/// The check finds nothing but references that lead to nothing, as they do for their own tenant.
+/// Asserts that the check finds dangling references alone.
 async fn all_is_right(db: &Db) {
     let report = db.check().await.unwrap();
     let wrong = report.findings.iter();
@@ -324,7 +324,7 @@ async fn all_is_right(db: &Db) {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Awaits a write of tenant b and looks whether it changed something of tenant a.
+/// Awaits a write of tenant b, and asserts that no document of tenant a has changed.
 macro_rules! try_each {
     ($fixture:expr, $db:expr, $before:expr, { $($name:literal: $write:expr => $outcome:expr,)* }) => {$(
         let outcome = $write.await.map_err(|error| error.kind());
@@ -368,14 +368,14 @@ pub async fn children_are_counted_in_their_scope(fixture: Fixture) {
         }
     }
     all_is_right(&db).await;
-    // What b has is counted at b's board alone.
+    // The children of b count at the board of b alone.
     let own = b.get::<Board>(OF_B).await.unwrap();
     let likes = b.find::<Like>().filter(|l| l.board().eq(Ref::new(OF_B)));
     assert_eq!(
         own.likes,
         i64::try_from(likes.count().await.unwrap()).unwrap()
     );
-    // And a goes on.
+    // Tenant a can still write.
     a.insert(like(190, OF_A)).await.unwrap();
     a.restore::<Board>(DELETED_OF_A).await.unwrap();
     db.settled().await.unwrap();
@@ -406,7 +406,7 @@ pub async fn a_parent_that_comes_later_has_the_children_of_its_scope(fixture: Fi
         counted(a.get::<Board>(OF_NOBODY).await.unwrap()),
         (1, 10, 1)
     );
-    // What b does to its children later changes nothing either.
+    // Later writes of b to its children change no document of a.
     b.update::<Like>(400).set(|l| l.weight(), 99).await.unwrap();
     b.delete::<Like>(401).await.unwrap();
     db.settled().await.unwrap();
@@ -415,7 +415,7 @@ pub async fn a_parent_that_comes_later_has_the_children_of_its_scope(fixture: Fi
         (1, 10, 1)
     );
     all_is_right(&db).await;
-    // The board of one tenant goes, and one of the other comes under its `_id`.
+    // A board of one tenant is deleted, and the other tenant inserts a board with the same `_id`.
     a.delete::<Board>(OF_NOBODY).permanently().await.unwrap();
     b.insert(board(OF_NOBODY)).await.unwrap();
     db.settled().await.unwrap();
@@ -461,7 +461,7 @@ pub async fn references_lead_into_their_scope(fixture: Fixture) {
             "boards deleted": b.delete_many::<Board>(|board| board.id().ne(OF_B)) => Ok(()),
         });
     }
-    // A session across all scopes sees the targets of both, and does not know whose documents it updates.
+    // A session across all scopes sees the targets of both tenants, and not the scope of the updated documents.
     let all = db.all_scopes();
     let of_a = || Ref::<Board>::new(OF_A);
     try_each!(&fixture, &db, &before, {
@@ -473,17 +473,17 @@ pub async fn references_lead_into_their_scope(fixture: Fixture) {
             let update = all.update::<Post>(300).set(|p| p.board(), of_a());
             all.bulk().add(update).await.and_then(|report| report.into_result())
         } => Err(ErrorKind::Invalid),
-        // It takes them away.
+        // It may remove references.
         "post, null": all.update::<Post>(300).set(|p| p.board(), None) => Ok(()),
     });
     all_is_right(&db).await;
-    // Nothing of b keeps a from deleting what it has.
+    // No document of b prevents a delete of a.
     a.delete::<Board>(OF_A).permanently().await.unwrap_err();
     a.delete_many::<Page>(|_| Filter::all()).await.unwrap();
     a.delete::<Board>(OF_A).permanently().await.unwrap();
 }
 
-/// What was left of a document that is gone does not follow another one that comes under its `_id` in another scope.
+/// Copies of a deleted document do not follow a new document with the same `_id` in another scope.
 pub async fn copies_follow_sources_of_their_scope(fixture: Fixture) {
     let (db, a, b) = forum(&fixture).await;
     b.insert(board(OF_NOBODY)).await.unwrap();
@@ -606,7 +606,7 @@ pub async fn pipelines_read_what_is_in_sight(fixture: Fixture) {
             assert_eq!(rows.unwrap_err().kind(), ErrorKind::Unsupported, "{stage}");
         }
     }
-    // Across all scopes nothing of a model without a soft delete is out of sight; chunk documents are.
+    // A session across all scopes sees every document of a model without soft delete, but no chunk documents.
     let all = db.all_scopes();
     let rows = all
         .find::<Public>()
@@ -623,7 +623,7 @@ pub async fn pipelines_read_what_is_in_sight(fixture: Fixture) {
     assert_eq!(rows.all_as::<Stored>().await.unwrap().len(), 2);
 }
 
-/// A write of tenant b that dies at any operation is finished by a process that sees all scopes, and changes nothing of a even so.
+/// A crash at any operation of a write of tenant b: recovery sees all scopes, and changes no document of a.
 pub async fn writes_that_die_stay_in_their_scope(fixture: Fixture) {
     const WRITES: &[Write<Forum>] = &[
         ("insert of a child", |db| {
@@ -689,7 +689,7 @@ pub async fn writes_that_die_stay_in_their_scope(fixture: Fixture) {
     crashes.run(&fixture).await;
 }
 
-/// The write is refused, if nothing else keeps it from being carried out.
+/// Asserts that the write is refused, if it did not fail otherwise.
 fn refused<T>(done: odm::Result<T>) -> odm::Result<()> {
     match done {
         Err(error) if error.kind() == ErrorKind::Dangling => Ok(()),

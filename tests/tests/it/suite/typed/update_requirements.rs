@@ -1,5 +1,4 @@
-//! What an update requires of a document: numbers that stay in the range of their type, places that are there, and no difference
-//! between null and a missing value.
+//! Requirements of updates: numbers in the range of their type, existing places, and null as a missing value.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -138,7 +137,7 @@ async fn db(fixture: &Fixture) -> Db {
     Db::with_backend(fixture.backend())
 }
 
-/// The update is an error that names the place and the value, and has changed nothing.
+/// Asserts that the update fails with path and value, and changes no document.
 async fn is_refused<T: fmt::Debug>(
     db: &Db,
     update: impl IntoFuture<Output = odm::Result<T>>,
@@ -155,7 +154,7 @@ async fn is_refused<T: fmt::Debug>(
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     assert_eq!(error.path(), Some(path), "{error}");
     assert!(error.to_string().contains(says), "{error}");
-    // All of the model can be read, and nothing is another.
+    // The whole model can be read, and is unchanged.
     let after = db
         .find::<Item>()
         .sort(|i| i.id().asc())
@@ -205,7 +204,7 @@ pub async fn numbers_stay_in_their_range(fixture: Fixture) {
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     let error = update().mul(|i| i.i64(), -2).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
-    // With others, in any form of an update.
+    // Beside other changes, by every kind of update.
     let both = || update().inc(|i| i.u8(), 1).inc(|i| i.u32(), -1);
     is_refused(&db, both(), "u32", "0 + -1").await;
     is_refused(&db, both().returning_after(), "u32", "0 + -1").await;
@@ -243,7 +242,7 @@ pub async fn numbers_stay_in_their_range(fixture: Fixture) {
     assert!(applied(b(-5).await));
     is_refused(&db, b(-1), elements, "+ -1").await;
     assert!(applied(b(5).await));
-    // Of many documents none is changed.
+    // `update_many` changes no document.
     let id = |id: i64| db.update_many::<Item>(move |i| i.id().eq(id));
     assert!(applied(id(2).inc(|i| i.u32(), 1).await));
     let many = || db.update_many::<Item>(|_| Filter::all());
@@ -266,7 +265,7 @@ pub async fn numbers_stay_in_their_range(fixture: Fixture) {
         });
         is_refused(&db, done, "u32", "0 + -1").await;
     }
-    // Up to the ends all goes.
+    // The ends of the range are allowed.
     let to_the_ends = update()
         .inc(|i| i.u8(), 255)
         .inc(|i| i.u16(), 65_535)
@@ -357,7 +356,7 @@ pub async fn an_update_makes_no_place(fixture: Fixture) {
         update().set(|i| i.parts().at(0).codes().at(1), 2).await
     ));
     assert!(!applied(update().set(|i| i.tags().at(0), "x").await));
-    // In an optional struct, and under a key, which are not there.
+    // In an absent optional struct, and under an absent key.
     assert!(!applied(update().set(|i| i.meta().author(), "x").await));
     assert!(!applied(update().inc(|i| i.meta().edits(), 1).await));
     assert!(!applied(
@@ -372,7 +371,7 @@ pub async fn an_update_makes_no_place(fixture: Fixture) {
     let given = update().set(|i| i.meta().author(), "x").returning_after();
     assert_eq!(given.await.unwrap_err().kind(), ErrorKind::NotApplied);
     assert_eq!(db.get::<Item>(1).await.unwrap(), stored);
-    // Of several elements those that have the place.
+    // Elements with the place are changed.
     let each = db
         .update::<Item>(1)
         .set(|i| i.parts().all().codes().at(0), 7);
@@ -396,7 +395,7 @@ pub async fn an_update_makes_no_place(fixture: Fixture) {
         (&*parts[0].codes, &*parts[1].codes),
         (&[7][..], &[7, 5][..])
     );
-    // Of several documents those that have it.
+    // Documents with the place are changed.
     let many = || db.update_many::<Item>(|_| Filter::all());
     assert_eq!(
         many()
@@ -420,13 +419,13 @@ pub async fn an_update_makes_no_place(fixture: Fixture) {
     let meta = second.meta.unwrap();
     assert_eq!((&*meta.author, meta.edits), ("m", 2));
     assert_eq!(second.tags.unwrap(), ["x", "t"]);
-    // A document that is there and has no such place is not inserted again.
+    // An upsert does not insert an existing document without the place.
     let upsert = update()
         .when(|i| i.u8().eq(0))
         .set(|i| i.meta().author(), "x")
         .or_insert(item(1));
     assert!(!upsert.await.unwrap().is_applied());
-    // A whole value makes the place, and is set as ever.
+    // Setting the whole value makes the place.
     let whole = update()
         .set(|i| i.stock().key("y"), part("y", 1))
         .set(|i| i.scores().key("art"), 5)
@@ -444,12 +443,12 @@ pub async fn an_update_makes_no_place(fixture: Fixture) {
     let now = inside.returning_after().await.unwrap();
     assert_eq!((now.stock["y"].count, now.scores.unwrap()["art"]), (2, 5));
     assert_eq!(now.meta.unwrap().author, "c");
-    // What is in an option that is there.
+    // A field of an existing optional struct.
     let spare = update().set(|i| i.parts().at(0).spare(), 4);
     assert!(applied(spare.await));
 }
 
-/// Inserts an item in which what is `None` is stored as null, and one in which it is missing.
+/// Inserts two items: one stores `None` as null, the other leaves it out.
 async fn null_and_missing(fixture: &Fixture, db: &Db) {
     db.delete_many::<Item>(|_| Filter::all()).await.unwrap();
     for id in [1, 2] {
@@ -592,7 +591,7 @@ pub async fn null_is_a_missing_value(fixture: Fixture) {
             check(now);
         }
     }
-    // The same by any form of an update.
+    // By every kind of update.
     for form in 0..7 {
         null_and_missing(&fixture, &db).await;
         for id in [1, 2] {
@@ -760,7 +759,7 @@ pub async fn elements_in_chunk_documents_stay_in_their_range(fixture: Fixture) {
     assert!(all.all(|review| review.bonus.is_none()));
 }
 
-/// What arithmetic of the server makes of decimals has more digits than the type holds.
+/// The server's decimal arithmetic gives more digits than the Rust type holds.
 pub async fn decimals_can_be_read_again(fixture: Fixture) {
     use rust_decimal::{Decimal, dec};
     let db = db(&fixture).await;
@@ -807,7 +806,7 @@ pub async fn decimals_can_be_read_again(fixture: Fixture) {
     }
     assert!(applied(update().inc(|p| p.rebate(), dec!(2.5)).await));
     assert_eq!(db.get::<Price>(1).await.unwrap().rebate, Some(dec!(2.5)));
-    // What no decimal of the server is.
+    // Not a number on the server.
     let decimal: Decimal128 = "1E+6144".parse().unwrap();
     let raw = RawDocumentBuf::try_from(&doc! { "_id": 2_i64, "amount": decimal }).unwrap();
     let insert = Insert {
