@@ -4,6 +4,8 @@
 /// note 9, which is not, and which refers to it. `edited` is the note 9 as it was read when it could be.
 macro_rules! nothing_reaches_the_note_9 {
     ($session:expr, $new:expr, $edited:expr) => {{
+        use std::time::Duration;
+
         use futures_util::StreamExt;
         use odm::{ErrorKind, Filter, prelude::*};
 
@@ -29,6 +31,8 @@ macro_rules! nothing_reaches_the_note_9 {
         gone(session.edit::<Note>(9).await.unwrap_err());
         let nine_by_id = || Ref::<Note>::new(9_i64);
         gone(session.load((nine_by_id(),)).await.unwrap_err());
+        let limited = session.max_time(Duration::from_secs(60));
+        gone(limited.get::<Note>(9).await.unwrap_err());
         let both = [Ref::new(1_i64), nine_by_id()];
         let (one, both) = session.load((Ref::<Note>::new(1_i64), both)).await.unwrap();
         assert_eq!((one.id, both.loaded().count(), both.missing().count()), (1, 1, 1));
@@ -45,6 +49,8 @@ macro_rules! nothing_reaches_the_note_9 {
         assert_eq!(find().count().await.unwrap(), 1);
         assert_eq!(nine().count().await.unwrap(), 0);
         assert!(!nine().exists().await.unwrap());
+        let limited = nine().max_time(Duration::from_secs(60));
+        assert!(limited.first().await.unwrap().is_none());
         assert_eq!(find().explain().await.unwrap().returned, 1);
         let votes = find().select::<Votes>().all().await.unwrap();
         assert_eq!(votes, [Votes { votes: 1 }]);

@@ -163,13 +163,17 @@ fn arrows_point_one_way() {
                 let code = fs::read_to_string(&file).expect("a source file");
                 // Documentation and tests may point anywhere.
                 let code = code.split("#[cfg(test)]").next().unwrap_or_default();
+                let mut in_use_of_crate = false;
                 for line in code
                     .lines()
                     .filter(|line| !line.trim_start().starts_with("//"))
                 {
+                    if line.starts_with("use ") {
+                        in_use_of_crate = line == "use crate::{";
+                    }
                     for module in *above {
                         let uses = line.contains(&format!("crate::{module}::"))
-                            || line.starts_with(&format!("    {module}::"));
+                            || in_use_of_crate && line.starts_with(&format!("    {module}::"));
                         if uses {
                             against.push(format!("{}: {}", file.display(), line.trim()));
                         }
