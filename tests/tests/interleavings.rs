@@ -10,7 +10,7 @@ use odm_tests::schedule::{
 /// How many schedules there are of each kind: `ODM_SCHEDULES=50000` for more.
 fn schedules() -> u64 {
     let said = std::env::var("ODM_SCHEDULES").ok();
-    said.and_then(|said| said.parse().ok()).unwrap_or(150)
+    said.and_then(|said| said.parse().ok()).unwrap_or(80)
 }
 
 /// The first of the schedules at whose end something is wrong.

@@ -616,8 +616,10 @@ pub async fn many_at_once_leave_nothing_dangling(fixture: Fixture) {
     for worker in workers.collect::<Vec<_>>() {
         worker.await.unwrap();
     }
+    // A delete that a busy machine delays for longer than its lease is rolled back by another writer, and its own tombstones
+    // are pending work.
+    db.settled().within(Duration::from_secs(60)).await.unwrap();
     assert_at_rest(&db, &fixture).await;
-    assert_eq!(db.settle().await.unwrap(), 0);
 }
 
 const WRITES: &[Write<Club>] = &[
