@@ -7,10 +7,10 @@ use odm_tests::schedule::{
     Overflows, Reborn, Returns, Sabotage, Schedule, Sets, Spills, Twins,
 };
 
-/// How many schedules there are of each kind: `ODM_SCHEDULES=50000` for more.
+/// Returns the number of schedules of each kind: `ODM_SCHEDULES`, or 150.
 fn schedules() -> u64 {
     let said = std::env::var("ODM_SCHEDULES").ok();
-    said.and_then(|said| said.parse().ok()).unwrap_or(80)
+    said.and_then(|said| said.parse().ok()).unwrap_or(150)
 }
 
 /// The first of the schedules at whose end something is wrong.

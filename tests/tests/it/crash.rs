@@ -31,13 +31,13 @@ pub(crate) struct Crashes<S: 'static> {
 }
 
 impl<S: Schema> Crashes<S> {
-    /// The process dies before or after each operation of a write; or, where there are transactions, the server is gone. Every fifth
-    /// operation is tried, and every operation with `ODM_CRASH=all`.
+    /// The process dies before or after each operation of a write; or, where there are transactions, the server is gone. Every third
+    /// operation is tried, and each of them with `ODM_CRASH=all`.
     pub(crate) async fn run(self, fixture: &Fixture) {
         let has_transactions = fixture.backend().capabilities().transactions;
         let step = match std::env::var("ODM_CRASH").as_deref() {
             Ok("all") => 1,
-            _ => 5,
+            _ => 3,
         };
         for (position, (name, write)) in self.writes.iter().enumerate() {
             for nth in (1 + position % step..).step_by(step) {

@@ -1,7 +1,9 @@
-//! Every way into the documents of a model, tried on one that must not be reached: a deleted one, one of another tenant.
+//! Every way to reach documents of a model, tried on a document that must stay hidden: a deleted document, or one of another tenant.
 
-/// The model is called `Note`, `new` makes what is inserted as one. Through the session the note 1 is seen; it refers to the
-/// note 9, which is not, and which refers to it. `edited` is the note 9 as it was read when it could be.
+/// Tries every read and write on the hidden note 9.
+///
+/// The session sees note 1. Notes 1 and 9 refer to each other. `new` returns the insert struct of a `Note` for an `_id`, and
+/// `edited` is note 9, read while the note was visible.
 macro_rules! nothing_reaches_the_note_9 {
     ($session:expr, $new:expr, $edited:expr) => {{
         use std::time::Duration;

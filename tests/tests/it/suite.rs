@@ -270,6 +270,7 @@ macro_rules! for_every_test {
                     whoever_comes_second_sees_the_first,
                 ]
                 deletions: [
+                    a_delete_that_tries_again_leaves_no_tombstone,
                     a_variant_that_is_referred_to_stays_one,
                     all_that_can_be_is_settled,
                     many_at_once_leave_nothing_dangling,

@@ -192,14 +192,20 @@ impl Decision<'_> {
                         continue;
                     };
                     let awaited = self.awaited(rule, some).await?;
-                    if !self.mark_all(rule, &filter, awaited).await? {
-                        return Ok(false);
-                    }
+                    let outcome = self.mark_all(rule, &filter, awaited).await;
                     let mut marked = filter;
                     also(&mut marked, GOING, document("$eq", self.token)?)?;
                     let find = found_by(&rule.model.collection.into(), &marked);
                     let found = read(all, rule.model, find).await?;
                     open.push((rule.model, self.that_refer(rule, found, some).await?));
+                    if !matches!(outcome, Ok(true)) {
+                        // The caller removes the tombstones of all documents in `going`. A tombstone that stays would block
+                        // every writer until its lease ends, and the next attempt of this delete as well.
+                        for (model, documents) in open {
+                            going.add(model, documents);
+                        }
+                        return outcome;
+                    }
                 }
             }
         }

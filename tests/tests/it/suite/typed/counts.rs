@@ -1,12 +1,6 @@
 //! Counts, sums and the latest: what documents are made of by others that refer to them.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use odm::{
     ErrorKind,
@@ -19,7 +13,7 @@ use odm::{
     prelude::*,
 };
 use odm_tests::aftermath::overdue;
-use tokio::time::timeout;
+use tokio::sync::Notify;
 
 use crate::Fixture;
 use crate::crash::{Crashes, Write};
@@ -446,29 +440,26 @@ pub async fn what_becomes_one_of_the_latest_is_as_it_is(fixture: Fixture) {
         let closed = session.update::<Ticket>(id);
         closed.set(|t| t.is_open(), false).into_future()
     };
-    let is_closed = AtomicBool::new(false);
     let other = Db::with_backend(fixture.backend());
-    db.transaction(|tx| {
-        let (other, is_closed) = (&other, &is_closed);
-        async move {
-            close(&tx, 4).await?;
-            // This transaction has read it as one of the latest. It counts as before.
-            if !is_closed.load(Ordering::Relaxed) {
-                // The other write waits for this transaction; where it sees the conflict at once, it tries again.
-                match timeout(Duration::from_secs(2), close(other, 2)).await {
-                    Ok(Ok(_)) => is_closed.store(true, Ordering::Relaxed),
-                    Ok(Err(error)) => assert!(error.is_conflict(), "{error}"),
-                    Err(_) => {}
-                }
+    let is_open = Notify::new();
+    // The transaction reads ticket 2 as one of the latest. The other write meets the open transaction, and waits for its end.
+    let (in_transaction, outside) = tokio::join!(
+        db.transaction(|tx| {
+            let is_open = &is_open;
+            async move {
+                close(&tx, 4).await?;
+                is_open.notify_one();
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                Ok(())
             }
-            Ok(())
-        }
-    })
-    .await
-    .unwrap();
-    if !is_closed.into_inner() {
-        close(&db, 2).await.unwrap();
-    }
+        }),
+        async {
+            is_open.notified().await;
+            close(&other, 2).await
+        },
+    );
+    in_transaction.unwrap();
+    outside.unwrap();
     let label = db.get::<Label>("bug".to_owned()).await.unwrap();
     let urgent: Vec<_> = label.urgent.iter().map(|urgent| &*urgent.title).collect();
     assert_eq!(urgent, ["ticket 3", "ticket 1"]);
@@ -760,11 +751,11 @@ pub async fn what_says_nothing_right_is_told(fixture: Fixture) {
         let said = rawdoc! { "$set": { place: { "due": long_ago } } };
         around(&fixture, collection, id, said).await;
     }
-    // One that says it right, of a process that died.
+    // Valid pending work of a process that died.
     let said = rawdoc! { "$set": { "_odm.count": { "token": ObjectId::new(), "due": long_ago }, "likes": 9_i64 } };
     around(&fixture, "comments", 2, said).await;
 
-    let done = timeout(Duration::from_secs(20), db.settle());
+    let done = tokio::time::timeout(Duration::from_secs(20), db.settle());
     let told = done.await.expect("it ends").unwrap_err();
     assert_eq!(told.kind(), ErrorKind::Unsettled);
     assert_eq!(
