@@ -187,7 +187,7 @@ impl Decision<'_> {
             let cascades: Vec<_> = cascades.filter(|rule| is_marked(all, rule.model)).collect();
             for some in id_batches(&new, BATCH) {
                 for rule in &cascades {
-                    // Nobody comes back for others of them before it is decided.
+                    // All referrers at once: a document without a tombstone would escape the decision.
                     let Some(filter) = rule.referring(all, some, None).await? else {
                         continue;
                     };

@@ -579,7 +579,7 @@ pub async fn what_was_begun_with_links_of_before_is_cleared(fixture: Fixture) {
     assert_eq!(fixture.backend().count(left).await.unwrap(), 0);
 }
 
-/// A delete on a standalone server removes its tombstones before it tries again, if another write holds one of the documents.
+/// On a standalone server, a delete that meets another write removes all tombstones before the next attempt.
 pub async fn a_delete_that_tries_again_leaves_no_tombstone(fixture: Fixture) {
     if fixture.backend().capabilities().transactions {
         return;
